@@ -1,0 +1,36 @@
+"""titjudge: judges text-to-image outputs against their prompts, and says how far the judgement agrees with people."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Judge": "titjudge.api",
+    "Item": "titjudge.types",
+    "Pair": "titjudge.types",
+    "Reply": "titjudge.types",
+    "Request": "titjudge.types",
+    "Score": "titjudge.types",
+    "Status": "titjudge.types",
+    "Usage": "titjudge.types",
+    "Metric": "titjudge.metrics",
+    "metric": "titjudge.metrics",
+    "TitjudgeError": "titjudge.errors",
+    "UserError": "titjudge.errors",
+    "Unanswered": "titjudge.errors",
+}
+
+__all__ = ["__version__", *_WHERE]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'titjudge' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,61 @@
+"""Micro-batching: calls that arrive together run together, in one worker thread, and nobody outside knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class MicroBatcher(Generic[T, R]):
+    """Collects `submit` calls and hands them to `run` as one list.
+
+    Args:
+        run: takes a list, returns one result or one Exception for each element; called in a thread, one call at a time.
+        max_batch: the longest list handed over.
+        idle: seconds without a new arrival after which a list is handed over. While `run` works, arrivals pile up.
+    """
+
+    def __init__(self, run: Callable[[list[T]], Sequence[R | Exception]], max_batch: int = 1024, idle: float = 0.005) -> None:
+        self._run, self._max, self._idle = run, max_batch, idle
+        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
+        self._worker: asyncio.Task[None] | None = None
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="titjudge-batch")
+
+    async def submit(self, element: T) -> R:
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((element, future))
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
+        return await future
+
+    async def _work(self) -> None:
+        while self._waiting:
+            seen = -1
+            while len(self._waiting) != seen and len(self._waiting) < self._max:
+                seen = len(self._waiting)
+                await asyncio.sleep(self._idle)
+            batch, self._waiting = self._waiting[: self._max], self._waiting[self._max :]
+            batch = [(element, future) for element, future in batch if not future.done()]
+            if not batch:
+                continue
+            try:
+                results = await asyncio.get_running_loop().run_in_executor(
+                    self._threads, self._run, [element for element, _ in batch]
+                )
+            except Exception as error:
+                results = [error] * len(batch)
+            for (_, future), result in zip(batch, results, strict=True):
+                if future.done():
+                    continue
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)

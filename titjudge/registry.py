@@ -1,0 +1,63 @@
+"""Names to code, loaded when used: built-ins are a line in a table, strangers' packages an entry point of the same shape.
+
+A package adds a provider, embedder, metric or suite with, for example,
+
+    [project.entry-points."titjudge.metrics"]
+    my-metric = "my_package.metric:my_metric"
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+from titjudge.errors import ConfigError, nearest
+
+TABLES: dict[str, dict[str, str]] = {
+    "providers": {
+        "openai": "titjudge.providers.openai:OpenAI",
+        "gemini": "titjudge.providers.google:Gemini",
+        "recorded": "titjudge.providers.recorded:Recorded",
+        "fake": "titjudge.providers.fake:Fake",
+    },
+    "embedders": {
+        "default": "titjudge.embedders.sentence_transformers:default",
+        "sentence-transformers": "titjudge.embedders.sentence_transformers:SentenceTransformers",
+    },
+    "metrics": {
+        "tit": "titjudge.metrics.tit:tit",
+        "tit-llm": "titjudge.metrics.tit:tit_llm",
+        "self-eval": "titjudge.metrics.tit:self_eval",
+        "lmm-score": "titjudge.metrics.lmm_score:lmm_score",
+    },
+    "suites": {
+        "folder": "titjudge.suites.folder:Folder",
+    },
+}
+
+
+@functools.cache
+def _strangers(kind: str) -> dict[str, str]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group=f"titjudge.{kind}")}
+
+
+def names(kind: str) -> list[str]:
+    """Every known name of a kind (`providers`, `embedders`, `metrics`, `suites`); imports nothing of them."""
+    return sorted({*TABLES[kind], *_strangers(kind)})
+
+
+def load(kind: str, name: str) -> Any:
+    """The object behind a name.
+
+    Raises:
+        ConfigError: no such name; the message suggests the nearest one.
+    """
+    target = TABLES[kind].get(name) or _strangers(kind).get(name)
+    if target is None:
+        one = kind.removesuffix("s")
+        raise ConfigError(f"unknown {one} '{name}'.{nearest(name, names(kind))} Known: {', '.join(names(kind))}")
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,264 @@
+"""The nouns of titjudge: plain frozen records without behaviour beyond their own bookkeeping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Status(StrEnum):
+    """How one question, or one score, ended. Only `OK` carries a number (and `TRUNCATED` under the official protocol)."""
+
+    OK = "ok"
+    TRUNCATED = "truncated"  # the answer hit its token limit
+    REFUSED = "refused"  # a content filter or the model itself declined
+    UNPARSED = "unparsed"  # an answer came, and it does not say what was asked
+    FAILED = "failed"  # no answer came: outage, timeout, rejected request
+    BAD_INPUT = "bad_input"  # the image or prompt cannot be used
+    MISSING = "missing"  # a recorded answer was asked for and is not on file
+    BUDGET = "budget"  # not asked: the cap was reached
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One image with the prompt it was made from.
+
+    `group` is the id of the prompt: the cluster of all statistics. `image` may be None for text-only items
+    (a description is then given in `meta["description"]`).
+    """
+
+    id: str
+    prompt: str
+    image: Path | None
+    generator: str = ""
+    group: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BadItem:
+    """An input that cannot be judged: named in the report, never scored."""
+
+    id: str
+    reason: str
+    generator: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two images of one prompt and which of them people prefer: "a", "b" or "tie"."""
+
+    group: str
+    a: str
+    b: str
+    preference: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image as it is sent: identified by the SHA-256 of exactly those bytes, which are read when needed."""
+
+    sha256: str
+    media_type: str
+    width: int
+    height: int
+    path: Path
+    load: Callable[[], bytes] = field(compare=False, repr=False)
+
+
+Part = str | Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation; `role` is system, user or assistant."""
+
+    role: str
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part for part in self.parts if isinstance(part, str))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to one model: everything that can change the answer, and nothing else but `role` and `item_id`.
+
+    `params` are the sampling parameters that are really sent (`max_tokens`, `temperature`, ...); `schema` is a JSON
+    schema for a structured answer; `sample` numbers repeated answers, `attempt` numbers repair turns.
+    """
+
+    provider: str
+    model: str
+    messages: tuple[Message, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] | None = None
+    schema_name: str = ""
+    base_url: str = ""
+    adapter_version: int = 1
+    sample: int = 0
+    attempt: int = 0
+    template: str = ""
+    role: str = ""
+    item_id: str = ""
+
+    @property
+    def pictures(self) -> list[Picture]:
+        return [part for message in self.messages for part in message.parts if isinstance(part, Picture)]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one answer, as the provider bills them. `output` includes `thinking`; `input` includes `cached_input`."""
+
+    input: int = 0
+    output: int = 0
+    cached_input: int = 0
+    thinking: int = 0
+    image: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached_input + other.cached_input,
+            self.thinking + other.thinking,
+            self.image + other.image,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one model answered. `list_cost` is the list price in USD, None when the price is unknown;
+    `cached` answers cost nothing now. `data` is the validated object of a structured answer."""
+
+    text: str
+    status: Status = Status.OK
+    reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+    finish: str = ""
+    model_version: str = ""
+    endpoint: str = ""
+    list_cost: float | None = None
+    seconds: float = 0.0
+    cached: bool = False
+    key: str = ""
+    flags: tuple[str, ...] = ()
+    data: Any = None
+
+    def with_(self, **changes: Any) -> Reply:
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """A unit vector, with the tokens the model read and the tokens there were (`used < total`: the text was cut)."""
+
+    vector: Any  # numpy array, shape (dim,), float32, L2-normalised
+    tokens_used: int
+    tokens_total: int
+
+    @property
+    def cut(self) -> bool:
+        return self.tokens_used < self.tokens_total
+
+
+class FailureKind(StrEnum):
+    """What a provider says of an exception; `retry.py` alone decides what follows."""
+
+    RETRY = "retry"  # 408, 409, 5xx, connection, timeout, an answer that is not JSON
+    RATE_LIMIT = "rate_limit"  # 429: retried, and the concurrency goes down
+    REFUSED = "refused"  # a content filter answered with an error
+    REJECTED = "rejected"  # 400, 413, 422: this request will never pass
+    FATAL = "fatal"  # 401, 403, 404 for the model, no quota: no request will pass
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A classified exception; `retry_after` in seconds; `usage` when a failed call reports what it billed."""
+
+    kind: FailureKind
+    message: str
+    retry_after: float | None = None
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One metric's number for one item, or the reason why there is none.
+
+    `value` is None exactly when nothing was measured; `parts` are the numbers and lists behind it (JSON types only);
+    `replies` are the keys of the answers it was computed from.
+    """
+
+    item_id: str
+    metric: str
+    value: float | None
+    status: Status = Status.OK
+    reason: str = ""
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    replies: tuple[str, ...] = ()
+    generator: str = ""
+    group: str = ""
+
+    @classmethod
+    def of(cls, value: float, *, reason: str = "", status: Status = Status.OK, **parts: Any) -> Score:
+        """A score as a metric returns it; the runner adds item, metric and replies."""
+        return cls("", "", float(value), status, reason, parts)
+
+    @classmethod
+    def none(cls, status: Status, reason: str, **parts: Any) -> Score:
+        """No number, and why."""
+        return cls("", "", None, status, reason, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A result as people read it: cells are str, int, float or None (None is shown as a dash)."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+class Ask(Protocol):
+    """What a metric is given besides the item: the one way to put a question to a model. See `titjudge.engine`."""
+
+    protocol: str
+
+    async def __call__(
+        self,
+        template: str,
+        *,
+        role: str,
+        images: Sequence[Path] = (),
+        schema: type[Any] | None = None,
+        accept_truncated: bool = False,
+        sample: int = 0,
+        params: Mapping[str, Any] | None = None,
+        **variables: Any,
+    ) -> Reply: ...
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]: ...
+
+
+class Suite(Protocol):
+    """A data set with its metrics and its official aggregation (design: one of the seven concepts)."""
+
+    name: str
+    VERSION: str
+    DEVIATIONS: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+    def load(self, folder: Path) -> Iterable[Item | BadItem]: ...
+
+    def pairs(self, folder: Path) -> list[Pair]: ...
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]: ...
