@@ -1,1 +1,74 @@
-"""."""
+"""How a model is called. A provider is one class with the four methods below and one line in `registry.py`.
+
+A provider never retries, never caches, never counts money: it sends one request, returns what came, and says of an
+exception what kind of failure it is. Everything else is the engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from titjudge.types import Failure, Reply, Request, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """What a provider is built from: one model of one role.
+
+    `base_url` may hold several comma-separated addresses; `api_key_env` names the environment variable with the key
+    (the key itself is read when the first request is sent and kept nowhere else); `timeout` in seconds; `structured` is
+    auto, native or prompt; `options` are provider-specific settings (dtype, device_map, revision, ...).
+    """
+
+    model: str
+    base_url: str = ""
+    api_key_env: str = ""
+    timeout: float = 120.0
+    structured: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model of a provider can do; the engine omits what it cannot.
+
+    `images`: reads pictures. `schema`: has native JSON-schema answers. `omit`: parameters the model rejects (they are
+    left out of the request and of its cache key). `local`: runs in this process, costs nothing, needs no limiter.
+    `in_flight`: how many requests it can use at once (None: as many as the engine likes).
+    """
+
+    images: bool = True
+    schema: bool = True
+    omit: frozenset[str] = frozenset()
+    local: bool = False
+    in_flight: int | None = None
+
+
+class Provider(Protocol):
+    """One model behind one address.
+
+    Attributes: `name` (registry name), `version` (raise it when the adapter changes what is sent), `base_url` (identity
+    of the endpoint without credentials, part of the cache key), `account` (what shares a rate limit).
+    """
+
+    name: str
+    version: int
+    base_url: str
+    account: str
+    capabilities: Capabilities
+
+    async def complete(self, request: Request) -> Reply:
+        """Send one request once. Returns a Reply with status OK, TRUNCATED or REFUSED; raises anything else."""
+        ...
+
+    def classify(self, error: Exception) -> Failure:
+        """What kind of failure an exception from `complete` is."""
+        ...
+
+    def usage_bound(self, request: Request) -> Usage:
+        """Tokens this request can cost at most (input as estimated, output as capped)."""
+        ...
+
+    async def aclose(self) -> None: ...
