@@ -49,8 +49,8 @@ def names(kind: str) -> list[str]:
     return sorted({*TABLES[kind], *_strangers(kind)})
 
 
-def load(kind: str, name: str) -> Any:
-    """The object behind a name.
+def check(kind: str, name: str) -> str:
+    """The `module:attribute` behind a name, without importing it.
 
     Raises:
         ConfigError: no such name; the message suggests the nearest one.
@@ -59,5 +59,14 @@ def load(kind: str, name: str) -> Any:
     if target is None:
         one = kind.removesuffix("s")
         raise ConfigError(f"unknown {one} '{name}'.{nearest(name, names(kind))} Known: {', '.join(names(kind))}")
-    module, _, attribute = target.partition(":")
+    return target
+
+
+def load(kind: str, name: str) -> Any:
+    """The object behind a name.
+
+    Raises:
+        ConfigError: no such name; the message suggests the nearest one.
+    """
+    module, _, attribute = check(kind, name).partition(":")
     return getattr(importlib.import_module(module), attribute)

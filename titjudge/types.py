@@ -114,6 +114,23 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """What a provider is built from: one model of one role.
+
+    `base_url` may hold several comma-separated addresses; `api_key_env` names the environment variable with the key
+    (the key itself is read when the first request is sent and kept nowhere else); `timeout` in seconds; `structured` is
+    auto, native or prompt; `options` are provider-specific settings (dtype, device_map, revision, ...).
+    """
+
+    model: str
+    base_url: str = ""
+    api_key_env: str = ""
+    timeout: float = 120.0
+    structured: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one answer, as the provider bills them. `output` includes `thinking`; `input` includes `cached_input`."""
 

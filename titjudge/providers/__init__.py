@@ -6,28 +6,12 @@ exception what kind of failure it is. Everything else is the engine's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
-from titjudge.types import Failure, Reply, Request, Usage
+from titjudge.types import Failure, ProviderSettings, Reply, Request, Usage
 
-
-@dataclass(frozen=True, slots=True)
-class ProviderSettings:
-    """What a provider is built from: one model of one role.
-
-    `base_url` may hold several comma-separated addresses; `api_key_env` names the environment variable with the key
-    (the key itself is read when the first request is sent and kept nowhere else); `timeout` in seconds; `structured` is
-    auto, native or prompt; `options` are provider-specific settings (dtype, device_map, revision, ...).
-    """
-
-    model: str
-    base_url: str = ""
-    api_key_env: str = ""
-    timeout: float = 120.0
-    structured: str = "auto"
-    options: Mapping[str, Any] = field(default_factory=dict)
+__all__ = ["Capabilities", "Provider", "ProviderSettings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +20,8 @@ class Capabilities:
 
     `images`: reads pictures. `schema`: has native JSON-schema answers. `omit`: parameters the model rejects (they are
     left out of the request and of its cache key). `local`: runs in this process, costs nothing, needs no limiter.
-    `in_flight`: how many requests it can use at once (None: as many as the engine likes).
+    `in_flight`: how many requests it can use at once (None: as many as the engine likes). `cache`: its answers are worth
+    keeping (a recorded answer is on disk already).
     """
 
     images: bool = True
@@ -44,6 +29,7 @@ class Capabilities:
     omit: frozenset[str] = frozenset()
     local: bool = False
     in_flight: int | None = None
+    cache: bool = True
 
 
 class Provider(Protocol):

@@ -1,0 +1,189 @@
+"""Answers on disk. A diskcache that never unpickles, never evicts, and notices damage.
+
+diskcache 5.6.3 unpickles rows that are marked so, also under its own JSONDisk (CVE-2025-69872): here every row that is
+not raw bytes is refused. Each value carries its checksum; a damaged one counts as absent and is asked anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import diskcache
+import orjson
+from diskcache.core import MODE_BINARY, MODE_PICKLE, MODE_RAW
+
+from titjudge.errors import TitjudgeError, UserError
+from titjudge.types import Request
+
+_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
+
+
+class CacheWriteError(TitjudgeError):
+    """An answer could not be put on disk: paying for more would lose more."""
+
+
+class _RawDisk(diskcache.Disk):  # type: ignore[misc]
+    """Stores bytes under text keys and reads nothing else."""
+
+    def store(self, value: Any, read: bool, key: Any = None) -> Any:
+        if not isinstance(value, bytes) or read:
+            raise TypeError("the cache stores bytes")
+        return super().store(value, False, key=key)
+
+    def put(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            raise TypeError("cache keys are text")
+        return key, True
+
+    def get(self, key: Any, raw: bool) -> Any:
+        if not raw or not isinstance(key, str):
+            raise ValueError("a cache key that is not text is refused")
+        return key
+
+    def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> Any:
+        if mode not in (MODE_RAW, MODE_BINARY) or mode == MODE_PICKLE:
+            raise ValueError("a cache row that is not raw bytes is refused")
+        return super().fetch(mode, filename, value, False)
+
+
+def request_key(request: Request) -> str:
+    """SHA-256 over everything that can change the answer (design rule 5); never a key, a timeout or a concurrency."""
+    content = {
+        "provider": request.provider,
+        "adapter": request.adapter_version,
+        "model": request.model,
+        "base_url": request.base_url,
+        "params": dict(request.params),
+        "schema": request.schema,
+        "sample": request.sample,
+        "attempt": request.attempt,
+        "messages": [
+            [message.role, *(part if isinstance(part, str) else ["image", part.sha256, part.media_type] for part in message.parts)]
+            for message in request.messages
+        ],
+    }
+    return content_key("ask", content)
+
+
+def content_key(kind: str, content: Any) -> str:
+    """A stable key for any JSON content; `kind` keeps namespaces apart."""
+    return f"{kind}:" + hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+class AnswerCache:
+    """JSON objects under text keys, safe for several processes at once.
+
+    Raises:
+        UserError: the folder cannot be made or opened.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.damaged = 0
+        self.warnings: list[str] = []
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if os.stat(folder).st_mode & 0o077 and os.stat(folder).st_uid == os.getuid():
+                os.chmod(folder, 0o700)
+        except OSError as error:
+            raise UserError(f"the cache folder {folder} cannot be used: {error.strerror}") from error
+        kind = _file_system(folder)
+        if kind in _NETWORK_FILE_SYSTEMS:
+            self.warnings.append(
+                f"the cache {folder} lies on a network file system ({kind}), where SQLite can lose data: use --cache with a local folder"
+            )
+        self._cache = self._open()
+
+    def _open(self) -> Any:
+        try:
+            return diskcache.Cache(
+                str(self.folder), disk=_RawDisk, eviction_policy="none", cull_limit=0, disk_min_file_size=2**20, timeout=60
+            )
+        except sqlite3.DatabaseError as error:
+            return self._replace(error)
+        except OSError as error:
+            raise UserError(f"the cache folder {self.folder} cannot be used: {error.strerror}") from error
+
+    def _replace(self, error: Exception) -> Any:
+        """Put a database that no longer opens aside, and say so; its answers are asked anew."""
+        aside = self.folder / f"damaged-{int(time.time())}-{os.getpid()}"
+        aside.mkdir()
+        for path in self.folder.glob("cache.db*"):
+            path.rename(aside / path.name)
+        self.warnings.append(f"the cache database in {self.folder} is damaged ({error}); it was moved to {aside.name} and a new one begun")
+        return diskcache.Cache(
+            str(self.folder), disk=_RawDisk, eviction_policy="none", cull_limit=0, disk_min_file_size=2**20, timeout=60
+        )
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The stored object, or None when it is absent or damaged."""
+        try:
+            raw = self._cache.get(key)
+        except sqlite3.DatabaseError as error:
+            self._cache.close()
+            self._cache = self._replace(error)
+            return None
+        except (ValueError, OSError):
+            self._damage(key)
+            return None
+        if raw is None:
+            return None
+        if not isinstance(raw, bytes) or hashlib.sha256(raw[16:]).digest()[:16] != raw[:16]:
+            self._damage(key)
+            return None
+        value = orjson.loads(raw[16:])
+        return value if isinstance(value, dict) else None
+
+    def _damage(self, key: str) -> None:
+        self.damaged += 1
+
+    def set(self, key: str, value: dict[str, Any]) -> None:
+        """Store an object; it is on disk when this returns.
+
+        Raises:
+            CacheWriteError: the disk is full or the file cannot be written.
+        """
+        body = orjson.dumps(value)
+        try:
+            self._cache.set(key, hashlib.sha256(body).digest()[:16] + body)
+        except (sqlite3.Error, OSError) as error:
+            raise CacheWriteError(f"an answer cannot be written to the cache {self.folder}: {error}") from error
+
+    def keys(self) -> Iterator[str]:
+        yield from (key for key in self._cache.iterkeys() if isinstance(key, str))
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return int(self._cache.volume())
+
+    def clear(self) -> int:
+        """Remove every entry; returns how many there were."""
+        return int(self._cache.clear())
+
+    def close(self) -> None:
+        self._cache.close()
+
+
+def _file_system(folder: Path) -> str:
+    """The type of the file system that holds `folder`, as /proc/mounts names it; empty where there is none to ask."""
+    try:
+        mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    here, best, kind = str(folder.resolve()), "", ""
+    for line in mounts:
+        fields = line.split()
+        if len(fields) > 2:
+            point = fields[1].replace("\\040", " ")
+            if (here == point or here.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+                best, kind = point, fields[2]
+    return kind

@@ -1,0 +1,207 @@
+"""run.yaml and the command line's flags as one checked object. Every flag has its key; unknown keys are errors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from titjudge import registry
+from titjudge.errors import ConfigError, nearest
+from titjudge.types import ProviderSettings
+
+DEFAULT_MODELS = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}
+Positive = Annotated[int, Field(gt=0)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RoleConfig(_Strict):
+    """One model in one role. `model` is `provider/model`; a provider alone means its default model."""
+
+    model: str
+    base_url: str | None = None
+    """Address of a compatible server; several, comma-separated, share the load."""
+    api_key_env: str | None = None
+    """Name of the environment variable that holds the key (never the key)."""
+    max_tokens: Positive | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    seed: int | None = None
+    thinking_budget: int | None = Field(default=None, ge=-1)
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    detail: Literal["low", "high", "auto"] | None = None
+    structured: Literal["auto", "native", "prompt"] = "auto"
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Provider-specific settings: dtype, device_map, revision, file, ..."""
+
+    @property
+    def provider(self) -> str:
+        return self.model.partition("/")[0]
+
+    @property
+    def model_name(self) -> str:
+        return self.model.partition("/")[2] or DEFAULT_MODELS.get(self.provider, "")
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The parameters that go into a request."""
+        names = ("max_tokens", "temperature", "top_p", "seed", "thinking_budget", "reasoning_effort", "detail")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def settings(self, timeout: float) -> ProviderSettings:
+        return ProviderSettings(
+            self.model_name, self.base_url or "", self.api_key_env or "", timeout, self.structured, self.options
+        )
+
+
+def _role(value: Any) -> Any:
+    return {"model": value} if isinstance(value, str) else value
+
+
+Role = Annotated[RoleConfig, BeforeValidator(_role)]
+
+
+class Limits(_Strict):
+    concurrency: Annotated[int, Field(gt=0, le=4096)] = 32
+    max_cost: float | None = Field(default=None, ge=0)
+    """USD over the whole run, all roles and retries together."""
+    max_requests: int | None = Field(default=None, ge=0)
+    max_tokens: int | None = Field(default=None, ge=0)
+    timeout: float = Field(default=120, gt=0)
+    """Seconds one request may take."""
+    rpm: Positive | None = None
+    tpm: Positive | None = None
+
+
+class PriceConfig(_Strict):
+    """USD per million tokens."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached_input: float | None = Field(default=None, ge=0)
+
+
+class RunConfig(_Strict):
+    """Everything one `judge` run is told. Defaults judge the bundled example."""
+
+    data: Path | None = None
+    suite: str = "folder"
+    protocol: Literal["official", "strict"] = "strict"
+    pairs: Path | None = None
+    metrics: list[str] = Field(default_factory=list)
+    captioner: Role | None = None
+    judge: Role | None = None
+    embedder: Role = RoleConfig(model="default")
+    limits: Limits = Limits()
+    prices: dict[str, PriceConfig] = Field(default_factory=dict)
+    prompts: Path | None = None
+    """A folder whose templates replace the bundled ones of the same name."""
+    cache: Path | None = None
+    out: Path | None = None
+    limit: Positive | None = None
+    """Judge only the first N items."""
+    lenient: bool = False
+    """Repair malformed JSON answers with json-repair, and flag them."""
+    seed: int = 0
+    suite_options: dict[str, Any] = Field(default_factory=dict)
+
+    def role(self, name: str) -> RoleConfig | None:
+        """The model of a role; a name with a slash is itself `provider/model`."""
+        if "/" in name:
+            return RoleConfig(model=name)
+        return {"captioner": self.captioner, "judge": self.judge, "embedder": self.embedder}.get(name)
+
+
+def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> RunConfig:
+    """A configuration from a YAML file with `overrides` (nested dicts; None values are left out) on top.
+
+    Relative paths in the file are relative to the working directory, as on the command line.
+
+    Raises:
+        ConfigError: unreadable file, unknown key (the nearest is suggested), wrong value, unknown provider or metric.
+    """
+    content: dict[str, Any] = {}
+    if path is not None:
+        try:
+            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+        if loaded is not None and not isinstance(loaded, dict):
+            raise ConfigError(f"{path}: a configuration is a mapping of keys")
+        content = loaded or {}
+    merged = _merge(content, overrides or {})
+    try:
+        config = RunConfig.model_validate(merged)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, path)) from error
+    for role in (config.captioner, config.judge):
+        if role is not None:
+            _check_role(role, "providers")
+    _check_role(config.embedder, "embedders")
+    for metric in config.metrics:
+        registry.check("metrics", metric)
+    registry.check("suites", config.suite)
+    return config
+
+
+def _check_role(role: RoleConfig, kind: str) -> None:
+    registry.check(kind, role.provider)
+    if kind == "providers" and not role.model_name and role.provider not in ("recorded", "fake"):
+        raise ConfigError(f"'{role.model}' names no model: write {role.provider}/MODEL")
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    out = dict(base)
+    for key, value in over.items():
+        if value is None:
+            continue
+        if isinstance(value, dict):
+            old = out.get(key)
+            old = {"model": old} if isinstance(old, str) else old if isinstance(old, dict) else {}
+            merged = _merge(old, value)
+            if merged:
+                out[key] = merged
+        else:
+            out[key] = value
+    return out
+
+
+def _explain(error: ValidationError, path: Path | None) -> str:
+    """The first problem in one line, with the nearest known key where one is unknown."""
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"] if part not in ("function-before[_role()", "nullable"))
+    prefix = f"{path}: " if path else ""
+    if problem["type"] == "extra_forbidden":
+        parent, _, key = where.rpartition(".")
+        return f"{prefix}unknown key '{where}'.{nearest(key, _keys_of(parent))}"
+    if problem["type"] == "missing":
+        return f"{prefix}'{where}' is missing"
+    return f"{prefix}'{where}': {problem['msg']} (got {problem.get('input')!r})"
+
+
+def _keys_of(where: str) -> list[str]:
+    head = where.partition(".")[0]
+    model: type[BaseModel] = {
+        "captioner": RoleConfig, "judge": RoleConfig, "embedder": RoleConfig, "limits": Limits, "prices": PriceConfig,
+    }.get(head, RunConfig)  # fmt: skip
+    return list(model.model_fields)
+
+
+def cache_folder(config: RunConfig) -> Path:
+    """Where answers are kept: the configuration's, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
+    if config.cache is not None:
+        return config.cache
+    if named := os.environ.get("TITJUDGE_CACHE"):
+        return Path(named)
+    checkout = Path(__file__).resolve().parent.parent
+    if (checkout / "pyproject.toml").is_file() and (checkout / "cache").is_dir():
+        return checkout / "cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "titjudge"

@@ -1,0 +1,148 @@
+"""Pictures: checked once, identified by the bytes that are sent, read again only when they are sent.
+
+JPEG, PNG and WebP files go out as they are. Anything else (BMP, TIFF, animated or palette GIF, CMYK, a picture that an
+EXIF tag turns) is converted to PNG. A file that cannot be used is a DataError that names the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from titjudge.errors import DataError
+from titjudge.types import Picture
+
+MAX_BYTES = 50 * 2**20
+MAX_PIXELS = 100_000_000
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+_AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
+_ORIENTATION = 0x0112
+
+
+class Facts(Protocol):
+    """Where verdicts on image files are remembered, by content hash: the answer cache, or a dict."""
+
+    def get(self, key: str, /) -> dict[str, Any] | None: ...
+
+    def set(self, key: str, value: dict[str, Any], /) -> None: ...
+
+
+class Pictures:
+    """Opens pictures; each content is decoded once, ever (the verdict is remembered in `facts`)."""
+
+    def __init__(self, facts: Facts | None = None) -> None:
+        self._facts = facts
+        self._open: dict[Path, Picture] = {}
+
+    async def open(self, path: Path) -> Picture:
+        """The picture at `path`.
+
+        Raises:
+            DataError: missing, empty, truncated, too large, or not an image.
+        """
+        if path not in self._open:
+            self._open[path] = await asyncio.to_thread(self._check, path)
+        return self._open[path]
+
+    def forget(self, path: Path) -> None:
+        self._open.pop(path, None)
+
+    def _check(self, path: Path) -> Picture:
+        raw = read(path)
+        digest = hashlib.sha256(raw).hexdigest()
+        key = f"image:{digest}"
+        facts = self._facts.get(key) if self._facts else None
+        if facts is None:
+            facts = inspect(raw, path)
+            if self._facts:
+                self._facts.set(key, facts)
+        load: Callable[[], bytes] = lambda: _send(path, digest, facts)  # noqa: E731
+        return Picture(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a file that may be an image.
+
+    Raises:
+        DataError: it is missing, not a file, unreadable, empty or over 50 MiB.
+    """
+    try:
+        if not path.is_file():
+            raise DataError("no such image file" if not path.exists() else "not a file", path)
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise DataError(f"the image file has {size / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}", path)
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"the image cannot be read: {error.strerror}", path) from error
+    if not raw:
+        raise DataError("the image file is empty", path)
+    return raw
+
+
+def inspect(raw: bytes, path: Path) -> dict[str, Any]:
+    """Decode an image fully and say what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
+
+    Raises:
+        DataError: not an image, truncated, or too many pixels.
+    """
+    from PIL import Image
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(io.BytesIO(raw)) as image:
+                width, height = image.size
+                if width * height > MAX_PIXELS:
+                    raise DataError(f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path)
+                image.load()
+                turned = image.getexif().get(_ORIENTATION, 1) not in (0, 1)
+                plain = image.format in _AS_IS and image.mode != "CMYK" and not turned and not getattr(image, "is_animated", False)
+                media_type = _AS_IS[str(image.format)] if plain else "image/png"
+                if not plain:
+                    raw = _png(image)
+                    with Image.open(io.BytesIO(raw)) as sent:
+                        width, height = sent.size
+        except DataError:
+            raise
+        except Image.DecompressionBombError as error:
+            raise DataError("the image has far too many pixels (decompression bomb)", path) from error
+        except Exception as error:
+            reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
+            raise DataError(f"the file {reason} or is not an image ({type(error).__name__})", path) from error
+    return {
+        "sha256": hashlib.sha256(raw).hexdigest(),
+        "media_type": media_type,
+        "width": width,
+        "height": height,
+        "converted": not plain,
+    }
+
+
+def _png(image: Any) -> bytes:
+    from PIL import ImageOps
+
+    upright = ImageOps.exif_transpose(image)
+    if upright.mode not in ("L", "RGB", "RGBA"):
+        upright = upright.convert("RGBA" if "transparency" in image.info or upright.mode in ("LA", "PA") else "RGB")
+    out = io.BytesIO()
+    upright.save(out, "PNG")
+    return out.getvalue()
+
+
+def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
+    raw = read(path)
+    if hashlib.sha256(raw).hexdigest() != digest:
+        raise DataError("the image changed while the run was going on", path)
+    if not facts["converted"]:
+        return raw
+    from PIL import Image
+
+    with Image.open(io.BytesIO(raw)) as image:
+        image.load()
+        return _png(image)

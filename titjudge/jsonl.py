@@ -1,0 +1,79 @@
+"""JSON lines: read with names for what is wrong, appended so that a kill loses at most the line being written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.errors import DataError
+
+
+def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and object of every line that is not blank.
+
+    Raises:
+        DataError: missing file, not UTF-8, not an object, or a required key is absent; names file and line.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                if not line.strip():
+                    continue
+                try:
+                    record = orjson.loads(line)
+                except orjson.JSONDecodeError as error:
+                    raise DataError(f"not a JSON object in UTF-8 ({error})", path, number) from error
+                if not isinstance(record, dict):
+                    raise DataError("every line is a JSON object", path, number)
+                for key in required:
+                    if key not in record:
+                        raise DataError(f"the key '{key}' is missing", path, number)
+                yield number, record
+    except OSError as error:
+        raise DataError(error.strerror or str(error), path) from error
+
+
+class Appender:
+    """Appends objects to a JSONL file, each in one write, flushed to the operating system before `add` returns.
+
+    Opening cuts off a last line that a kill left incomplete.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        _drop_incomplete_line(path)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def add(self, record: Any) -> None:
+        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
+        written = os.write(self._file, line)
+        while written < len(line):
+            written += os.write(self._file, line[written:])
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def _drop_incomplete_line(path: Path) -> None:
+    if not path.is_file():
+        return
+    with path.open("rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        step = 1 << 16
+        at = end
+        while at > 0:
+            start = max(0, at - step)
+            file.seek(start)
+            newline = file.read(at - start).rfind(b"\n")
+            if newline >= 0:
+                if start + newline + 1 < end:
+                    file.truncate(start + newline + 1)
+                return
+            at = start
+        file.truncate(0)

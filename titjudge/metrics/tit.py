@@ -1,0 +1,88 @@
+"""The TIT family: image to text, then text against text (TIT-Score paper, section 4 and Table 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from titjudge.metrics import metric
+from titjudge.types import Ask, Embedding, Item, Reply, Score
+
+MAX_DESCRIPTION_TOKENS = 512  # "max_new_tokens=512" of the official snippet
+
+
+class Verdict(BaseModel):
+    """What the judge of TIT-Score-LLM answers."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    missing: list[str]
+    contradicted: list[str]
+    reason: str
+    score: float = Field(ge=0, le=100, allow_inf_nan=False)
+
+
+async def describe(item: Item, ask: Ask) -> Reply:
+    """The captioner's description of the image, by the paper's instruction (A.4.1).
+
+    A description that hit its token limit is scored only under the official protocol, which does not notice.
+    """
+    if item.image is None:
+        return Reply(str(item.meta["description"]), flags=("given",))
+    return await ask(
+        "tit/describe",
+        role="captioner",
+        images=[item.image],
+        params={"max_tokens": MAX_DESCRIPTION_TOKENS},
+        accept_truncated=ask.protocol == "official",
+    )
+
+
+@metric("tit", roles=("captioner", "embedder"), range=(-1, 1), source="TIT-Score paper, section 4.2, Eq. 1-3; README snippet")
+async def tit(item: Item, ask: Ask) -> Score:
+    """TIT-Score: cosine between the embeddings of prompt and description."""
+    description = await describe(item, ask)
+    prompt, text = await ask.embed([item.prompt, description.text.strip()])
+    cosine = float(prompt.vector @ text.vector)
+    if ask.protocol == "official":
+        cosine = round(cosine, 4)
+    return Score.of(cosine, status=description.status, **_read(prompt, text), description=description.text)
+
+
+def _read(prompt: Embedding, text: Embedding) -> dict[str, Any]:
+    """Tokens read and tokens there were, as every score of a model that cuts text carries them."""
+    return {
+        "prompt_tokens_used": prompt.tokens_used,
+        "prompt_tokens": prompt.tokens_total,
+        "description_tokens_used": text.tokens_used,
+        "description_tokens": text.tokens_total,
+    }
+
+
+async def _compare(item: Item, ask: Ask, role: str) -> Score:
+    description = await describe(item, ask)
+    reply = await ask("tit/compare", role=role, schema=Verdict, prompt=item.prompt, description=description.text.strip())
+    verdict: Verdict = reply.data
+    return Score.of(
+        verdict.score,
+        reason=verdict.reason,
+        status=description.status,
+        missing=verdict.missing,
+        contradicted=verdict.contradicted,
+        description=description.text,
+    )
+
+
+@metric("tit-llm", roles=("captioner", "judge"), range=(0, 100), source="TIT-Score paper, section 4.2; template ours")
+async def tit_llm(item: Item, ask: Ask) -> Score:
+    """TIT-Score-LLM: a language model compares prompt and description."""
+    return await _compare(item, ask, "judge")
+
+
+@metric("self-eval", roles=("captioner",), range=(0, 100), source="TIT-Score paper, Table 4 (self-evaluation); template ours")
+async def self_eval(item: Item, ask: Ask) -> Score:
+    """Ablation: the captioner model judges its own description."""
+    return await _compare(item, ask, "captioner")
+
+

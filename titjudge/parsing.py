@@ -1,0 +1,73 @@
+"""From an answer's text to the object that was asked for. Never a guess: what does not validate is `None`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+M = TypeVar("M", bound=BaseModel)
+
+_LONGEST = 200_000  # characters; an answer beyond this is read from its end
+_MOST_BRACES = 2_000
+
+
+def after_thinking(text: str) -> str:
+    """The text behind the last `</think>`; all of it when there is none."""
+    return text.rpartition("</think>")[2]
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """Every complete top-level JSON object in a text, in order; fences and prose around them are skipped."""
+    text = text[-_LONGEST:]
+    decoder = json.JSONDecoder()
+    found: list[dict[str, Any]] = []
+    at = text.find("{")
+    for _ in range(_MOST_BRACES):
+        if at < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at = text.find("{", at + 1)
+            continue
+        found.append(value)
+        at = text.find("{", end)
+    return found
+
+
+def validated(text: str, schema: type[M], *, lenient: bool = False) -> tuple[M | None, tuple[str, ...]]:
+    """The last object in `text` that validates as `schema`, and flags saying how it was got.
+
+    The last one, because a judge may quote the text it judges (which may hold a score) before it answers.
+    With `lenient`, an answer without any complete object is repaired with json-repair and flagged `json-repaired`.
+    """
+    answer = after_thinking(text)
+    for candidate in reversed(objects(answer)):
+        try:
+            return schema.model_validate(candidate), ()
+        except ValidationError:
+            continue
+    if lenient and "{" in answer:
+        import json_repair
+
+        repaired = json_repair.loads(answer[answer.index("{") :][-_LONGEST:])
+        try:
+            return schema.model_validate(repaired), ("json-repaired",)
+        except ValidationError:
+            pass
+    return None, ()
+
+
+def problem(text: str, schema: type[BaseModel]) -> str:
+    """One line saying why `text` did not validate, for the repair turn and the report."""
+    found = objects(after_thinking(text))
+    if not found:
+        return "the answer holds no complete JSON object"
+    try:
+        schema.model_validate(found[-1])
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"field {'.'.join(map(str, first['loc'])) or '(top)'}: {first['msg']}"
+    return "no object in the answer validates"

@@ -1,0 +1,153 @@
+"""Prompt templates: one Markdown file each, with front matter, rendered in a sandbox.
+
+    ---
+    version: 1
+    source: TIT-Score paper, A.4.1
+    vars: [prompt, description]
+    ---
+    Jinja body
+
+Optional front matter: `system` (text of the system turn), `images: first|last` (where pictures stand in the user turn;
+default first; `{{ image }}` and `{{ image2 }}` in the body place them inline), `output_tokens: [p10, p50, p90]` (expected
+length of the answer, for price estimates). Exactly one newline at the end of the file is not part of the prompt.
+Variables are data: a value that looks like a template is not rendered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import StrictUndefined, Template, TemplateError
+from jinja2.sandbox import SandboxedEnvironment
+
+from titjudge.errors import ConfigError, nearest
+from titjudge.types import Message, Part, Picture
+
+_NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
+_KNOWN = {"version", "source", "vars", "system", "images", "output_tokens"}
+_MARK = f"\u2060picture:{secrets.token_hex(8)}:"  # cannot occur in a prompt: nobody outside this process knows it
+
+
+def bundled_root() -> Path:
+    """The folder of the prompts that come with titjudge: inside the wheel, or at the top of a checkout."""
+    inside = Path(__file__).parent / "_prompts"
+    return inside if inside.is_dir() else Path(__file__).resolve().parent.parent / "prompts"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One template. `sha256` covers the whole file: it is what a manifest records."""
+
+    name: str
+    version: str
+    source: str
+    variables: frozenset[str]
+    system: Template | None
+    body: Template
+    images: str
+    output_tokens: tuple[int, int, int] | None
+    sha256: str
+
+    def messages(self, variables: Mapping[str, Any], pictures: Sequence[Picture] = ()) -> tuple[Message, ...]:
+        """The conversation to send.
+
+        Raises:
+            ConfigError: a variable is missing, unknown, or the template fails.
+        """
+        missing, unknown = self.variables - variables.keys(), variables.keys() - self.variables
+        if missing or unknown:
+            raise ConfigError(f"prompt {self.name}: missing {sorted(missing)}, not declared {sorted(unknown)}")
+        marks = {"image" if i == 0 else f"image{i + 1}": f"{_MARK}{i}\u2060" for i in range(max(1, len(pictures)))}
+        try:
+            text = self.body.render(**variables, **marks)
+            system = self.system.render(**variables) if self.system else ""
+        except TemplateError as error:
+            raise ConfigError(f"prompt {self.name}: {error}") from error
+        parts = _place(text, pictures, self.images)
+        turns = [Message("system", (system,))] if system else []
+        return (*turns, Message("user", parts))
+
+
+def _place(text: str, pictures: Sequence[Picture], where: str) -> tuple[Part, ...]:
+    if _MARK in text:
+        pieces = re.split(f"{_MARK}(\\d+)\u2060", text)
+        parts: list[Part] = []
+        for i, piece in enumerate(pieces):
+            if i % 2:
+                parts.append(pictures[int(piece)])
+            elif piece:
+                parts.append(piece)
+        return tuple(parts)
+    return (*pictures, text) if where == "first" else (text, *pictures)
+
+
+class PromptLibrary:
+    """Finds prompts by name: first in the overlay folder, then among the bundled ones."""
+
+    def __init__(self, overlay: Path | None = None) -> None:
+        if overlay is not None and not overlay.is_dir():
+            raise ConfigError(f"{overlay}: no such folder of prompts")
+        self.roots = [*([overlay] if overlay else []), bundled_root()]
+        self._environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+        self._loaded: dict[str, Prompt] = {}
+
+    def names(self) -> list[str]:
+        """Every prompt there is, as `suite/name`."""
+        found = {path.relative_to(root).with_suffix("").as_posix() for root in self.roots for path in root.rglob("*.md")}
+        return sorted(found)
+
+    def get(self, name: str) -> Prompt:
+        """The prompt of that name.
+
+        Raises:
+            ConfigError: no such prompt, or its file is malformed.
+        """
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
+
+    @property
+    def used(self) -> dict[str, str]:
+        """Name and SHA-256 of every prompt asked for so far."""
+        return {name: prompt.sha256 for name, prompt in sorted(self._loaded.items())}
+
+    def _load(self, name: str) -> Prompt:
+        if not _NAME.fullmatch(name) or ".." in name:
+            raise ConfigError(f"'{name}' is not a prompt name (suite/name)")
+        path = next((root / f"{name}.md" for root in self.roots if (root / f"{name}.md").is_file()), None)
+        if path is None:
+            raise ConfigError(f"there is no prompt '{name}'.{nearest(name, self.names())}")
+        raw = path.read_text(encoding="utf-8")
+        match = re.match(r"---\n(.*?)\n---\n(.*)\Z", raw, re.DOTALL)
+        if match is None:
+            raise ConfigError(f"{path}: a prompt starts with front matter between two lines of ---")
+        front = yaml.safe_load(match[1]) or {}
+        for key in front:
+            if key not in _KNOWN:
+                raise ConfigError(f"{path}: unknown front matter '{key}'.{nearest(key, _KNOWN)}")
+        if front.get("images", "first") not in ("first", "last"):
+            raise ConfigError(f"{path}: images is first or last")
+        try:
+            body = self._environment.from_string(match[2].removesuffix("\n"))
+            system = self._environment.from_string(front["system"].removesuffix("\n")) if front.get("system") else None
+        except TemplateError as error:
+            raise ConfigError(f"{path}: {error}") from error
+        lengths = front.get("output_tokens")
+        return Prompt(
+            name=name,
+            version=str(front.get("version", "")),
+            source=str(front.get("source", "")),
+            variables=frozenset(front.get("vars", ())),
+            system=system,
+            body=body,
+            images=front.get("images", "first"),
+            output_tokens=(lengths[0], lengths[1], lengths[2]) if lengths else None,
+            sha256=hashlib.sha256(raw.encode()).hexdigest(),
+        )
