@@ -1,0 +1,126 @@
+"""Yes/no questions about an image, all in one request (TIIF-Bench paper, 3.3 and A3.2; eval_with_vlm.py)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+from titjudge.metrics import metric
+from titjudge.types import Ask, Item, Reply, Score, Status
+
+TEMPLATES = ("tiif/questions_1", "tiif/questions_2", "tiif/questions_3")
+PAPER_TEMPLATE = "tiif/questions_3"  # the one that the paper shows
+TRIES = 3  # upstream tries for ever
+_ANSWER = re.compile(r"(yes|no)\b", re.IGNORECASE)
+_THINKING_END = "</think>"
+
+
+def parse(text: str, count: int, *, drop_thinking: bool = False) -> list[str] | None:
+    """The answers in a model's reply by the official rule, or None when there are not exactly `count`.
+
+    Lines are stripped, blank ones dropped, and those that start with the word yes or no (any case) are the answers;
+    every other line is ignored. With `drop_thinking` what a reasoning model thought aloud is cut off first: everything
+    up to the last `</think>`, and everything when a `<think>` is never closed.
+    """
+    if drop_thinking:
+        text = text.rpartition(_THINKING_END)[2]
+        if "<think>" in text:
+            return None
+    matches = (_ANSWER.match(line.strip()) for line in text.strip().split("\n"))
+    answers = [match[1].lower() for match in matches if match]
+    return answers if len(answers) == count else None
+
+
+def draw_template(item_id: str, seed: int, sample: int) -> str:
+    """One of the three official templates: upstream draws at random at every call, here item, seed and try decide."""
+    digest = hashlib.sha256(f"{item_id}\x00{seed}\x00{sample}".encode()).digest()
+    return TEMPLATES[int.from_bytes(digest[:8], "big") % len(TEMPLATES)]
+
+
+def choose_template(item: Item, protocol: str, sample: int) -> str:
+    """The template of one try: the one in `meta["template"]` (1, 2, 3, a prompt name), else by the protocol."""
+    wanted = item.meta.get("template")
+    if wanted in (1, 2, 3):
+        return TEMPLATES[wanted - 1]
+    if isinstance(wanted, str) and wanted != "random":
+        return wanted
+    if protocol == "official" or wanted == "random":
+        return draw_template(item.id, int(item.meta.get("template_seed", 0)), sample)
+    return PAPER_TEMPLATE
+
+
+def _checked(item: Item) -> tuple[list[str], list[str]] | Score:
+    """Questions and gold answers (lowercase) of an item, or the Score that says why there are none."""
+    questions, gold = item.meta.get("questions"), item.meta.get("gold_answers")
+    if not questions or not gold:
+        return Score.none(Status.MISSING, "the item has no questions, or no gold answers to them")
+    if not _strings(questions) or not _strings(gold) or len(questions) != len(gold):
+        reason = "questions and gold_answers are not two lists of strings of the same length"
+        return Score.none(Status.BAD_INPUT, reason)
+    answers = [answer.strip().lower() for answer in gold]
+    if not {"yes", "no"}.issuperset(answers):
+        return Score.none(Status.BAD_INPUT, "a gold answer is neither yes nor no")
+    return list(questions), answers
+
+
+def _strings(values: object) -> bool:
+    return (
+        isinstance(values, Sequence) and not isinstance(values, str) and all(isinstance(value, str) for value in values)
+    )
+
+
+@metric(
+    "yes-no",
+    roles=("judge",),
+    range=(0, 1),
+    source="TIIF-Bench paper, 3.3 and A3.2; eval_with_vlm.py",
+    needs=("questions", "gold_answers"),
+)
+async def yes_no(item: Item, ask: Ask) -> Score:
+    """Fraction of yes/no questions about the image that the judge answers as expected.
+
+    `item.meta` holds `questions` and `gold_answers`, two lists of one length; `template` (1, 2, 3, "random" or a prompt
+    name) and `template_seed` are optional. Temperature is 1 under the official protocol and 0 under the strict one. A
+    reply with another number of answers is asked again, three tries in all, and then the item is unparsed: no number.
+    """
+    checked = _checked(item)
+    if isinstance(checked, Score):
+        return checked
+    if item.image is None:
+        return Score.none(Status.BAD_INPUT, "this metric needs an image")
+    questions, gold = checked
+    official = ask.protocol == "official"
+    reply, template = Reply(""), ""
+    for sample in range(TRIES):
+        template = choose_template(item, ask.protocol, sample)
+        reply = await ask(
+            template,
+            role="judge",
+            images=[item.image],
+            params={"temperature": 1.0 if official else 0.0},
+            sample=sample,
+            questions=questions,
+        )
+        preds = parse(reply.text, len(questions), drop_thinking=not official)
+        if preds is not None:
+            hits = sum(pred == answer for pred, answer in zip(preds, gold, strict=True))
+            return Score.of(
+                hits / len(gold),
+                status=reply.status,
+                preds=preds,
+                gold=gold,
+                questions=questions,
+                output=reply.text,
+                template=template,
+                tries=sample + 1,
+            )
+    return Score.none(
+        Status.UNPARSED,
+        f"{TRIES} replies, none with exactly {len(questions)} lines that start with yes or no",
+        gold=gold,
+        questions=questions,
+        output=reply.text,
+        template=template,
+        tries=TRIES,
+    )
