@@ -33,10 +33,13 @@ class Facts(Protocol):
 
 
 class Pictures:
-    """Opens pictures; each content is decoded once, ever (the verdict is remembered in `facts`)."""
+    """Opens pictures; each content is decoded once, ever (the verdict is remembered in `facts`).
 
-    def __init__(self, facts: Facts | None = None) -> None:
-        self._facts = facts
+    With `decode=False` only the header is read: enough for an estimate, not for a verdict.
+    """
+
+    def __init__(self, facts: Facts | None = None, *, decode: bool = True) -> None:
+        self._facts, self._decode = facts, decode
         self._open: dict[Path, Picture] = {}
 
     async def open(self, path: Path) -> Picture:
@@ -58,8 +61,8 @@ class Pictures:
         key = f"image:{digest}"
         facts = self._facts.get(key) if self._facts else None
         if facts is None:
-            facts = inspect(raw, path)
-            if self._facts:
+            facts = inspect(raw, path, decode=self._decode)
+            if self._facts and self._decode:
                 self._facts.set(key, facts)
         load: Callable[[], bytes] = lambda: _send(path, digest, facts)  # noqa: E731
         return Picture(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
@@ -85,8 +88,8 @@ def read(path: Path) -> bytes:
     return raw
 
 
-def inspect(raw: bytes, path: Path) -> dict[str, Any]:
-    """Decode an image fully and say what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
+def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
+    """Decode an image and say what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
 
     Raises:
         DataError: not an image, truncated, or too many pixels.
@@ -100,7 +103,8 @@ def inspect(raw: bytes, path: Path) -> dict[str, Any]:
                 width, height = image.size
                 if width * height > MAX_PIXELS:
                     raise DataError(f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path)
-                image.load()
+                if decode:
+                    image.load()
                 turned = image.getexif().get(_ORIENTATION, 1) not in (0, 1)
                 plain = image.format in _AS_IS and image.mode != "CMYK" and not turned and not getattr(image, "is_animated", False)
                 media_type = _AS_IS[str(image.format)] if plain else "image/png"

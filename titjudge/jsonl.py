@@ -12,31 +12,44 @@ import orjson
 from titjudge.errors import DataError
 
 
-def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and object of every line that is not blank.
+def scan_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+    """Line number and object of every line that is not blank; a bad line comes as the DataError that describes it.
 
     Raises:
-        DataError: missing file, not UTF-8, not an object, or a required key is absent; names file and line.
+        DataError: the file cannot be read.
     """
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
-                if not line.strip():
-                    continue
-                try:
-                    record = orjson.loads(line)
-                except orjson.JSONDecodeError as error:
-                    raise DataError(f"not a JSON object in UTF-8 ({error})", path, number) from error
-                if not isinstance(record, dict):
-                    raise DataError("every line is a JSON object", path, number)
-                for key in required:
-                    if key not in record:
-                        raise DataError(f"the key '{key}' is missing", path, number)
-                yield number, record
+                if line.strip():
+                    yield number, _object(line, path, number, required)
     except OSError as error:
         raise DataError(error.strerror or str(error), path) from error
+
+
+def _object(line: bytes, path: Path, number: int, required: tuple[str, ...]) -> dict[str, Any] | DataError:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return DataError(f"not a JSON object in UTF-8 ({error})", path, number)
+    if not isinstance(record, dict):
+        return DataError("every line is a JSON object", path, number)
+    absent = [key for key in required if key not in record]
+    return DataError(f"the key '{absent[0]}' is missing", path, number) if absent else record
+
+
+def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Like `scan_jsonl`, for files in which every line must be good.
+
+    Raises:
+        DataError: missing file, not UTF-8, not an object, or a required key is absent; names file and line.
+    """
+    for number, record in scan_jsonl(path, required):
+        if isinstance(record, DataError):
+            raise record
+        yield number, record
 
 
 class Appender:

@@ -21,7 +21,8 @@ class Capabilities:
     `images`: reads pictures. `schema`: has native JSON-schema answers. `omit`: parameters the model rejects (they are
     left out of the request and of its cache key). `local`: runs in this process, costs nothing, needs no limiter.
     `in_flight`: how many requests it can use at once (None: as many as the engine likes). `cache`: its answers are worth
-    keeping (a recorded answer is on disk already).
+    keeping (a recorded answer is on disk already). `thinking`: tokens a model may think before it answers, on top of
+    `max_tokens`, when no `thinking_budget` is given.
     """
 
     images: bool = True
@@ -30,6 +31,7 @@ class Capabilities:
     local: bool = False
     in_flight: int | None = None
     cache: bool = True
+    thinking: int = 0
 
 
 class Provider(Protocol):

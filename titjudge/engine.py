@@ -1,0 +1,568 @@
+"""ask(): the only pipeline between a metric and a model.
+
+    render -> picture -> key -> same question in flight? -> cache -> reserve money -> wait for a slot -> send (retry)
+    -> settle -> parse (one repair turn) -> on disk -> reply
+
+Nothing else in titjudge has concurrency, cache, budget, rate limit, retry or parsing. A metric that gets a Reply has a
+usable answer; everything else arrives as `Unanswered` and becomes a score without a value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge import cache as keys
+from titjudge import parsing, retry
+from titjudge.budget import Budget, Reservation
+from titjudge.cache import AnswerCache
+from titjudge.errors import (
+    BudgetExhausted,
+    ConfigError,
+    DataError,
+    FatalProviderError,
+    TitjudgeError,
+    Unanswered,
+)
+from titjudge.images import Pictures
+from titjudge.prompts import PromptLibrary
+from titjudge.roles import Role, Roles
+from titjudge.schema import schema_of
+from titjudge.types import Embedding, Failure, Item, Message, Reply, Request, Score, Status, Usage
+
+Journal = Callable[[str, dict[str, Any]], None]
+
+
+class Interrupted(TitjudgeError):
+    """The run is ending; this question was not sent."""
+
+
+class Engine:
+    """Asks models. One engine serves one run; use it inside one event loop.
+
+    Args:
+        roles: which model plays captioner, judge, embedder.
+        library: the prompt templates.
+        cache: where answers are kept; None keeps none.
+        budget: the caps; without one there are none.
+        protocol: official or strict.
+        journal: called with a kind (`reply` or `vector`) and a JSON record for every answer used, once for each key.
+        lenient: repair malformed JSON answers, and flag them.
+    """
+
+    def __init__(
+        self,
+        roles: Roles,
+        library: PromptLibrary,
+        cache: AnswerCache | None = None,
+        budget: Budget | None = None,
+        *,
+        protocol: str = "strict",
+        journal: Journal | None = None,
+        lenient: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        self.roles, self.library, self.cache = roles, library, cache
+        self.budget = budget or Budget()
+        self.protocol, self.lenient = protocol, lenient
+        self.pictures = Pictures(None if read_only else cache, decode=not read_only)
+        self.stopping = False
+        self.fatal: FatalProviderError | None = None
+        self._journal, self._read_only = journal, read_only
+        self._journaled: set[str] = set()
+        self._flights: dict[str, asyncio.Task[Any]] = {}
+        self._sending: set[asyncio.Task[Any]] = set()
+
+    def ask_for(self, item: Item, reservation: Reservation | None = None) -> BoundAsk:
+        """The `ask` a metric gets for one item."""
+        return BoundAsk(self, item, reservation)
+
+    def stop(self) -> None:
+        """Send nothing more. Answers already asked for are awaited and kept; everything else ends as `Interrupted`."""
+        self.stopping = True
+        for task in self._flights.values():
+            if task not in self._sending:
+                task.cancel()
+
+    async def aclose(self) -> None:
+        for task in list(self._flights.values()):
+            task.cancel()
+        await asyncio.gather(*self._flights.values(), return_exceptions=True)
+        await self.roles.aclose()
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def request(
+        self,
+        role: Role,
+        messages: tuple[Message, ...],
+        *,
+        template: str,
+        item_id: str,
+        schema: type[Any] | None,
+        params: Mapping[str, Any],
+        sample: int = 0,
+        attempt: int = 0,
+    ) -> Request:
+        """A request as it will be sent: what the model cannot take is left out, what it thinks is allowed for."""
+        return Request(
+            provider=role.provider.name,
+            model=role.model,
+            messages=messages,
+            params=role.sampling(params, self.protocol),
+            schema=schema_of(schema) if schema else None,
+            schema_name=schema.__name__ if schema else "",
+            base_url=role.provider.base_url,
+            adapter_version=role.provider.version,
+            sample=sample,
+            attempt=attempt,
+            template=template,
+            role=role.name,
+            item_id=item_id,
+        )
+
+    async def answer(
+        self,
+        role: Role,
+        request: Request,
+        *,
+        schema: type[Any] | None = None,
+        accept_truncated: bool = False,
+        reservation: Reservation | None = None,
+    ) -> Reply:
+        """The answer to a request: from the cache, from the same question in flight, or from the model.
+
+        Raises:
+            Unanswered: there is no usable answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
+        """
+        key = keys.request_key(request)
+        return await self._once(key, lambda: self._answer(key, role, request, schema, accept_truncated, reservation))
+
+    async def _once(self, key: str, start: Callable[[], Any]) -> Any:
+        """Run `start` unless the same key is in flight already; share the result."""
+        task = self._flights.get(key)
+        if task is None:
+            if self.stopping:
+                raise self.fatal or Interrupted("the run is ending")
+            task = asyncio.create_task(start())
+            self._flights[key] = task
+            task.add_done_callback(lambda done: self._landed(key, done))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled() and self.stopping:
+                raise self.fatal or Interrupted("the run is ending") from None
+            raise
+
+    def _landed(self, key: str, task: asyncio.Task[Any]) -> None:
+        self._flights.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # retrieved: a waiter may have gone away
+
+    async def _answer(
+        self,
+        key: str,
+        role: Role,
+        request: Request,
+        schema: type[Any] | None,
+        accept_truncated: bool,
+        reservation: Reservation | None,
+    ) -> Reply:
+        kept = self._recall(key, role)
+        if kept is not None and (kept.status is Status.OK or accept_truncated):
+            read = self._read(kept, schema)
+            if read is not None:
+                role.tally.cached += 1
+                self.budget.note_cached(kept.list_cost or 0.0)
+                self._note(request, read)
+                return read
+        reply = (await self._send(role, request, reservation)).with_(key=key)
+        if reply.status is Status.REFUSED or (reply.status is Status.TRUNCATED and not accept_truncated):
+            role.tally.unusable += 1
+            self._note(request, reply)
+            raise Unanswered(reply.status, reply.reason or _REASONS[reply.status], reply)
+        read = self._read(reply, schema)
+        if read is None and schema is not None:
+            self._note(request, reply.with_(status=Status.UNPARSED))
+            read = await self._repair(role, request, reply, schema, reservation)
+        assert read is not None
+        self._keep(key, role, read)
+        self._note(request, read)
+        return read
+
+    def _read(self, reply: Reply, schema: type[Any] | None) -> Reply | None:
+        """The reply with its data; None when a schema was asked for and nothing validates."""
+        if schema is None:
+            return reply
+        data, flags = parsing.validated(reply.text, schema, lenient=self.lenient)
+        return None if data is None else reply.with_(data=data, flags=(*reply.flags, *flags))
+
+    async def _repair(
+        self, role: Role, request: Request, reply: Reply, schema: type[Any], reservation: Reservation | None
+    ) -> Reply:
+        """One more turn that shows the model its own answer; its request carries an attempt number.
+
+        Raises:
+            Unanswered: the second answer cannot be read either.
+        """
+        problem = parsing.problem(reply.text, schema)
+        if request.attempt > 0:
+            role.tally.unusable += 1
+            raise Unanswered(Status.UNPARSED, f"the answer could not be read after a repair turn: {problem}", reply)
+        prompt = self.library.get("repair/json")
+        shown = _json(schema_of(schema))
+        again = self.request(
+            role,
+            (*request.messages, Message("assistant", (reply.text,)), *prompt.messages({"problem": problem, "schema": shown})),
+            template=request.template,
+            item_id=request.item_id,
+            schema=schema,
+            params=request.params,
+            sample=request.sample,
+            attempt=request.attempt + 1,
+        )
+        again = _same_params(again, request)
+        fixed = await self.answer(role, again, schema=schema, reservation=reservation)
+        return fixed.with_(key=reply.key, flags=(*fixed.flags, "repaired"), cached=False)
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    async def _send(self, role: Role, request: Request, reservation: Reservation | None) -> Reply:
+        if role.provider.capabilities.local:
+            return await self._send_local(role, request)
+        bound = role.provider.usage_bound(request)
+        worst = role.cost(bound)
+        tokens = bound.input + bound.output
+        task = asyncio.current_task()
+        assert task is not None
+
+        async def once() -> Reply:
+            if self.stopping:
+                raise self.fatal or Interrupted("the run is ending")
+            draw = await (reservation or self.budget).draw(worst, tokens)
+            try:
+                async with role.limiter.slot(tokens):
+                    self._sending.add(task)
+                    try:
+                        started = time.monotonic()
+                        reply = await role.provider.complete(request)
+                    finally:
+                        self._sending.discard(task)
+                reply = reply.with_(list_cost=role.price_of(reply.usage), seconds=time.monotonic() - started)
+                draw.settle(reply.list_cost or 0.0, reply.usage.input + reply.usage.output)
+            except TitjudgeError:
+                raise
+            except Exception as error:
+                failure = role.provider.classify(error)
+                role.tally.errors += 1
+                if failure.usage:
+                    draw.settle(role.cost(failure.usage), failure.usage.input + failure.usage.output)
+                raise _Classified(failure) from error
+            finally:
+                draw.release()
+            role.tally.add(reply)
+            return reply
+
+        try:
+            return await retry.call(once, _classify, on_failure=lambda failure, _: role.limiter.failed(failure))
+        except FatalProviderError as error:
+            self.fatal = error
+            self.stop()
+            raise
+
+    async def _send_local(self, role: Role, request: Request) -> Reply:
+        """Models in this process: no price, no slot, no retry. Their requests batch themselves."""
+        started = time.monotonic()
+        try:
+            reply = await role.provider.complete(request)
+        except TitjudgeError:
+            raise
+        except Exception as error:
+            failure = role.provider.classify(error)
+            role.tally.errors += 1
+            await retry.give_up(failure)
+            raise
+        reply = reply.with_(list_cost=0.0, seconds=time.monotonic() - started)
+        role.tally.add(reply)
+        return reply
+
+    # -- disk ------------------------------------------------------------------------------------------------------
+
+    def _recall(self, key: str, role: Role) -> Reply | None:
+        if self.cache is None or not role.provider.capabilities.cache:
+            return None
+        kept = self.cache.get(key)
+        return None if kept is None else reply_from(kept).with_(key=key, cached=True)
+
+    def _keep(self, key: str, role: Role, reply: Reply) -> None:
+        if self.cache is not None and role.provider.capabilities.cache and not self._read_only:
+            self.cache.set(key, reply_record(reply))
+
+    def _note(self, request: Request, reply: Reply) -> None:
+        if self._journal is None or reply.key in self._journaled:
+            return
+        if reply.status is Status.OK:
+            self._journaled.add(reply.key)
+        self._journal("reply", {**request_record(request), **reply_record(reply), "key": reply.key, "cached": reply.cached})
+
+    # -- vectors ---------------------------------------------------------------------------------------------------
+
+    async def embed(self, texts: Sequence[str], reservation: Reservation | None = None) -> list[tuple[str, Embedding]]:
+        """Key and unit vector of each text; each distinct text is embedded once, ever."""
+        embedder = self.roles.embedder()
+        wanted = {text: keys.content_key("embed", {"identity": dict(embedder.identity), "text": text}) for text in texts}
+        found: dict[str, Embedding] = {}
+        for text, key in wanted.items():
+            kept = self.cache.get(key) if self.cache is not None else None
+            if kept is not None:
+                found[text] = embedding_from(kept)
+                self.roles.embedded.cached += 1
+        absent = [text for text in wanted if text not in found]
+        vectors = await asyncio.gather(*(self._once(wanted[text], lambda t=text: self._embed(wanted[t], t)) for text in absent))
+        found.update(zip(absent, vectors, strict=True))
+        for text, key in wanted.items():
+            self._note_vector(key, text, found[text])
+        return [(wanted[text], found[text]) for text in texts]
+
+    async def _embed(self, key: str, text: str) -> Embedding:
+        embedder = self.roles.embedder()
+        tally = self.roles.embedded
+        if embedder.local:
+            (vector,) = await embedder.embed([text])
+        else:
+            vector = await self._embed_remote(text)
+        tally.asked += 1
+        tally.usage += Usage(input=vector.tokens_used)
+        if self.cache is not None and not self._read_only:
+            self.cache.set(key, embedding_record(vector))
+        return vector
+
+    async def _embed_remote(self, text: str) -> Embedding:
+        embedder, role = self.roles.embedder(), self.roles.embedder_role()
+        tokens = len(text.encode())  # no token is shorter than a byte
+        worst = role.cost(Usage(input=tokens))
+        task = asyncio.current_task()
+        assert task is not None
+
+        async def once() -> Embedding:
+            if self.stopping:
+                raise self.fatal or Interrupted("the run is ending")
+            draw = await self.budget.draw(worst, tokens)
+            try:
+                async with role.limiter.slot(tokens):
+                    self._sending.add(task)
+                    try:
+                        (vector,) = await embedder.embed([text])
+                    finally:
+                        self._sending.discard(task)
+                cost = role.cost(Usage(input=vector.tokens_used))
+                draw.settle(cost, vector.tokens_used)
+                self.roles.embedded.spent += cost
+                return vector
+            except TitjudgeError:
+                raise
+            except Exception as error:
+                raise _Classified(embedder.classify(error)) from error
+            finally:
+                draw.release()
+
+        try:
+            return await retry.call(once, _classify, on_failure=lambda failure, _: role.limiter.failed(failure))
+        except FatalProviderError as error:
+            self.fatal = error
+            self.stop()
+            raise
+
+    def _note_vector(self, key: str, text: str, vector: Embedding) -> None:
+        if self._journal is not None and key not in self._journaled:
+            self._journaled.add(key)
+            self._journal("vector", {"key": key, "text": text, **embedding_record(vector)})
+
+
+class BoundAsk:
+    """`ask` for one item: what a metric sees of the engine. `keys` collects the answers it used."""
+
+    def __init__(self, engine: Engine, item: Item, reservation: Reservation | None = None) -> None:
+        self._engine, self._item, self._reservation = engine, item, reservation
+        self.protocol = engine.protocol
+        self.keys: list[str] = []
+
+    async def __call__(
+        self,
+        template: str,
+        *,
+        role: str,
+        images: Sequence[Path] = (),
+        schema: type[Any] | None = None,
+        accept_truncated: bool = False,
+        sample: int = 0,
+        params: Mapping[str, Any] | None = None,
+        **variables: Any,
+    ) -> Reply:
+        """Ask one question.
+
+        Args:
+            template: name of the prompt, `suite/name`.
+            role: captioner, judge, or a fixed `provider/model`.
+            images: pictures, in the order in which they are shown.
+            schema: a pydantic model; the reply's `data` is then a validated instance.
+            accept_truncated: take an answer that hit its token limit (the official TIT protocol does).
+            sample: number of a repeated answer to the same question.
+            params: sampling parameters of the protocol; the configuration of the role goes before them.
+            variables: what the template declares.
+
+        Raises:
+            Unanswered: refused, truncated, unparsed, failed, or the image cannot be used.
+        """
+        engine = self._engine
+        who = engine.roles[role]
+        pictures = []
+        for path in images:
+            try:
+                pictures.append(await engine.pictures.open(path))
+            except DataError as error:
+                raise Unanswered(Status.BAD_INPUT, str(error)) from error
+        if pictures and not who.provider.capabilities.images:
+            raise ConfigError(f"{who.label} cannot read pictures: choose another model for {role}")
+        request = engine.request(
+            who,
+            engine.library.get(template).messages(variables, pictures),
+            template=template,
+            item_id=self._item.id,
+            schema=schema,
+            params=params or {},
+            sample=sample,
+        )
+        try:
+            reply = await engine.answer(
+                who, request, schema=schema, accept_truncated=accept_truncated, reservation=self._reservation
+            )
+        except Unanswered as failure:
+            if failure.reply is not None:
+                self.keys.append(failure.reply.key)
+            raise
+        self.keys.append(reply.key)
+        return reply
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        """Unit vectors of texts, in order."""
+        pairs = await self._engine.embed(texts, self._reservation)
+        self.keys.extend(key for key, _ in pairs)
+        return [vector for _, vector in pairs]
+
+
+async def measure(engine: Engine, item: Item, name: str, metric: Any, reservation: Reservation | None = None) -> Score:
+    """One metric on one item. A question without an answer is a score without a value.
+
+    Raises:
+        Interrupted, BudgetExhausted, FatalProviderError: the run is ending, and there is no score.
+    """
+    ask = engine.ask_for(item, reservation)
+    try:
+        score: Score = await metric(item, ask)
+    except Unanswered as failure:
+        score = Score.none(failure.status, failure.reason)
+    return Score(
+        item.id, name, score.value, score.status, score.reason, score.parts, tuple(dict.fromkeys(ask.keys)),
+        item.generator, item.group,
+    )  # fmt: skip
+
+
+class _Classified(Exception):
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+def _classify(error: Exception) -> Failure:
+    if isinstance(error, _Classified):
+        return error.failure
+    raise error
+
+
+_REASONS = {
+    Status.REFUSED: "the model declined to answer",
+    Status.TRUNCATED: "the answer hit its token limit",
+}
+
+
+def _same_params(request: Request, like: Request) -> Request:
+    from dataclasses import replace
+
+    return replace(request, params=like.params)
+
+
+def _json(value: Any) -> str:
+    import orjson
+
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def request_record(request: Request) -> dict[str, Any]:
+    """A request as a run folder keeps it: pictures by hash, never by content."""
+    return {
+        "item": request.item_id,
+        "role": request.role,
+        "template": request.template,
+        "provider": request.provider,
+        "model": request.model,
+        "params": dict(request.params),
+        "sample": request.sample,
+        "attempt": request.attempt,
+        "messages": [
+            [m.role, *(part if isinstance(part, str) else {"image": part.sha256} for part in m.parts)] for m in request.messages
+        ],
+    }
+
+
+def reply_record(reply: Reply) -> dict[str, Any]:
+    """A reply as the cache keeps it: JSON types only, without data (it is read again from the text)."""
+    usage = reply.usage
+    return {
+        "text": reply.text,
+        "status": str(reply.status),
+        "reason": reply.reason,
+        "usage": [usage.input, usage.output, usage.cached_input, usage.thinking, usage.image],
+        "finish": reply.finish,
+        "model_version": reply.model_version,
+        "endpoint": reply.endpoint,
+        "list_cost": reply.list_cost,
+        "seconds": round(reply.seconds, 4),
+        "flags": list(reply.flags),
+    }
+
+
+def reply_from(record: Mapping[str, Any]) -> Reply:
+    """The inverse of `reply_record`."""
+    return Reply(
+        text=record["text"],
+        status=Status(record["status"]),
+        reason=record["reason"],
+        usage=Usage(*record["usage"]),
+        finish=record["finish"],
+        model_version=record["model_version"],
+        endpoint=record["endpoint"],
+        list_cost=record["list_cost"],
+        seconds=record["seconds"],
+        flags=tuple(record["flags"]),
+    )
+
+
+def embedding_record(vector: Embedding) -> dict[str, Any]:
+    import numpy as np
+
+    raw = np.ascontiguousarray(vector.vector, dtype="<f4").tobytes()
+    return {"vector": base64.b64encode(raw).decode(), "used": vector.tokens_used, "total": vector.tokens_total}
+
+
+def embedding_from(record: Mapping[str, Any]) -> Embedding:
+    import numpy as np
+
+    return Embedding(np.frombuffer(base64.b64decode(record["vector"]), dtype="<f4"), record["used"], record["total"])
+
+
+__all__ = ["BoundAsk", "BudgetExhausted", "Engine", "Interrupted", "embedding_from", "measure", "reply_from", "reply_record"]

@@ -1,0 +1,162 @@
+"""Which model plays which role: built from the configuration, once, when first asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from titjudge import prices, registry
+from titjudge.config import RoleConfig, RunConfig
+from titjudge.embedders import Embedder
+from titjudge.errors import ConfigError
+from titjudge.limits import Limiter
+from titjudge.providers import Provider
+from titjudge.types import Reply, Usage
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a role did in this run. `versions` counts answers by model version and endpoint."""
+
+    asked: int = 0
+    cached: int = 0
+    errors: int = 0
+    unusable: int = 0
+    usage: Usage = field(default_factory=Usage)
+    spent: float = 0.0
+    seconds: float = 0.0
+    versions: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def add(self, reply: Reply) -> None:
+        self.asked += 1
+        self.usage += reply.usage
+        self.spent += reply.list_cost or 0.0
+        self.seconds += reply.seconds
+        version = (reply.model_version, reply.endpoint)
+        self.versions[version] = self.versions.get(version, 0) + 1
+
+
+@dataclass(slots=True)
+class Role:
+    """A model in a role, with its price and its place in the queue."""
+
+    name: str
+    config: RoleConfig
+    provider: Provider
+    price: prices.Price | None
+    limiter: Limiter
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def model(self) -> str:
+        return self.config.model_name
+
+    @property
+    def label(self) -> str:
+        return f"{self.config.provider}/{self.model}" if self.model else self.config.provider
+
+    def price_of(self, usage: Usage) -> float | None:
+        """List price in USD; None when the model's price is unknown."""
+        return None if self.price is None else self.price.cost(usage)
+
+    def cost(self, usage: Usage) -> float:
+        return self.price_of(usage) or 0.0
+
+    def sampling(self, params: Mapping[str, Any], protocol: str) -> dict[str, Any]:
+        """The parameters to send: the configuration before the metric's, those before the defaults.
+
+        `max_tokens` counts the answer; what a thinking model may think comes on top of it.
+        """
+        able = self.provider.capabilities
+        sent: dict[str, Any] = {"max_tokens": 2048}
+        if protocol == "strict":
+            sent["temperature"] = 0
+        sent |= dict(params) | self.config.sampling
+        if able.thinking:
+            budget = sent.get("thinking_budget")
+            sent["max_tokens"] += able.thinking if budget is None or budget < 0 else budget
+        return {name: value for name, value in sent.items() if name not in able.omit}
+
+
+class Roles:
+    """The models of a run, by role name.
+
+    Args:
+        config: names the models.
+        make: builds a provider for a role's configuration (replaced by dry runs and tests).
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        make: Callable[[RoleConfig], Provider] | None = None,
+        embedder: Callable[[RoleConfig], Embedder] | None = None,
+    ) -> None:
+        self.config = config
+        self._make = make or self._provider
+        self._make_embedder = embedder or self._embedder_of
+        self._roles: dict[str, Role] = {}
+        self._limiters: dict[str, Limiter] = {}
+        self._embedder: Embedder | None = None
+        self._embedder_role: Role | None = None
+        self.embedded = Tally()
+
+    def __getitem__(self, name: str) -> Role:
+        if name not in self._roles:
+            config = self.config.role(name)
+            if config is None:
+                raise ConfigError(f"this metric needs a {name}: add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-4o")
+            self._roles[name] = self._role(name, config, self._make(config))
+        return self._roles[name]
+
+    def _role(self, name: str, config: RoleConfig, provider: Any) -> Role:
+        user = {model: price.model_dump() for model, price in self.config.prices.items()}
+        price = prices.price_of(config.provider, config.model_name, user, local=provider.capabilities.local)
+        return Role(name, config, provider, price, self._limiter(provider))
+
+    def _limiter(self, provider: Provider) -> Limiter:
+        """One limiter for each account: roles that share a key share its limits."""
+        if provider.account not in self._limiters:
+            limits = self.config.limits
+            self._limiters[provider.account] = Limiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
+        limiter = self._limiters[provider.account]
+        if hasattr(provider, "on_headers"):
+            provider.on_headers = limiter.observe_headers
+        return limiter
+
+    def _provider(self, config: RoleConfig) -> Provider:
+        factory = registry.load("providers", config.provider)
+        provider: Provider = factory(config.settings(self.config.limits.timeout))
+        return provider
+
+    def _embedder_of(self, config: RoleConfig) -> Embedder:
+        factory = registry.load("embedders", config.provider)
+        made: Embedder = factory(config.model_name, config.settings(self.config.limits.timeout))
+        return made
+
+    def embedder(self) -> Embedder:
+        if self._embedder is None:
+            self._embedder = self._make_embedder(self.config.embedder)
+        return self._embedder
+
+    def embedder_role(self) -> Role:
+        """Price and limiter of a hosted embedder."""
+        if self._embedder_role is None:
+            config, embedder = self.config.embedder, self.embedder()
+            user = {model: price.model_dump() for model, price in self.config.prices.items()}
+            price = prices.price_of(config.provider, config.model_name, user, local=embedder.local)
+            limits = self.config.limits
+            limiter = Limiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
+            self._embedder_role = Role("embedder", config, embedder, price, limiter)  # type: ignore[arg-type]
+        return self._embedder_role
+
+    def open(self) -> list[Role]:
+        """The roles in use so far."""
+        return list(self._roles.values())
+
+    async def aclose(self) -> None:
+        for role in self._roles.values():
+            await role.provider.aclose()
+        if self._embedder is not None:
+            await self._embedder.aclose()

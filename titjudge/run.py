@@ -1,0 +1,362 @@
+"""A run: a folder that can be resumed, merged and verified, and the loop that fills it.
+
+    manifest.json   what was asked of whom: configuration, versions, prompt hashes, status, money
+    items.jsonl     what was judged, and what could not be
+    replies.jsonl   every answer used: rendered prompt, raw text, usage, model version (append-only)
+    vectors.jsonl   every embedding used (append-only)
+    scores.jsonl    one line a score; the last line of an item and metric counts (append-only)
+    results.json    the tables, as `--json` prints them
+    report.html     for people
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import titjudge
+from titjudge.cache import CacheWriteError
+from titjudge.config import RunConfig
+from titjudge.engine import BudgetExhausted, Engine, Interrupted, measure
+from titjudge.errors import DataError, FatalProviderError, UserError
+from titjudge.jsonl import Appender, read_jsonl
+from titjudge.metrics import Metric
+from titjudge.types import BadItem, Item, Score, Status
+
+SCHEMA_VERSION = 1
+
+
+def identity(config: RunConfig) -> dict[str, Any]:
+    """The part of a configuration that decides what the scores mean; the rest may change between resumptions."""
+    record = config.model_dump(mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs"})
+    if config.data is not None:
+        record["data"] = str(config.data.resolve())
+    return record
+
+
+def default_folder(config: RunConfig) -> Path:
+    """`runs/<data>-<hash>`: the same command finds the same folder again, and so resumes."""
+    digest = hashlib.sha256(orjson.dumps(identity(config), option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
+    name = config.data.resolve().stem if config.data else config.suite
+    return Path("runs") / f"{name}-{digest}"
+
+
+class RunFolder:
+    """One run on disk. Opening it for writing takes a lock, so that two processes never write one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+        self._appenders: dict[str, Appender] = {}
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest.
+
+        Raises:
+            DataError: this is no run folder.
+        """
+        file = self.path / "manifest.json"
+        try:
+            loaded = orjson.loads(file.read_bytes())
+        except OSError as error:
+            raise DataError("not a run folder: it has no manifest.json", self.path) from error
+        except orjson.JSONDecodeError as error:
+            raise DataError(f"damaged: {error}", file) from error
+        if not isinstance(loaded, dict):
+            raise DataError("damaged: not an object", file)
+        return loaded
+
+    def items(self) -> Iterator[Item | BadItem]:
+        for _, record in self._read("items.jsonl"):
+            if "bad" in record:
+                yield BadItem(record["id"], record["bad"], record["generator"], record["group"])
+            else:
+                image = record["image"]
+                yield Item(
+                    record["id"], record["prompt"], Path(image) if image else None, record["generator"], record["group"],
+                    record["meta"],
+                )  # fmt: skip
+
+    def scores(self) -> dict[tuple[str, str], Score]:
+        """The last score of each item and metric."""
+        found: dict[tuple[str, str], Score] = {}
+        for _, record in self._read("scores.jsonl"):
+            score = score_from(record)
+            found[score.item_id, score.metric] = score
+        return found
+
+    def replies(self) -> Iterator[dict[str, Any]]:
+        yield from (record for _, record in self._read("replies.jsonl"))
+
+    def vectors(self) -> Iterator[dict[str, Any]]:
+        yield from (record for _, record in self._read("vectors.jsonl"))
+
+    def results(self) -> dict[str, Any]:
+        file = self.path / "results.json"
+        loaded: dict[str, Any] = orjson.loads(file.read_bytes()) if file.is_file() else {}
+        return loaded
+
+    def _read(self, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        file = self.path / name
+        return read_jsonl(file) if file.is_file() else iter(())
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def open(self, config: RunConfig) -> None:
+        """Begin or go on with a run.
+
+        Raises:
+            UserError: the folder belongs to another configuration, or another process is writing it.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{self.path}: another titjudge is writing this run") from error
+        except OSError as error:
+            raise UserError(f"{self.path}: {error.strerror}") from error
+        mine = identity(config)
+        if (self.path / "manifest.json").is_file():
+            theirs = self.manifest().get("identity", {})
+            changed = sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
+            if changed:
+                raise UserError(f"{self.path} holds a run with another {', '.join(changed)}: choose another --out")
+        elif any(self.path.glob("*.jsonl")):
+            raise UserError(f"{self.path} is not empty and not a run: choose another --out")
+        for name in ("replies", "vectors", "scores"):
+            self._appenders[name] = Appender(self.path / f"{name}.jsonl")
+
+    def journal(self, kind: str, record: Mapping[str, Any]) -> None:
+        self._appenders["replies" if kind == "reply" else "vectors"].add(record)
+
+    def add_score(self, score: Score) -> None:
+        self._appenders["scores"].add(score_record(score))
+
+    def known_keys(self) -> set[str]:
+        """Keys of good answers that are in the folder already."""
+        return {r["key"] for r in self.replies() if r["status"] == Status.OK} | {r["key"] for r in self.vectors()}
+
+    def write(self, name: str, content: Any) -> Path:
+        """Write a file whole, or not at all."""
+        target = self.path / name
+        data = content if isinstance(content, bytes) else json.dumps(content, indent=2, ensure_ascii=False, default=str).encode()
+        aside = self.path / f".{name}.new"
+        aside.write_bytes(data)
+        aside.replace(target)
+        return target
+
+    def close(self) -> None:
+        for appender in self._appenders.values():
+            appender.close()
+        self._appenders.clear()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def score_record(score: Score) -> dict[str, Any]:
+    return {
+        "item": score.item_id,
+        "metric": score.metric,
+        "value": score.value,
+        "status": str(score.status),
+        "reason": score.reason,
+        "parts": dict(score.parts),
+        "replies": list(score.replies),
+        "generator": score.generator,
+        "group": score.group,
+    }
+
+
+def score_from(record: Mapping[str, Any]) -> Score:
+    return Score(
+        record["item"], record["metric"], record["value"], Status(record["status"]), record["reason"], record["parts"],
+        tuple(record["replies"]), record["generator"], record["group"],
+    )  # fmt: skip
+
+
+def item_record(item: Item | BadItem) -> dict[str, Any]:
+    if isinstance(item, BadItem):
+        return {"id": item.id, "bad": item.reason, "generator": item.generator, "group": item.group}
+    return {
+        "id": item.id,
+        "prompt": item.prompt,
+        "image": str(item.image.resolve()) if item.image else None,
+        "generator": item.generator,
+        "group": item.group,
+        "meta": dict(item.meta),
+    }
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a run stands. `total` is None while the items are still being counted."""
+
+    total: int | None = None
+    done: int = 0
+    resumed: int = 0
+    scored: int = 0
+    failed: int = 0
+    bad: int = 0
+    started: float = field(default_factory=time.monotonic)
+    status: str = "running"
+
+
+class Loop:
+    """Puts every item through every metric, many at a time, and stops well.
+
+    Args:
+        engine: where questions go. planner: a dry-run engine that prices an item before it starts, when there is a cap.
+        done: (item id, metric) pairs that have their score already.
+        on_score, on_bad, on_item: called as results come; `on_item` once an item is through.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        metrics: Mapping[str, Metric],
+        *,
+        planner: Any = None,
+        done: set[tuple[str, str]] | None = None,
+        on_score: Callable[[Score], None],
+        on_item: Callable[[Item | BadItem], None] = lambda item: None,
+        in_flight: int = 64,
+    ) -> None:
+        self.engine, self.metrics, self.planner = engine, metrics, planner
+        self.progress = Progress()
+        self._done = done or set()
+        self._on_score, self._on_item = on_score, on_item
+        self._in_flight = in_flight
+        self._closed = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._reason = ""
+
+    async def run(self, items: Iterable[Item | BadItem]) -> str:
+        """Judge all items; returns the status: complete, or `incomplete: ` budget, interrupted, disk.
+
+        Raises:
+            FatalProviderError: a key, a quota or a model name is wrong. What was answered before is kept.
+        """
+        source = iter(items)
+        self._tasks = [asyncio.create_task(self._worker(source)) for _ in range(self._in_flight)]
+        try:
+            for task in asyncio.as_completed(self._tasks):
+                await task
+        except BaseException:
+            self.close("interrupted")
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            raise
+        if self.engine.fatal is not None:
+            raise self.engine.fatal
+        self.progress.status = f"incomplete: {self._reason}" if self._reason else "complete"
+        return self.progress.status
+
+    def close(self, reason: str) -> None:
+        """Take no new item. With `interrupted`, send no new question either."""
+        self._closed = True
+        self._reason = self._reason or reason
+        if reason != "budget":
+            self.engine.stop()
+
+    def kill(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _worker(self, source: Iterator[Item | BadItem]) -> None:
+        while not self._closed and not self.engine.stopping:
+            item = next(source, None)
+            if item is None:
+                return
+            self._on_item(item)
+            if isinstance(item, BadItem):
+                self.progress.bad += 1
+                self.progress.done += 1
+                continue
+            todo = {name: metric for name, metric in self.metrics.items() if (item.id, name) not in self._done}
+            self.progress.resumed += not todo
+            if todo:
+                await self._judge(item, todo)
+            else:
+                await asyncio.sleep(0)
+
+    async def _judge(self, item: Item, todo: Mapping[str, Metric]) -> None:
+        reservation = None
+        try:
+            if self.planner is not None:
+                reservation = await self.planner.reserve(item, todo, self.engine.budget)
+            results = await asyncio.gather(
+                *(measure(self.engine, item, name, metric, reservation) for name, metric in todo.items()),
+                return_exceptions=True,
+            )
+        except BudgetExhausted as error:
+            results = [error]
+        finally:
+            if reservation is not None:
+                reservation.release()
+            if item.image is not None:
+                self.engine.pictures.forget(item.image)
+        for result in results:
+            self._take(result)
+        self.progress.done += 1
+
+    def _take(self, result: Score | BaseException) -> None:
+        if isinstance(result, Score):
+            self._on_score(result)
+            self.progress.scored += result.value is not None
+            self.progress.failed += result.value is None
+        elif isinstance(result, BudgetExhausted):
+            self.close("budget")
+        elif isinstance(result, CacheWriteError):
+            self.close(f"disk ({result})")
+        elif isinstance(result, FatalProviderError):
+            self._closed = True
+        elif isinstance(result, Interrupted):
+            pass
+        else:
+            raise result
+
+
+def provenance(config: RunConfig, engine: Engine, metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    """What a manifest says of who answered: models, versions, endpoints, prompts, metric versions, software."""
+    roles = {}
+    for role in engine.roles.open():
+        tally = role.tally
+        roles[role.name] = {
+            "model": role.label,
+            "base_url": role.provider.base_url,
+            "answered": [
+                {"version": version, "endpoint": endpoint, "answers": count} for (version, endpoint), count in sorted(tally.versions.items())
+            ],
+            "asked": tally.asked,
+            "cached": tally.cached,
+            "errors": tally.errors,
+            "unusable": tally.unusable,
+            "spent": round(tally.spent, 6),
+            "seconds": round(tally.seconds, 3),
+            "tokens": {"input": tally.usage.input, "output": tally.usage.output, "thinking": tally.usage.thinking},
+        }
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "titjudge": titjudge.__version__,
+        "identity": identity(config),
+        "limits": config.limits.model_dump(),
+        "protocol": config.protocol,
+        "metrics": {name: {"version": metric.version, "range": metric.range, "source": metric.source} for name, metric in metrics.items()},
+        "prompts": engine.library.used,
+        "roles": roles,
+    }

@@ -1,0 +1,175 @@
+"""Your own images: a data folder, one manifest, or a folder of images with same-named text files.
+
+    DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl or DATA.csv  image, prompt[, generator, prompt_id]
+    DATA/images.jsonl   image, prompt_id[, generator]
+    DATA/pairs.jsonl    prompt_id, image_a, image_b, preference (a, b or tie); optional
+    or
+    DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt
+
+Image paths are relative to the data folder and stay inside it. Further keys of a line become `item.meta`. What cannot be
+used is a BadItem with its reason; the rest is judged.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import DataError
+from titjudge.images import SUFFIXES
+from titjudge.jsonl import read_jsonl, scan_jsonl
+from titjudge.types import BadItem, Item, Pair, Score, Table
+
+_GENERATOR = ("generator", "variant_model", "model")
+_CSV_FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
+
+
+class Folder:
+    """The plain suite: no official aggregation, agreement with `pairs.jsonl` where it is there."""
+
+    name = "folder"
+    VERSION = "1"
+    DEVIATIONS: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ("tit", "tit-llm")
+
+    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+        """Items of a data folder or manifest, in the order of the files.
+
+        Raises:
+            DataError: there is nothing to judge at that place.
+        """
+        if folder.is_file():
+            yield from _manifest(folder)
+        elif (folder / "images.jsonl").is_file():
+            yield from _unique(_images(folder))
+        elif folder.is_dir():
+            yield from _loose(folder)
+        else:
+            raise DataError("no such data folder or manifest", folder)
+
+    def pairs(self, folder: Path) -> list[Pair]:
+        """Preferences of `pairs.jsonl`, if the folder has one."""
+        file = folder / "pairs.jsonl"
+        return read_pairs(file) if file.is_file() else []
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
+        return []
+
+
+def read_pairs(file: Path) -> list[Pair]:
+    """Pairs from a JSONL or CSV file with prompt_id, image_a, image_b, preference.
+
+    Raises:
+        DataError: a line is malformed; names file and line.
+    """
+    pairs = []
+    for number, record in _rows(file, ("prompt_id", "image_a", "image_b", "preference")):
+        if isinstance(record, DataError):
+            raise record
+        preference = str(record["preference"]).strip().lower()
+        if preference not in ("a", "b", "tie"):
+            raise DataError(f"the preference is a, b or tie, not '{record['preference']}'", file, number)
+        pairs.append(
+            Pair(str(record["prompt_id"]), str(record["image_a"]), str(record["image_b"]), preference, str(record.get("source", "")))
+        )
+    return pairs
+
+
+def _rows(file: Path, required: tuple[str, ...]) -> Iterable[tuple[int, dict[str, Any] | DataError]]:
+    if file.suffix.lower() != ".csv":
+        return scan_jsonl(file, required)
+    return _csv_rows(file, required)
+
+
+def _csv_rows(file: Path, required: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+    csv.field_size_limit(_CSV_FIELD_LIMIT)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as handle:
+            reader = csv.DictReader(handle)
+            absent = [key for key in required if key not in (reader.fieldnames or ())]
+            if absent:
+                raise DataError(f"the column '{absent[0]}' is missing (there are: {', '.join(reader.fieldnames or ())})", file, 1)
+            for record in reader:
+                short = any(record.get(key) is None for key in required)
+                yield reader.line_num, DataError("the line has too few columns", file, reader.line_num) if short else record
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"the table cannot be read: {error}", file) from error
+
+
+def _images(folder: Path) -> Iterator[Item | BadItem]:
+    prompts = {str(record["prompt_id"]): record for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))}
+    for number, record in scan_jsonl(folder / "images.jsonl", ("image", "prompt_id")):
+        if isinstance(record, DataError):
+            yield BadItem(f"images.jsonl:{number}", str(record))
+            continue
+        prompt = prompts.get(str(record["prompt_id"]))
+        if prompt is None:
+            yield BadItem(str(record["image"]), f"prompts.jsonl has no prompt '{record['prompt_id']}' (images.jsonl:{number})")
+            continue
+        meta = {key: value for key, value in {**prompt, **record}.items() if key not in ("prompt", "image", "prompt_id")}
+        yield _item(folder, str(record["image"]), str(prompt["prompt"]), _generator(record), str(record["prompt_id"]), meta)
+
+
+def _manifest(file: Path) -> Iterator[Item | BadItem]:
+    yield from _unique(_manifest_items(file))
+
+
+def _manifest_items(file: Path) -> Iterator[Item | BadItem]:
+    for number, record in _rows(file, ("image", "prompt")):
+        if isinstance(record, DataError):
+            yield BadItem(f"{file.name}:{number}", str(record))
+            continue
+        prompt = str(record["prompt"])
+        meta = {key: value for key, value in record.items() if key not in ("prompt", "image", "prompt_id") and key is not None}
+        group = str(record.get("prompt_id") or prompt)
+        yield _item(file.parent, str(record["image"]), prompt, _generator(record), group, meta)
+
+
+def _item(root: Path, image: str, prompt: str, generator: str, group: str, meta: dict[str, Any]) -> Item | BadItem:
+    if not prompt.strip():
+        return BadItem(image, "the prompt is empty", generator, group)
+    inside = os.path.normpath(image)
+    if not image or os.path.isabs(image) or inside.startswith("..") or "\0" in image:
+        return BadItem(image or "(empty)", "the image path leads outside the data folder", generator, group)
+    return Item(image, prompt, root / inside, generator, group, meta)
+
+
+def _generator(record: dict[str, Any]) -> str:
+    return next((str(record[key]) for key in _GENERATOR if record.get(key)), "")
+
+
+def _unique(items: Iterable[Item | BadItem]) -> Iterator[Item | BadItem]:
+    seen: set[str] = set()
+    for item in items:
+        if isinstance(item, Item) and item.id in seen:
+            yield BadItem(f"{item.id} (again)", "the same image is listed twice; the first line counts", item.generator, item.group)
+            continue
+        seen.add(item.id)
+        yield item
+
+
+def _loose(folder: Path) -> Iterator[Item | BadItem]:
+    """Images with same-named text files."""
+    images = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    if not images:
+        raise DataError("nothing to judge here: no images.jsonl and no images (see `judge --help` for the layouts)", folder)
+    used: set[Path] = set()
+    for path in images:
+        place = path.relative_to(folder)
+        text = next((file for file in (path.with_suffix(".txt"), folder / f"{path.stem}.txt") if file.is_file()), None)
+        generator = place.parent.as_posix() if len(place.parts) > 1 else ""
+        if text is None:
+            yield BadItem(place.as_posix(), f"no prompt: {place.with_suffix('.txt')} is missing", generator, path.stem)
+            continue
+        used.add(text)
+        try:
+            prompt = text.read_text(encoding="utf-8-sig").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            yield BadItem(place.as_posix(), f"{text.name} cannot be read as UTF-8: {error}", generator, path.stem)
+            continue
+        yield _item(folder, place.as_posix(), prompt, generator, path.stem, {})
+    for text in sorted(set(folder.rglob("*.txt")) - used):
+        yield BadItem(text.relative_to(folder).as_posix(), "a prompt without an image of the same name")
