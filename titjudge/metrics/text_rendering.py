@@ -1,0 +1,49 @@
+"""Text rendering: the words that were asked for against the words that OCR finds (TIIF-Bench paper, 3.3, Figure A5)."""
+
+from __future__ import annotations
+
+from titjudge import ocr
+from titjudge.metrics import metric
+from titjudge.types import Ask, Item, Score, Status
+
+
+def gold_words(item: Item) -> list[str] | None:
+    """`meta["text_words"]`, else the words that the questions ask for; None when `text_words` is no list of words."""
+    words = item.meta.get("text_words")
+    if words is None:
+        return ocr.words_from_questions(str(question) for question in item.meta.get("questions") or ())
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) and word.strip() for word in words):
+        return None
+    return list(words)
+
+
+@metric(
+    "text-rendering",
+    roles=(),
+    range=(0, 1),
+    source="TIIF-Bench paper, 3.3; cal_gned_and_recall_models.py",
+    needs=("text_words",),
+    higher_is_better=False,
+)
+async def text_rendering(item: Item, ask: Ask) -> Score:
+    """GNED: how far the words in the image are from those that were asked for; 0 is perfect, 1 is worst.
+
+    Needs the extra `ocr`. Parts: recall, gold, read (the strings as OCR gave them), engine. An item without words to
+    look for has no score (missing), an image that cannot be read has none (bad input).
+
+    Raises:
+        MissingExtra: rapidocr is not installed.
+    """
+    gold = gold_words(item)
+    if gold is None:
+        return Score.none(Status.BAD_INPUT, "text_words is not a list of words")
+    if not gold:
+        return Score.none(Status.MISSING, "no words are asked for in this image")
+    if item.image is None:
+        return Score.none(Status.BAD_INPUT, "this metric needs an image")
+    try:
+        read = await ocr.read_text_async(item.image)
+    except ValueError as error:
+        return Score.none(Status.BAD_INPUT, str(error))
+    gned, recall = ocr.gned_and_recall(gold, read)
+    return Score.of(gned, recall=recall, gold=gold, read=read, engine=ocr.engine_version())

@@ -1,0 +1,156 @@
+"""Words in images: reading them (rapidocr), reading what PaddleOCR wrote, and comparing them with the words asked for.
+
+Formulas: TIIF-Bench paper, 3.3 (GNED); cal_gned_and_recall_models.py (@3aae750) for case, splitting and recall.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import MissingExtra
+
+RECALL_THRESHOLD = 0.3
+_QUESTION = re.compile(r"Is the text '(.*)' in the image\?")
+
+
+def words_from_questions(questions: Iterable[str]) -> list[str]:
+    """The words of `Is the text '...' in the image?` questions, in order, with repetitions (they count)."""
+    return [match[1] for question in questions if (match := _QUESTION.fullmatch(question.strip()))]
+
+
+def words_read(strings: Sequence[str]) -> list[str]:
+    """Lowercase words of what was read: split at single spaces (two in a row leave an empty word, tabs do not split).
+
+    Nothing read is one empty word, as upstream counts it: GNED is then exactly 1.
+    """
+    return [word for string in strings or [""] for word in string.lower().split(" ")]
+
+
+def gned_and_recall(gold: Sequence[str], read: Sequence[str]) -> tuple[float, float]:
+    """Global normalised edit distance (0 is perfect, 1 is worst) and recall, both in [0, 1].
+
+    Args:
+        gold: the words asked for; never split, lowercased here.
+        read: the strings that were read, as `words_read` takes them.
+
+    GNED: Levenshtein distance over the longer length, the best assignment of words, plus one for each word too many or
+    missing, over the larger number of words. Recall: gold words, in order, that still find an unused word with a
+    distance of at most 0.3, over the number of gold words.
+
+    Raises:
+        ValueError: there are no gold words.
+    """
+    import numpy as np
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+    from scipy.optimize import linear_sum_assignment
+
+    if not gold:
+        raise ValueError("there are no gold words: neither GNED nor recall is defined")
+    wanted, words = [word.lower() for word in gold], words_read(read)
+    costs = cdist(words, wanted, scorer=Levenshtein.normalized_distance, dtype=np.float64)
+    rows, columns = linear_sum_assignment(costs)
+    matched = float(costs[rows, columns].sum())
+    gned = (matched + abs(len(words) - len(wanted))) / max(len(words), len(wanted))
+    used: set[int] = set()
+    for column in range(len(wanted)):
+        hits = (row for row in range(len(words)) if row not in used and costs[row, column] <= RECALL_THRESHOLD)
+        hit = next(hits, None)
+        if hit is not None:
+            used.add(hit)
+    return gned, len(used) / len(wanted)
+
+
+def strings_of(result: Any) -> list[str]:
+    """The strings in an OCR result: PaddleOCR 2 lists, PaddleOCR 3 `rec_texts`, plain strings, or null for nothing.
+
+    Raises:
+        ValueError: any other shape, named.
+    """
+    if result is None:
+        return []
+    if isinstance(result, str):
+        return [result]
+    if isinstance(result, dict):
+        inner = result.get("rec_texts", result.get("res"))
+        if isinstance(inner, dict):
+            inner = inner.get("rec_texts")
+        if not isinstance(inner, list) or not all(isinstance(text, str) for text in inner):
+            raise ValueError("an object without a list of strings under 'rec_texts'")
+        return list(inner)
+    if not isinstance(result, list):
+        raise ValueError(f"a {type(result).__name__} where a list was expected")
+    return [text for entry in result for text in _entry(entry)]
+
+
+def _entry(entry: Any) -> list[str]:
+    """The strings of one element: a string, a PaddleOCR 2 line `[box, [string, confidence]]`, a page of either kind."""
+    if isinstance(entry, str):
+        return [entry]
+    if entry is None or isinstance(entry, dict):
+        return strings_of(entry)
+    if not isinstance(entry, list):
+        raise ValueError(f"a {type(entry).__name__} among the lines")
+    line = _line(entry)
+    if line is not None:
+        return [line]
+    texts = [_line(part) if isinstance(part, list) else None for part in entry]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a line that is not [box, [string, confidence]]")
+    return [text for text in texts if text is not None]
+
+
+def _line(entry: list[Any]) -> str | None:
+    if len(entry) == 2 and isinstance(entry[1], list) and entry[1] and isinstance(entry[1][0], str):
+        return str(entry[1][0])
+    return None
+
+
+@functools.cache
+def _engine() -> Any:
+    try:
+        from rapidocr import RapidOCR
+    except ImportError as error:
+        raise MissingExtra("rapidocr and onnxruntime", "ocr", "reading text in images") from error
+    return RapidOCR(params={"Global.log_level": "error"})
+
+
+@functools.cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="titjudge-ocr")
+
+
+def engine_version() -> str:
+    """Name and version of the OCR engine, as scores record it; empty when none is installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"rapidocr {version('rapidocr')}"
+    except PackageNotFoundError:
+        return ""
+
+
+def read_text(path: Path) -> list[str]:
+    """The strings in an image, by rapidocr with the models inside its wheel; an empty list when there are none.
+
+    Raises:
+        MissingExtra: rapidocr is not installed.
+        ValueError: the image cannot be read.
+    """
+    engine = _engine()
+    try:
+        found = engine(path.read_bytes())
+    except Exception as error:
+        raise ValueError(f"the image cannot be read: {error}") from error
+    return [str(text) for text in found.txts or ()]
+
+
+async def read_text_async(path: Path) -> list[str]:
+    """`read_text` in a thread of its own (one image at a time): the event loop goes on."""
+    return await asyncio.get_running_loop().run_in_executor(_thread(), read_text, path)

@@ -1,0 +1,199 @@
+"""TIIF-Bench: 39 types of prompts, short and long, judged with yes/no questions (arXiv paper; repository @3aae750)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import ConfigError
+from titjudge.suites import tiif_load as official
+from titjudge.suites.tiif_answers import METRIC, Answers, Problem, read_answers
+from titjudge.suites.tiif_layout import LENGTHS, SIZES, Cell
+from titjudge.suites.tiif_tables import results, tables
+from titjudge.suites.tiif_text import aggregate_text, text_table
+from titjudge.types import BadItem, Item, Pair, Score, Table
+
+__all__ = ["Tiif", "aggregate_answers", "aggregate_text"]
+
+_STRAY = "there is no prompt of this number"
+
+
+def aggregate_answers(folder: Path) -> tuple[dict[str, Any], list[Table]]:
+    """Official results of an answer tree `<generator>/<type>/{short,long}/<idx>.json`, in percent, unrounded.
+
+    Returns the object of `aggregate tiif --json` and the tables. Under `"per_image"` stand the same values by the rule
+    of the paper (mean over images, 3.3); under `"coverage"` and `"problems"` what is missing and what could not be used.
+
+    Raises:
+        DataError: no such folder, no answers in it, or two numberings under one layout.
+    """
+    found = results(read_answers(folder))
+    return found, tables(found)
+
+
+class Tiif:
+    """The suite. All options are optional:
+
+    Args:
+        subset: "full" (2,538 prompts), "testmini" (277) or "auto": the one that is there, or the one that fits the images.
+        images: the image tree, when it is not in the folder itself or one below it.
+        postfix: what follows the type in the names of the image folders (upstream's --postfix).
+        sample_idx_file: `{type: [number, ...]}`: only these prompts, images numbered as the files (upstream's option).
+        template: 1, 2, 3 or "random" instead of what the protocol says; `seed` for the random draw.
+    """
+
+    name = "tiif"
+    VERSION = "1"
+    metrics: tuple[str, ...] = (METRIC,)
+    optional_metrics: tuple[str, ...] = ("text-rendering",)
+    DEVIATIONS: tuple[str, ...] = (
+        "official: the template is drawn as upstream does (at every call, among three) but from item id, seed and try, so "
+        "that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
+        "three tries for a reply with another number of answers, then the item is unparsed; upstream tries for ever",
+        "strict: what a reasoning model writes before </think> is no answer; upstream reads it as one",
+        "images are sent with their own media type; upstream declares every image as PNG",
+        "answer files that cannot be read, or in which a question has no yes or no, are named and not scored; upstream "
+        "prints or counts as wrong, and cuts lists of different length to the shorter",
+        "two images for one prompt are not scored; upstream takes the first that the file system names",
+        "Overall, Basic and Advanced follow the published scripts (mean of 9 dimensions, 12 types, 26 types; what is "
+        "missing is left out), which Table 2 of the paper does not; the paper's mean over images (3.3) is shown beside them",
+        "values are not rounded; upstream rounds type accuracies to four decimals before it averages them",
+    )
+
+    def __init__(
+        self,
+        *,
+        subset: str = "auto",
+        images: Path | None = None,
+        postfix: str = "",
+        sample_idx_file: Path | None = None,
+        template: int | str | None = None,
+        seed: int = 0,
+    ) -> None:
+        if subset not in ("auto", "full", "testmini"):
+            raise ConfigError(f"subset is auto, full or testmini, not '{subset}'")
+        if template not in (None, 1, 2, 3, "random"):
+            raise ConfigError(f"template is 1, 2, 3 or random, not '{template}'")
+        self._subset, self._images, self._postfix = subset, images, postfix
+        self._sample = sample_idx_file
+        self._extra: dict[str, Any] = {"template_seed": seed} | ({} if template is None else {"template": template})
+
+    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+        """One item for each generator, prompt and length, in a fixed order; what has no usable image is a BadItem.
+
+        `id` is `<generator>/<type>/<length>/<number>`, `group` the same without the generator. `meta`: type, length,
+        index, questions, gold_answers, set, numbering, and text_words where the questions ask for words.
+
+        Raises:
+            DataError: prompts or questions are malformed, nothing is found, or numberings are mixed.
+        """
+        subset, place = official.find_set(folder, self._subset)
+        top = self._images or official.find_images(folder, self._postfix)
+        tree = official.read_images(top, self._postfix)
+        if subset == "both":
+            subset = "full" if self._sample else _subset_of(tree)
+        lines = official.read_set(place, subset)
+        if self._sample:
+            lines, how = official.sampled(lines, self._sample), "file"
+        else:
+            if subset == "testmini":
+                lines = official.with_full_numbers(lines, place)
+            how = official.numbering(lines, tree, subset, top)
+        for found in _items(lines, tree, how, {"set": subset, "numbering": how, **self._extra}):
+            if not (self._sample and isinstance(found, BadItem) and found.reason.endswith(_STRAY)):
+                yield found
+
+    def pairs(self, folder: Path) -> list[Pair]:
+        """TIIF-Bench publishes no human pairs."""
+        return []
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
+        """The tables of `aggregate_answers` from scores, coverage against `items`; GNED where it was measured."""
+        found = self.summary(items, scores)
+        text = text_table(items, scores)
+        return [*tables(found), *([text] if text else [])]
+
+    def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
+        """The object of `aggregate tiif --json`, from scores."""
+        by_id = {item.id: item for item in items}
+        answers = Answers()
+        expected: dict[tuple[str, str], dict[str, int]] = {}
+        for item in items:
+            counts = expected.setdefault((item.generator, item.meta["length"]), {})
+            counts[item.meta["type"]] = counts.get(item.meta["type"], 0) + 1
+            answers.cells.setdefault((item.generator, item.meta["length"]), {})
+        for score in scores:
+            known = by_id.get(score.item_id)
+            if score.metric != METRIC or known is None:
+                continue
+            kind, length = known.meta["type"], known.meta["length"]
+            if score.value is None:
+                reason = f"{score.status}: {score.reason}"
+                answers.problems.append(Problem(score.item_id, reason, known.generator, length))
+                continue
+            preds, gold = score.parts["preds"], score.parts["gold"]
+            cell = answers.cells[known.generator, length].setdefault(kind, Cell())
+            cell.add(sum(a == b for a, b in zip(preds, gold, strict=True)), len(gold))
+        return results(answers, expected)
+
+
+def _subset_of(tree: official.Tree) -> str:
+    """The set the images belong to when both sets of prompts are there: full when a type has more than testmini."""
+    mini = SIZES["testmini"]
+    return "full" if any(len(images.by_number) > mini[kind] for (_, kind, _), images in tree.items()) else "testmini"
+
+
+def _items(lines: official.Lines, tree: official.Tree, how: str, extra: dict[str, Any]) -> Iterator[Item | BadItem]:
+    lengths = [length for length in LENGTHS if any(key[2] == length for key in tree)]
+    for generator in sorted({key[0] for key in tree}):
+        for length in lengths:
+            for kind in lines:
+                images = tree.get((generator, kind, length), official.Images())
+                yield from _folder_items(generator, kind, length, lines[kind], images, how, extra)
+            for kind in sorted({key[1] for key in tree if key[0] == generator and key[2] == length} - lines.keys()):
+                reason = "there are no prompts of this type"
+                yield BadItem(f"{generator}/{kind}/{length}", reason, generator, f"{kind}/{length}")
+
+
+def _folder_items(
+    generator: str,
+    kind: str,
+    length: str,
+    lines: Sequence[official.Line],
+    images: official.Images,
+    how: str,
+    extra: dict[str, Any],
+) -> Iterator[Item | BadItem]:
+    place = f"{kind}/{generator}/{length}_description"
+    left = set(images.by_number)
+    for line in lines:
+        number = line.full if how == "full" and line.full is not None else line.number
+        left.discard(number)
+        group = f"{kind}/{length}/{number}"
+        name = f"{generator}/{group}"
+        if number in images.doubled:
+            names = " and ".join(images.doubled[number])
+            yield BadItem(name, f"several images for one prompt: {names} in {place}", generator, group)
+        elif number not in images.by_number:
+            yield BadItem(name, f"no image {number}.png, .jpg, .jpeg or .webp in {place}", generator, group)
+        else:
+            prompt = line.short if length == "short" else line.long
+            meta = {"type": kind, "length": length, "index": number, **_asked(line), **extra}
+            yield Item(name, prompt, images.by_number[number], generator, group, meta)
+    for number in sorted(left):
+        group = f"{kind}/{length}/{number}"
+        yield BadItem(f"{generator}/{group}", f"{place}: image {number}: {_STRAY}", generator, group)
+    for file in images.unplaced:
+        group = f"{kind}/{length}/{file}"
+        yield BadItem(
+            f"{generator}/{group}", f"{place}/{file}: the name is not the number of a prompt", generator, group
+        )
+
+
+def _asked(line: official.Line) -> dict[str, Any]:
+    from titjudge.ocr import words_from_questions
+
+    words = words_from_questions(line.questions)
+    asked: dict[str, Any] = {"questions": list(line.questions), "gold_answers": list(line.gold)}
+    return asked | ({"text_words": words} if words else {})

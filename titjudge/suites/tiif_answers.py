@@ -1,0 +1,267 @@
+"""The official answer tree `<generator>/<type>/{short,long}/<idx>.json`: read, counted, written.
+
+A file that cannot be read, or that does not answer every question with yes or no, is a named problem and never a score.
+Keys of a file, in order: attribute, desc, jsonl_file, line_idx, questions, gt_answers, model_pred, model_output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import eq
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.errors import DataError
+from titjudge.suites.tiif_layout import LENGTHS, MOVED, TYPES, Cell, check_generator
+from titjudge.types import Item, Score
+
+_CHUNK = 1 << 16
+_LIMIT = 64 << 20
+METRIC = "yes-no"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A file or folder that was not scored, and why. `path` is relative to the tree."""
+
+    path: str
+    reason: str
+    generator: str = ""
+    length: str = ""
+
+
+@dataclass(slots=True)
+class Answers:
+    """Everything counted in one tree; `cells` by (generator, length) and then by type."""
+
+    cells: dict[tuple[str, str], dict[str, Cell]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def generators(self) -> list[str]:
+        return sorted({generator for generator, _ in self.cells} | {p.generator for p in self.problems if p.generator})
+
+
+class _Normal(dict[Any, str]):
+    """`" Yes"` to `"yes"`, remembered; anything that is neither yes nor no is a ValueError."""
+
+    def __missing__(self, raw: Any) -> str:
+        answer = raw.strip().lower() if isinstance(raw, str) else raw
+        if answer not in ("yes", "no"):
+            raise ValueError(f"the answer {json.dumps(raw)[:40]} is neither yes nor no")
+        self[raw] = answer
+        return answer
+
+
+_normal = _Normal({"yes": "yes", "no": "no"}).__getitem__
+
+
+def read_answers(folder: Path) -> Answers:
+    """Count a whole tree, one pass over the files.
+
+    Raises:
+        DataError: no such folder, nothing in it that looks like the tree, or two numberings under one layout.
+    """
+    answers, numbering = Answers(), _Numbering(folder)
+    for generator, length, kind, base, names in _walk(folder, answers.problems):
+        cell = answers.cells.setdefault((generator, length), {}).setdefault(kind, Cell())
+        for name in names:
+            try:
+                index, record, correct, questions = _read(f"{base}/{name}", name, kind, length)
+            except (ValueError, TypeError, OSError) as error:
+                path = os.path.relpath(f"{base}/{name}", folder)
+                answers.problems.append(Problem(path, _say(error), generator, length))
+                continue
+            if kind in MOVED:
+                numbering.add(kind, index, record.get("questions"), f"{base}/{name}")
+            cell.add(correct, questions)
+    if not answers.cells:
+        raise DataError("no answers found: expected <generator>/<type>/{short,long}/<idx>.json", folder)
+    numbering.check()
+    return answers
+
+
+def answers_as_scores(folder: Path) -> Iterator[Score]:
+    """The readable answers of a tree as `yes-no` scores under the item ids of the suite: nothing is paid again."""
+    for generator, length, kind, base, names in _walk(folder, []):
+        for name in names:
+            try:
+                index, record, correct, questions = _read(f"{base}/{name}", name, kind, length)
+            except (ValueError, TypeError, OSError):
+                continue
+            parts = {
+                "preds": [_normal(answer) for answer in record["model_pred"]],
+                "gold": [_normal(answer) for answer in record["gt_answers"]],
+                "questions": record.get("questions", []),
+                "output": record.get("model_output", ""),
+                "template": "",
+                "source": "official answer tree",
+            }
+            group = f"{kind}/{length}/{index}"
+            yield Score(
+                f"{generator}/{group}", METRIC, correct / questions, parts=parts, generator=generator, group=group
+            )
+
+
+def _say(error: Exception) -> str:
+    if isinstance(error, orjson.JSONDecodeError):
+        return f"not JSON in UTF-8: {error}"
+    if isinstance(error, TypeError):
+        return "an answer is not a string"
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+def _walk(folder: Path, problems: list[Problem]) -> Iterator[tuple[str, str, str, str, list[str]]]:
+    """Generator, length, type, folder and file names, sorted; what does not belong is a problem."""
+    if not folder.is_dir():
+        raise DataError("no such folder", folder)
+    for generator in _folders(folder):
+        for kind in _folders(folder / generator):
+            if kind not in TYPES:
+                problems.append(Problem(f"{generator}/{kind}", "not one of the 39 types", generator))
+                continue
+            for length in _folders(folder / generator / kind):
+                if length not in LENGTHS:
+                    problems.append(Problem(f"{generator}/{kind}/{length}", "neither short nor long", generator))
+                    continue
+                base = f"{folder}/{generator}/{kind}/{length}"
+                yield generator, length, kind, base, sorted(n for n in os.listdir(base) if n.endswith(".json"))
+
+
+def _folders(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir())
+
+
+def _read(path: str, name: str, kind: str, length: str) -> tuple[int, dict[str, Any], int, int]:
+    """Index, record, right answers and questions of one file; ValueError, TypeError or OSError when it is no answer."""
+    record = orjson.loads(_bytes(path))
+    if type(record) is not dict:
+        raise ValueError("not a JSON object")
+    gold, preds = record.get("gt_answers"), record.get("model_pred")
+    if type(gold) is not list or type(preds) is not list:
+        raise ValueError("gt_answers and model_pred are not both lists")
+    if len(gold) != len(preds):
+        raise ValueError(f"{len(preds)} answers to {len(gold)} questions")
+    if not gold:
+        raise ValueError("no questions")
+    questions = record.get("questions", gold)
+    if type(questions) is not list or len(questions) != len(gold):
+        raise ValueError("questions is not a list as long as gt_answers")
+    stem = name[:-5]
+    if not (stem.isascii() and stem.isdigit()) or (stem != "0" and stem[0] == "0"):
+        raise ValueError("the file name is not the number of a prompt")
+    index = int(stem)
+    if record.get("line_idx", index) != index:
+        raise ValueError(f"line_idx is {record['line_idx']}, the file name says {index}")
+    if record.get("attribute", kind) != kind:
+        raise ValueError(f"attribute is {record['attribute']}, the folder says {kind}")
+    if record.get("desc", f"{length}_description") != f"{length}_description":
+        raise ValueError(f"desc is {record['desc']}, the folder says {length}")
+    return index, record, sum(map(eq, map(_normal, gold), map(_normal, preds))), len(gold)
+
+
+def _bytes(path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a named pipe must not hang the run
+    try:
+        raw = os.read(handle, _CHUNK)
+        if len(raw) == _CHUNK:
+            raw = _rest(handle, raw)
+    finally:
+        os.close(handle)
+    return raw
+
+
+def _rest(handle: int, raw: bytes) -> bytes:
+    pieces, size = [raw], len(raw)
+    while piece := os.read(handle, _CHUNK):
+        pieces.append(piece)
+        if (size := size + len(piece)) > _LIMIT:
+            raise ValueError(f"more than {_LIMIT >> 20} MiB: not an answer file")
+    return b"".join(pieces)
+
+
+class _Numbering:
+    """Notices when full-set numbers and testmini numbers stand under one layout.
+
+    They differ for style and real_world only. Proof is one number that stands for two prompts (no question in common)
+    while the questions of one of them also stand under another number.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._first: dict[tuple[str, int], tuple[list[Any], str]] = {}
+        self._numbers: dict[str, set[int]] = {}
+        self._clashes: list[tuple[str, int, list[Any], str]] = []
+
+    def add(self, kind: str, index: int, questions: Any, path: str) -> None:
+        if not questions:
+            return
+        self._numbers.setdefault(f"{kind}\0{questions}", set()).add(index)
+        known = self._first.setdefault((kind, index), (questions, path))[0]
+        if known is not questions and known != questions and not any(question in known for question in questions):
+            self._clashes.append((kind, index, questions, path))
+
+    def check(self) -> None:
+        for kind, index, questions, path in self._clashes:
+            known, first = self._first[kind, index]
+            if any(len(self._numbers[f"{kind}\0{asked}"]) > 1 for asked in (questions, known)):
+                one, two = (os.path.relpath(name, self._folder) for name in (first, path))
+                raise DataError(
+                    f"two numberings under one layout: {one} and {two} have the same number and ask about different "
+                    f"prompts. Answers for {kind} made from the testmini files are numbered 0, 1, 2, ...; those made "
+                    f"with --sample_idx_file keep the numbers of the full set. Aggregate them as two trees",
+                    self._folder,
+                )
+
+
+def write_answers(folder: Path, items: Iterable[Item], scores: Sequence[Score], *, overwrite: bool = False) -> int:
+    """Write scores as the official tree; files that are there are kept, as upstream does, unless `overwrite`.
+
+    Only scores with a value are written: an item without one stays absent, so that upstream would ask it again.
+    Each file appears complete or not at all. Returns how many were written.
+
+    Raises:
+        DataError: a generator's name is not one folder name.
+    """
+    by_id = {item.id: item for item in items}
+    written = 0
+    for score in scores:
+        item = by_id.get(score.item_id)
+        if item is None or score.metric != METRIC or score.value is None:
+            continue
+        meta = item.meta
+        target = folder / check_generator(item.generator) / meta["type"] / meta["length"] / f"{meta['index']}.json"
+        if target.exists() and not overwrite:
+            continue
+        record = {
+            "attribute": meta["type"],
+            "desc": f"{meta['length']}_description",
+            "jsonl_file": f"{meta['type']}_eval_prompts.jsonl",
+            "line_idx": meta["index"],
+            "questions": list(meta["questions"]),
+            "gt_answers": list(meta["gold_answers"]),
+            "model_pred": list(score.parts["preds"]),
+            "model_output": score.parts["output"],
+        }
+        _write(target, json.dumps(record, ensure_ascii=False, indent=2))
+        written += 1
+    return written
+
+
+def _write(target: Path, text: str) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise

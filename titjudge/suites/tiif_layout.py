@@ -1,0 +1,119 @@
+"""Names, sizes and arithmetic of TIIF-Bench: 39 types, nine dimensions, Basic, Advanced, Overall.
+
+Source: TIIF-Bench paper, Table 1; summary_results.py and summary_dimension_results.py (@3aae750).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from titjudge.errors import DataError
+
+DIMENSIONS: dict[str, tuple[str, ...]] = {
+    "attribute": ("shape+color", "color+texture", "texture+color", "shape+texture"),
+    "relation": ("2d_spatial_relation", "3d_spatial_relation", "action+2d", "action+3d"),
+    "reasoning": ("numeracy", "negation", "differentiation", "comparison"),
+    "attribute+relation": (
+        *("action+color", "action+texture", "color+2d", "color+3d"),
+        *("shape+2d", "shape+3d", "texture+2d", "texture+3d"),
+    ),
+    "attribute+reasoning": tuple(
+        f"{skill}+{look}"
+        for skill in ("numeracy", "comparison", "differentiation", "negation")
+        for look in ("color", "texture")
+    ),
+    "relation+reasoning": tuple(
+        f"{skill}+{space}"
+        for skill in ("numeracy", "comparison", "differentiation", "negation")
+        for space in ("2d", "3d")
+    ),
+    "style": ("style",),
+    "text": ("text",),
+    "real_world": ("real_world",),
+}
+BASIC = tuple(kind for name in ("attribute", "relation", "reasoning") for kind in DIMENSIONS[name])
+ADVANCED = tuple(
+    kind
+    for name in ("attribute+relation", "attribute+reasoning", "relation+reasoning", "text", "style")
+    for kind in DIMENSIONS[name]
+)
+TYPES = tuple(sorted(kind for kinds in DIMENSIONS.values() for kind in kinds))
+LENGTHS = ("short", "long")
+MOVED = ("real_world", "style")  # testmini is a sample of these two, and the first lines of all others
+
+
+def _sizes(per_dimension: Mapping[str, int], special: Mapping[str, int]) -> dict[str, int]:
+    return {kind: special.get(kind, per_dimension[name]) for name, kinds in DIMENSIONS.items() for kind in kinds}
+
+
+# Prompts of each type in the two sets (data/test_prompts, data/testmini_prompts): 2,538 and 277 in all.
+_FULL = {"attribute": 50, "relation": 75, "reasoning": 75, "attribute+relation": 33}
+_FULL |= {"attribute+reasoning": 40, "relation+reasoning": 40, "style": 300, "text": 300, "real_world": 100}
+_MINI = {"attribute": 5, "relation": 8, "reasoning": 8, "attribute+relation": 4}
+_MINI |= {"attribute+reasoning": 4, "relation+reasoning": 4, "style": 30, "text": 30, "real_world": 25}
+SIZES: dict[str, dict[str, int]] = {
+    "full": _sizes(_FULL, {"shape+color": 100, "shape+texture": 100, "action+color": 50, "action+texture": 50}),
+    "testmini": _sizes(_MINI, {"shape+color": 10, "shape+texture": 10, "action+color": 5, "action+texture": 5}),
+}
+
+
+@dataclass(slots=True)
+class Cell:
+    """Counts of one generator, type and length; `image_sum` adds up the accuracies (fractions) of the images."""
+
+    files: int = 0
+    questions: int = 0
+    correct: int = 0
+    image_sum: float = 0.0
+
+    def add(self, correct: int, questions: int) -> None:
+        self.files += 1
+        self.questions += questions
+        self.correct += correct
+        self.image_sum += correct / questions
+
+    def accuracy(self, per_image: bool = False) -> float | None:
+        """Percent: over questions (official), or the mean over images (paper, 3.3); None when nothing was answered."""
+        if not self.files:
+            return None
+        return 100 * self.image_sum / self.files if per_image else 100 * self.correct / self.questions
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Plain mean of what is there (the official rule drops what is missing); None when nothing is."""
+    present = [value for value in values if value is not None]
+    return fmean(present) if present else None
+
+
+def roll_up(types: Mapping[str, float | None]) -> dict[str, object]:
+    """Overall, basic, advanced and the nine dimensions from type accuracies, in the unit of `types`.
+
+    Dimension: mean of its types. Basic: mean of 12 types. Advanced: mean of 26 types (not of five dimensions).
+    Overall: mean of the nine dimensions. Whatever is missing is left out of its mean.
+    """
+    dimensions = {name: mean(types.get(kind) for kind in kinds) for name, kinds in DIMENSIONS.items()}
+    return {
+        "overall": mean(dimensions.values()),
+        "basic": mean(types.get(kind) for kind in BASIC),
+        "advanced": mean(types.get(kind) for kind in ADVANCED),
+        "dimensions": dimensions,
+        "types": {kind: types.get(kind) for kind in TYPES},
+    }
+
+
+def which_set(counts: Mapping[str, int]) -> str:
+    """`full` when some type has more files than testmini has prompts, else `testmini`: an inference, shown as one."""
+    return "full" if any(count > SIZES["testmini"].get(kind, 0) for kind, count in counts.items()) else "testmini"
+
+
+def check_generator(name: str) -> str:
+    """The name, when it is safe as a folder name.
+
+    Raises:
+        DataError: it is empty or would lead out of its folder.
+    """
+    if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
+        raise DataError(f"'{name}' cannot be the name of a generator: it must be one folder name")
+    return name

@@ -1,0 +1,283 @@
+"""The official TIIF-Bench folders: prompts, questions, images.
+
+An image is `<images>/<type><postfix>/<generator>/{short,long}_description/<number>.{png,jpg,jpeg,webp}`.
+Source: eval_with_vlm.py and inference_t2i_models.py (@3aae750).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import DataError
+from titjudge.jsonl import read_jsonl
+from titjudge.suites.tiif_layout import LENGTHS, MOVED, SIZES, TYPES
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
+_FOLDERS = {
+    "full": ("test_prompts", "test_eval_prompts"),
+    "testmini": ("testmini_prompts", "testmini_eval_prompts"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One prompt with its questions; `number` is its line in the files that were read, `full` its line in the full set.
+
+    `full` is None when it is not known.
+    """
+
+    kind: str
+    number: int
+    full: int | None
+    short: str
+    long: str
+    questions: tuple[str, ...]
+    gold: tuple[str, ...]
+
+
+Lines = dict[str, list[Line]]
+
+
+def find_set(folder: Path, subset: str) -> tuple[str, Path]:
+    """Which set to use (`full` or `testmini`) and the folder that holds it.
+
+    Raises:
+        DataError: none is there, or both are and `subset` is "auto" (then say which).
+    """
+    places = [place for place in (folder, folder / "data") if place.is_dir()]
+    there = [(name, place) for name in _FOLDERS for place in places if (place / _FOLDERS[name][1]).is_dir()]
+    if subset != "auto":
+        there = [entry for entry in there if entry[0] == subset]
+    if not there:
+        wanted = " or ".join(_FOLDERS[name][1] for name in _FOLDERS if subset in ("auto", name))
+        raise DataError(f"no folder {wanted} here (nor in data/): this is not a TIIF-Bench folder", folder)
+    return there[-1] if len({name for name, _ in there}) == 1 else ("both", there[0][1])
+
+
+def read_set(place: Path, name: str) -> Lines:
+    """All prompts of a set, by type, in file order.
+
+    Raises:
+        DataError: a file is missing or not UTF-8 JSON lines, the two files of a type differ in length, a type is not
+            the one of its file, or questions and answers do not fit; names file and line.
+    """
+    prompts, questions = (place / part for part in _FOLDERS[name])
+    lines: Lines = {}
+    for path in sorted(questions.glob("*.jsonl")):
+        kind = path.stem.removesuffix("_eval_prompts")
+        if kind not in TYPES:
+            raise DataError(f"'{kind}' is not one of the 39 types", path)
+        lines[kind] = _read_type(kind, prompts / f"{kind}_prompts.jsonl", path, name)
+    if not lines:
+        raise DataError("no *_eval_prompts.jsonl in it", questions)
+    for path in sorted(prompts.glob("*.jsonl")):
+        if path.stem.removesuffix("_prompts") not in lines:
+            raise DataError(f"there are no questions for it in {questions.name}", path)
+    return lines
+
+
+def _read_type(kind: str, prompts: Path, questions: Path, name: str) -> list[Line]:
+    texts = list(read_jsonl(prompts, ("type", "short_description", "long_description")))
+    asked = list(read_jsonl(questions, ("type", "yn_question_list", "yn_answer_list")))
+    if len(texts) != len(asked):
+        raise DataError(f"{len(asked)} lines of questions to {len(texts)} prompts in {prompts.name}", questions)
+    lines = []
+    for number, ((at, text), (line, record)) in enumerate(zip(texts, asked, strict=True)):
+        if text["type"] != kind:
+            raise DataError(f"type is {text['type']}, the file is for {kind}", prompts, at)
+        if record["type"] != kind:
+            raise DataError(f"type is {record['type']}, the file is for {kind}", questions, line)
+        for key in ("short_description", "long_description"):
+            if not isinstance(text[key], str) or not text[key].strip():
+                raise DataError(f"{key} is not a text", prompts, at)
+        asking, gold = _questions(record, questions, line)
+        full = number if name == "full" or kind not in MOVED else _pointer(record, questions, line)
+        lines.append(Line(kind, number, full, text["short_description"], text["long_description"], asking, gold))
+    return lines
+
+
+def _questions(record: Mapping[str, Any], path: Path, line: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    asking, gold = record["yn_question_list"], record["yn_answer_list"]
+    if not isinstance(asking, list) or not isinstance(gold, list) or not asking:
+        raise DataError("yn_question_list and yn_answer_list must be lists that are not empty", path, line)
+    if len(asking) != len(gold):
+        raise DataError(f"{len(asking)} questions and {len(gold)} answers", path, line)
+    if not all(isinstance(text, str) and text.strip() for text in asking):
+        raise DataError("a question is not a text", path, line)
+    for answer in gold:
+        if not isinstance(answer, str) or answer.strip().lower() not in ("yes", "no"):
+            raise DataError(f"the gold answer {json.dumps(answer)} is neither yes nor no", path, line)
+    return tuple(asking), tuple(gold)
+
+
+def _pointer(record: Mapping[str, Any], path: Path, line: int) -> int | None:
+    pointer = record.get("corrspond_idx")
+    if pointer is not None and (not isinstance(pointer, int) or isinstance(pointer, bool) or pointer < 0):
+        raise DataError(f"corrspond_idx is {pointer}, not a line number", path, line)
+    return pointer
+
+
+def with_full_numbers(mini: Lines, place: Path) -> Lines:
+    """The testmini lines with their numbers in the full set, by prompt text, where the full set is there to look in."""
+    if not all((place / part).is_dir() for part in _FOLDERS["full"]):
+        return mini
+    full = read_set(place, "full")
+    found: Lines = {}
+    for kind, lines in mini.items():
+        numbers = {(line.short, line.long): line.number for line in reversed(full.get(kind, []))}
+        found[kind] = [
+            Line(kind, line.number, numbers.get((line.short, line.long), line.full), *_texts(line)) for line in lines
+        ]
+    return found
+
+
+def _texts(line: Line) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+    return line.short, line.long, line.questions, line.gold
+
+
+def sampled(lines: Lines, path: Path) -> Lines:
+    """The lines that a sample index file (`{type: [number, ...]}`, upstream's --sample_idx_file) picks.
+
+    Raises:
+        DataError: unreadable, a type is missing, or a number is no line or stands there twice.
+    """
+    try:
+        sample = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise DataError(f"not a readable JSON file ({error})", path) from error
+    if not isinstance(sample, dict):
+        raise DataError("expected an object {type: [number, ...]}", path)
+    found: Lines = {}
+    for kind, all_lines in lines.items():
+        numbers = sample.get(kind)
+        if not isinstance(numbers, list):
+            raise DataError(f"no list of numbers for the type {kind}", path)
+        for number in numbers:
+            if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(all_lines):
+                raise DataError(f"{kind}: {number} is not a line number below {len(all_lines)}", path)
+        if len(set(numbers)) != len(numbers):
+            raise DataError(f"{kind}: a number stands there twice", path)
+        found[kind] = [all_lines[number] for number in numbers]
+    return found
+
+
+@dataclass(slots=True)
+class Images:
+    """The images of one folder: by number, plus files that cannot be placed and numbers that have several files."""
+
+    by_number: dict[int, Path] = field(default_factory=dict)
+    unplaced: list[str] = field(default_factory=list)
+    doubled: dict[int, list[str]] = field(default_factory=dict)
+
+
+Tree = dict[tuple[str, str, str], Images]  # by generator, type, length
+
+
+def find_images(folder: Path, postfix: str) -> Path:
+    """The top of the image tree: `folder`, or one folder below it, that holds folders named after types.
+
+    Raises:
+        DataError: there is none, or more than one.
+    """
+    names = {f"{kind}{postfix}" for kind in TYPES}
+    below = [folder / "images", folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
+    tops = list(dict.fromkeys(place for place in below if any((place / name).is_dir() for name in names)))
+    if not tops:
+        example = f"{sorted(names)[0]}/<generator>/short_description/0.png"
+        raise DataError(f"no images found: expected <images>/{example}", folder)
+    if len(tops) > 1:
+        raise DataError(f"several image folders ({', '.join(top.name for top in tops)}): say which one", folder)
+    return tops[0]
+
+
+def read_images(top: Path, postfix: str) -> Tree:
+    """Every image of the tree, by generator, type and length.
+
+    Raises:
+        DataError: there is no image folder of any type.
+    """
+    tree: Tree = {}
+    for kind in TYPES:
+        base = top / f"{kind}{postfix}"
+        if not base.is_dir():
+            continue
+        for generator in sorted(os.listdir(base)):
+            for length in LENGTHS:
+                place = base / generator / f"{length}_description"
+                if place.is_dir():
+                    tree[generator, kind, length] = _images(place)
+    if not tree:
+        raise DataError(f"no images: expected <type>{postfix}/<generator>/{{short,long}}_description/", top)
+    return tree
+
+
+def _images(place: Path) -> Images:
+    found = Images()
+    for name in sorted(os.listdir(place)):
+        stem, suffix = os.path.splitext(name)
+        if suffix.lower() not in SUFFIXES or name.startswith("."):
+            continue
+        if not (stem.isascii() and stem.isdigit()) or (stem != "0" and stem[0] == "0"):
+            found.unplaced.append(name)
+            continue
+        number = int(stem)
+        if number in found.by_number:
+            found.doubled.setdefault(number, [found.by_number[number].name]).append(name)
+        else:
+            found.by_number[number] = place / name
+    return found
+
+
+def numbering(lines: Lines, tree: Tree, subset: str, top: Path) -> str:
+    """Whether images bear the `file` numbers of the prompt files or, for testmini, those of the `full` set.
+
+    Raises:
+        DataError: both under one layout, or the full prompt files beside images numbered as testmini.
+    """
+    if subset == "full":
+        _refuse_mini_images(lines, tree, top)
+        return "file"
+    seen: dict[str, str] = {}
+    for (generator, kind, length), images in tree.items():
+        if kind not in MOVED or kind not in lines or not images.by_number:
+            continue
+        numbers = set(images.by_number)
+        as_file = numbers <= {line.number for line in lines[kind]}
+        full = {line.full for line in lines[kind]}
+        as_full = numbers <= full if None not in full else max(numbers) >= len(lines[kind])
+        where = f"{kind}/{generator}/{length}_description"
+        if not as_file and not as_full:
+            raise DataError(
+                f"{where}: the numbers fit neither the testmini files (0 to {len(lines[kind]) - 1}) nor their numbers "
+                f"in the full set: two numberings under one layout, or images of the full set. Separate them",
+                top,
+            )
+        if as_file != as_full:
+            seen.setdefault("file" if as_file else "full", where)
+    if len(seen) == 2:
+        raise DataError(
+            f"two numberings under one layout: {seen['file']} is numbered as the testmini files (0, 1, 2, ...), "
+            f"{seen['full']} as the full set. The same number would mean different prompts. Separate them",
+            top,
+        )
+    return next(iter(seen), "file")
+
+
+def _refuse_mini_images(lines: Lines, tree: Tree, top: Path) -> None:
+    """Images of a testmini run beside the full prompt files: exactly 0..24 of real_world and 0..29 of style."""
+    for generator, _, length in {(g, "", n) for g, _, n in tree}:
+        sets = {
+            kind: set(tree[generator, kind, length].by_number) for kind in MOVED if (generator, kind, length) in tree
+        }
+        mini = {kind: set(range(SIZES["testmini"][kind])) for kind in sets}
+        if sets and sets == mini and all(len(lines.get(kind, ())) > len(mini[kind]) for kind in sets):
+            raise DataError(
+                f"{generator}, {length}: style and real_world are numbered as in testmini (0, 1, 2, ...), but the "
+                f"prompts are those of the full set, where these numbers mean other prompts. Use the testmini set",
+                top,
+            )

@@ -1,0 +1,128 @@
+"""TIIF counts to results: the JSON of `aggregate tiif` and the tables people read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from titjudge.suites.tiif_answers import Answers, Problem
+from titjudge.suites.tiif_layout import DIMENSIONS, LENGTHS, SIZES, TYPES, Cell, roll_up, which_set
+from titjudge.types import Table
+
+_SHOWN = 20
+
+
+def summarise(cells: Mapping[str, Cell], problems: Sequence[Problem], expected: Mapping[str, int]) -> dict[str, Any]:
+    """One generator and length: percentages by the official rule, the paper's per-image ones, counts and coverage.
+
+    Values are in percent, unrounded, None where nothing was answered. `expected` is the number of prompts of each type.
+    """
+    official = roll_up({kind: cell.accuracy() for kind, cell in cells.items()})
+    per_image = roll_up({kind: cell.accuracy(per_image=True) for kind, cell in cells.items()})
+    scored = {kind: cells[kind].files if kind in cells else 0 for kind in TYPES}
+    files = sum(scored.values())
+    return {
+        **official,
+        "files": files,
+        "questions": sum(cell.questions for cell in cells.values()),
+        "correct": sum(cell.correct for cell in cells.values()),
+        "per_image": per_image,
+        "coverage": {
+            "scored": files,
+            "expected": sum(expected.values()),
+            "unusable": len(problems),
+            "missing_types": [kind for kind in TYPES if expected.get(kind) and not scored[kind]],
+            "incomplete_types": {
+                kind: [scored[kind], expected[kind]] for kind in TYPES if 0 < scored[kind] < expected.get(kind, 0)
+            },
+        },
+        "problems": [{"path": problem.path, "reason": problem.reason} for problem in problems],
+    }
+
+
+def results(answers: Answers, expected: Mapping[tuple[str, str], Mapping[str, int]] | None = None) -> dict[str, Any]:
+    """`{"generators": {NAME: {"short": {...}, "long": {...}}}, ...}`; a length without answers is there, empty.
+
+    Without `expected` (by generator and length, then type) the set is inferred from the files: `"set"` says which.
+    """
+    counts: dict[str, int] = {}
+    for cells in answers.cells.values():
+        for kind, cell in cells.items():
+            counts[kind] = max(counts.get(kind, 0), cell.files)
+    inferred = which_set(counts)
+    generators: dict[str, Any] = {}
+    for generator in answers.generators:
+        generators[generator] = {}
+        for length in LENGTHS:
+            problems = [p for p in answers.problems if p.generator == generator and p.length in (length, "")]
+            wanted = SIZES[inferred] if expected is None else expected.get((generator, length), {})
+            cells = answers.cells.get((generator, length), {})
+            generators[generator][length] = summarise(cells, problems, wanted)
+    found: dict[str, Any] = {"generators": generators, "unit": "percent", "set": inferred}
+    found["problems"] = [{"path": problem.path, "reason": problem.reason} for problem in answers.problems]
+    found["warnings"] = _warnings(found, inferred=expected is None)
+    return found
+
+
+def _warnings(found: Mapping[str, Any], *, inferred: bool) -> list[str]:
+    warnings = []
+    rows = [(name, length, found["generators"][name][length]) for name in found["generators"] for length in LENGTHS]
+    for name, length, result in rows:
+        coverage = result["coverage"]
+        if coverage["scored"] and coverage["scored"] < coverage["expected"]:
+            left_out = coverage["missing_types"]
+            types = (
+                f"; without an answer: {', '.join(left_out)} (left out of every mean, as upstream does)"
+                if left_out
+                else ""
+            )
+            warnings.append(f"{name}, {length}: {coverage['scored']} of {coverage['expected']} images{types}")
+        elif not coverage["scored"] and coverage["expected"]:
+            warnings.append(f"{name}, {length}: no answers")
+    scored = {result["files"] for _, _, result in rows if result["files"]}
+    if len(scored) > 1:
+        warnings.append("coverage differs between rows: these numbers do not rank the generators")
+    if found["problems"]:
+        warnings.append(f"{len(found['problems'])} files or folders could not be used and are not scored")
+    if inferred and warnings:
+        warnings.append(f"what is expected follows the {found['set']} set, inferred from the number of files")
+    return warnings
+
+
+def tables(found: Mapping[str, Any]) -> list[Table]:
+    """Summary, dimensions and types, one row for a generator and length; percent."""
+    rows = [(name, length, found["generators"][name][length]) for name in found["generators"] for length in LENGTHS]
+    named = tuple(f"{problem['path']}: {problem['reason']}" for problem in found["problems"][:_SHOWN])
+    more = len(found["problems"]) - _SHOWN
+    notes = (*found["warnings"], *named, *((f"... and {more} more",) if more > 0 else ()))
+    summary = Table(
+        "TIIF-Bench: accuracy in percent, official rule and mean over images (paper, 3.3)",
+        (
+            *("generator", "length", "overall", "basic", "advanced"),
+            *("overall (images)", "basic (images)", "advanced (images)"),
+            *("images", "expected", "unusable", "questions", "correct"),
+        ),
+        tuple(
+            (
+                *(name, length, result["overall"], result["basic"], result["advanced"]),
+                *(result["per_image"][key] for key in ("overall", "basic", "advanced")),
+                *(result["coverage"][key] for key in ("scored", "expected", "unusable")),
+                *(result["questions"], result["correct"]),
+            )
+            for name, length, result in rows
+        ),
+        notes,
+    )
+    dimensions = Table(
+        "TIIF-Bench: the nine dimensions, percent, official rule",
+        ("generator", "length", *DIMENSIONS),
+        tuple((name, length, *(result["dimensions"][key] for key in DIMENSIONS)) for name, length, result in rows),
+        tuple(found["warnings"]),
+    )
+    types = Table(
+        "TIIF-Bench: the 39 types, percent, official rule",
+        ("type", *(f"{name} {length}" for name, length, _ in rows)),
+        tuple((kind, *(result["types"][kind] for _, _, result in rows)) for kind in TYPES),
+        tuple(found["warnings"]),
+    )
+    return [summary, dimensions, types]
