@@ -1,0 +1,189 @@
+"""A loopback server that speaks the OpenAI, Gemini and Anthropic wire formats, and fails on command.
+
+    with Server() as server:                                   # http://127.0.0.1:PORT, stops by itself
+        OpenAI(ProviderSettings("gpt-4o", base_url=server.openai))
+        server.script(Scripted.fault("429", retry_after=2), "a red apple")    # the next two answers
+    assert server.count() == 2
+
+What it answers: the next entry of `script`, else what `handler(seen)` returns, else text made from a hash of the
+request (an instance of the schema where one is asked for). An entry is a `Scripted`, or a str (the text of an answer).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+
+from wires import ANSWERS, HTML, Scripted, Seen, dump, embeddings, error, models, openai_answer, read, text_for
+
+__all__ = ["Scripted", "Seen", "Server"]
+
+
+Handler = Callable[[Seen], "Scripted | str | None"]
+
+
+class Server:
+    """See the module. `latency` seconds for each answer; `cached_tokens` and `reasoning_tokens` go into each usage."""
+
+    def __init__(
+        self, handler: Handler | None = None, *, latency: float = 0.0, cached_tokens: int = 0, reasoning_tokens: int = 0
+    ) -> None:
+        self.handler, self.latency = handler, latency
+        self.cached_tokens, self.reasoning_tokens = cached_tokens, reasoning_tokens
+        self.requests: list[Seen] = []
+        self.answered = 0  # whole answers handed to the socket
+        self.connections = 0
+        self.in_flight = self.most_in_flight = 0
+        self.port = 0
+        self._queue: deque[Scripted | str] = deque()
+        self._counts: dict[bytes, int] = {}
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._run, name="loopback-server", daemon=True)
+        self._ready = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def openai(self) -> str:
+        """`base_url` for OpenAI clients."""
+        return f"{self.url}/v1"
+
+    def script(self, *answers: Scripted | str) -> None:
+        self._queue.extend(answers)
+
+    def count(self, test: Callable[[Seen], bool] | str | None = None) -> int:
+        """How many requests came: all, those to an api, or those for which `test` holds."""
+        if callable(test):
+            return sum(1 for each in self.requests if test(each))
+        return sum(1 for each in self.requests if test in (None, each.api))
+
+    @property
+    def last(self) -> Seen:
+        return self.requests[-1]
+
+    def __enter__(self) -> Server:
+        self._thread.start()
+        self._ready.wait(10)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(
+            asyncio.start_server(self._connection, "127.0.0.1", self.port, limit=2**26)
+        )
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        try:
+            self._loop.run_forever()
+        finally:
+            server.close()
+            for task in list(self._tasks):
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
+            self._loop.run_until_complete(asyncio.sleep(0))
+            self._loop.close()
+
+    # ------------------------------------------------------------------ HTTP
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self.connections += 1
+        try:
+            while await self._one(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        method, path, _ = head[0].split(" ", 2)
+        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+        raw = await _body(reader, headers)
+        seen = read(method, path, headers, raw)
+        nth = self._counts[seen.digest] = self._counts.get(seen.digest, 0) + 1
+        seen = replace(seen, nth=nth)
+        self.requests.append(seen)
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            return await self._answer(seen, writer)
+        finally:
+            self.in_flight -= 1
+
+    async def _answer(self, seen: Seen, writer: asyncio.StreamWriter) -> bool:
+        answer: Scripted | str | None = self._queue.popleft() if self._queue else None
+        if answer is None and self.handler is not None:
+            answer = self.handler(seen)
+        scripted = Scripted(answer) if isinstance(answer, str) else answer or Scripted()
+        if scripted.kind == "hang":
+            await asyncio.sleep(3600)
+        await asyncio.sleep(scripted.latency or self.latency)
+        if scripted.kind == "drop_before":
+            return _reset(writer)
+        status, body = self._written(seen, scripted)
+        kind = "text/html" if body.startswith(b"<") else "application/json"
+        lines = [f"HTTP/1.1 {status} X", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
+        lines += [f"{name}: {value}" for name, value in {"x-request-id": "req_1", **scripted.headers}.items()]
+        half = scripted.kind == "drop_after"
+        writer.write("\r\n".join([*lines, "", ""]).encode() + (body[: len(body) // 2] if half else body))
+        await writer.drain()
+        if half:
+            await asyncio.sleep(0.02)
+            return _reset(writer)
+        self.answered += 1
+        return True
+
+    def _written(self, seen: Seen, scripted: Scripted) -> tuple[int, bytes]:
+        status = scripted.status
+        if scripted.body is not None:
+            body = scripted.body
+            return status, body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else dump(body)
+        if scripted.kind == "html":
+            return status, HTML
+        if scripted.kind == "bad_key" and seen.api == "gemini":
+            status = 400
+        if status >= 400:
+            return status, dump(error(seen, status, scripted))
+        if seen.api in ("embeddings", "models"):
+            return status, dump(embeddings(seen) if seen.api == "embeddings" else models())
+        text = scripted.text if scripted.text is not None else text_for(seen)
+        body = dump(ANSWERS.get(seen.api, openai_answer)(seen, text, scripted, self))
+        return status, body[: len(body) // 2] if scripted.kind == "malformed" else body
+
+
+async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
+    if headers.get("transfer-encoding", "").lower() != "chunked":
+        return await reader.readexactly(int(headers.get("content-length", 0)))
+    chunks = []
+    while size := int((await reader.readline()).split(b";")[0], 16):
+        chunks.append(await reader.readexactly(size))
+        await reader.readline()
+    await reader.readline()
+    return b"".join(chunks)
+
+
+def _reset(writer: asyncio.StreamWriter) -> bool:
+    """Close with RST rather than FIN."""
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+    return False

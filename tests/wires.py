@@ -1,0 +1,335 @@
+"""What a request in the OpenAI, Gemini or Anthropic wire format says, and what the three answer; for `servers.py`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+REFUSAL = "I'm sorry, I can't help with that."
+HTML = b"<!doctype html><html><head><title>502</title></head><body><h1>Bad Gateway</h1></body></html>"
+
+
+class Extras(Protocol):
+    """Tokens that every usage reports beside those of the texts."""
+
+    cached_tokens: int
+    reasoning_tokens: int
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """One answer. `kind` is "" or one of
+    refusal, content_filter, azure_filter, blocked (the prompt), length, thought (the limit went into thinking), empty,
+    malformed (JSON cut short), html, drop_before, drop_after (reset before or in the middle of the answer), hang,
+    quota, bad_key, no_model, no_schema (400: response_format is not supported).
+    `body` (bytes, str or JSON) replaces the whole body, `usage` entries of the wire's own usage; seconds in `latency`.
+    """
+
+    text: str | None = None
+    kind: str = ""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    latency: float = 0.0
+
+    @classmethod
+    def fault(cls, kind: str | int, retry_after: float | str | None = None, **more: Any) -> Scripted:
+        """`fault(429, retry_after=2)`, `fault("drop_before")`, `fault("refusal")`, ..."""
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        status = _STATUS.get(str(kind), int(kind) if str(kind).isdigit() else 200)
+        return cls(kind="" if str(kind).isdigit() else str(kind), status=status, headers=headers, **more)
+
+
+_STATUS = {"azure_filter": 400, "no_schema": 400, "html": 502, "quota": 429, "bad_key": 401, "no_model": 404}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request as it came. `nth` counts requests with the same path and body, from 1."""
+
+    api: str  # openai, embeddings, models, gemini, anthropic, unknown
+    method: str
+    path: str
+    headers: Mapping[str, str]  # lower-case names
+    raw: bytes
+    body: Any
+    model: str
+    text: str
+    images: tuple[str, ...]  # SHA-256 of the decoded bytes, in order
+    schema: Mapping[str, Any] | None
+    nth: int
+    digest: bytes = b""
+
+
+# ---------------------------------------------------------------------- requests
+
+
+def read(method: str, path: str, headers: Mapping[str, str], raw: bytes) -> Seen:
+    """What a request says, in whichever of the wire formats it is."""
+    try:
+        body = json.loads(raw) if raw else None
+    except ValueError:
+        body = None
+    bare = path.partition("?")[0]
+    found = re.search(r"/models/([^/]+):generateContent$", bare)
+    api = "gemini" if found else "unknown"
+    for end, name in (
+        ("/chat/completions", "openai"),
+        ("/embeddings", "embeddings"),
+        ("/models", "models"),
+        ("/messages", "anthropic"),
+    ):
+        api = name if bare.endswith(end) else api
+    data = body if isinstance(body, dict) else {}
+    texts, images = _texts_and_images(data)
+    model = found.group(1) if found else str(data.get("model", ""))
+    digest = hashlib.sha256(bare.encode() + json.dumps(body, sort_keys=True).encode()).digest()
+    shas = tuple(hashlib.sha256(base64.b64decode(each)).hexdigest() for each in images)
+    return Seen(api, method, path, headers, raw, body, model, "\n".join(texts), shas, _schema_in(data), 0, digest)
+
+
+def _texts_and_images(node: Any) -> tuple[list[str], list[str]]:
+    """All prompt texts and all base64 pictures below a node, in order."""
+    texts: list[str] = []
+    images: list[str] = []
+    if isinstance(node, list):
+        for each in node:
+            for into, found in zip((texts, images), _texts_and_images(each), strict=True):
+                into.extend(found)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key in ("text", "content", "system", "input") and isinstance(value, str):
+                texts.append(value)
+            elif key == "url" and isinstance(value, str) and value.startswith("data:"):
+                images.append(value.partition(",")[2])
+            elif key == "data" and isinstance(value, str):
+                images.append(value)
+            elif key not in ("generationConfig", "response_format", "tools"):
+                for into, found in zip((texts, images), _texts_and_images(value), strict=True):
+                    into.extend(found)
+    return texts, images
+
+
+def _schema_in(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    config = data.get("generationConfig") or {}
+    tools = data.get("tools") or [{}]
+    output = data.get("output_format") or (data.get("output_config") or {}).get("format") or {}
+    named = ((data.get("response_format") or {}).get("json_schema") or {}).get("schema")
+    return (
+        named
+        or config.get("responseJsonSchema")
+        or config.get("responseSchema")
+        or output.get("schema")
+        or tools[0].get("input_schema")
+    )
+
+
+# ---------------------------------------------------------------------- answers
+
+_WORDS = "a red small lamp tall tower quiet boat round blue glass window near tree under bright bridge".split()  # noqa: SIM905
+
+
+def text_for(seen: Seen) -> str:
+    """The default answer: the same request always gets the same text."""
+    if seen.schema is not None:
+        return json.dumps(instance(seen.schema, seen.digest))
+    return "I see " + " ".join(_WORDS[byte % len(_WORDS)] for byte in seen.digest) + "."
+
+
+def instance(node: Mapping[str, Any], digest: bytes) -> Any:
+    """A JSON value that validates against a schema of the kind pydantic makes, chosen by `digest`."""
+    digest = hashlib.sha256(digest).digest()
+    for key in ("anyOf", "oneOf"):
+        if key in node:
+            return instance(node[key][0], digest)
+    if "const" in node or "enum" in node:
+        return node["const"] if "const" in node else node["enum"][digest[0] % len(node["enum"])]
+    kind = str(node.get("type", "object" if "properties" in node else "string")).lower()
+    if kind == "object":
+        return {name: instance(child, digest + name.encode()) for name, child in node.get("properties", {}).items()}
+    if kind == "array":
+        count = max(int(node.get("minItems", 0)), min(int(node.get("maxItems", 3)), digest[0] % 3))
+        return [instance(node.get("items", {}), digest + bytes([each])) for each in range(count)]
+    if kind in ("integer", "number"):
+        low = node.get("minimum", node.get("exclusiveMinimum", 0))
+        high = node.get("maximum", node.get("exclusiveMaximum", low + 10))
+        value = low + (high - low) * (1 + digest[0]) / 257
+        return math.ceil(value) if kind == "integer" else round(value, 1)
+    if kind == "boolean":
+        return bool(digest[0] & 1)
+    return None if kind == "null" else " ".join(_WORDS[byte % len(_WORDS)] for byte in digest[:4])
+
+
+def _tokens(seen: Seen) -> tuple[int, int]:
+    return len(seen.text) // 4 + 765 * len(seen.images) + 7, 765 * len(seen.images)
+
+
+def openai_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
+    finish = {"length": "length", "thought": "length", "content_filter": "content_filter", "blocked": "content_filter"}
+    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+    if scripted.kind == "refusal":
+        message.update(content=None, refusal=REFUSAL)
+    elif scripted.kind in ("empty", "content_filter", "blocked", "thought"):
+        message["content"] = ""
+    sent, _ = _tokens(seen)
+    out = len(text) // 4 + server.reasoning_tokens
+    usage = {
+        "prompt_tokens": sent,
+        "completion_tokens": out,
+        "total_tokens": sent + out,
+        "prompt_tokens_details": {"cached_tokens": server.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": server.reasoning_tokens},
+        **scripted.usage,
+    }
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish.get(scripted.kind, "stop")}
+    out_ = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": seen.model, "choices": [choice]}
+    return {**out_, "usage": usage, "system_fingerprint": "fp_1"}
+
+
+def gemini_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
+    finish = {
+        "length": "MAX_TOKENS",
+        "thought": "MAX_TOKENS",
+        "refusal": "SAFETY",
+        "content_filter": "PROHIBITED_CONTENT",
+    }
+    sent, image = _tokens(seen)
+    out = len(text) // 4
+    usage = {
+        "promptTokenCount": sent,
+        "candidatesTokenCount": out,
+        "thoughtsTokenCount": server.reasoning_tokens,
+        "cachedContentTokenCount": server.cached_tokens,
+        "totalTokenCount": sent + out + server.reasoning_tokens,
+        "promptTokensDetails": [
+            {"modality": "TEXT", "tokenCount": sent - image},
+            {"modality": "IMAGE", "tokenCount": image},
+        ],
+        **scripted.usage,
+    }
+    answer: dict[str, Any] = {"usageMetadata": usage, "modelVersion": f"{seen.model}-001", "responseId": "r1"}
+    if scripted.kind == "blocked":
+        return {**answer, "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
+    content: dict[str, Any] = {"role": "model"}
+    if scripted.kind not in ("refusal", "content_filter", "empty", "thought"):
+        thought = [{"text": "Let me look at it.", "thought": True}] if server.reasoning_tokens else []
+        content["parts"] = [*thought, {"text": text}]
+    return {
+        **answer,
+        "candidates": [{"index": 0, "content": content, "finishReason": finish.get(scripted.kind, "STOP")}],
+    }
+
+
+def anthropic_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
+    stop = {"length": "max_tokens", "thought": "max_tokens"}
+    stop |= dict.fromkeys(("refusal", "content_filter", "blocked"), "refusal")
+    sent, _ = _tokens(seen)
+    empty = scripted.kind in ("empty", "thought", "refusal", "content_filter", "blocked")
+    content: list[Any] = [] if empty else [{"type": "text", "text": text}]
+    tools = seen.body.get("tools")
+    if tools and content:
+        content = [{"type": "tool_use", "id": "toolu_1", "name": tools[0]["name"], "input": json.loads(text)}]
+    cached = server.cached_tokens
+    usage = {"input_tokens": sent - cached, "output_tokens": len(text) // 4, "cache_read_input_tokens": cached}
+    answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": seen.model, "content": content}
+    reason = stop.get(scripted.kind, "tool_use" if tools else "end_turn")
+    return {**answer, "stop_reason": reason, "stop_sequence": None, "usage": {**usage, **scripted.usage}}
+
+
+ANSWERS = {"openai": openai_answer, "gemini": gemini_answer, "anthropic": anthropic_answer}
+
+_INVALID, _NO_QUOTA = (
+    "invalid_request_error",
+    "You exceeded your current quota, please check your plan and billing details.",
+)
+_CODES = {  # status or kind -> OpenAI's type and code, Google's status, Anthropic's type, message
+    "400": (_INVALID, None, "INVALID_ARGUMENT", _INVALID, "Invalid image."),
+    "401": (
+        _INVALID,
+        "invalid_api_key",
+        "UNAUTHENTICATED",
+        "authentication_error",
+        "Incorrect API key: sk-abcd1234efgh.",
+    ),
+    "404": (_INVALID, "model_not_found", "NOT_FOUND", "not_found_error", "The model does not exist."),
+    "429": ("requests", "rate_limit_exceeded", "RESOURCE_EXHAUSTED", "rate_limit_error", "Rate limit reached."),
+    "quota": ("insufficient_quota", "insufficient_quota", "RESOURCE_EXHAUSTED", "rate_limit_error", _NO_QUOTA),
+    "no_schema": (_INVALID, None, "INVALID_ARGUMENT", _INVALID, "response_format json_schema is not supported"),
+}
+
+
+def error(seen: Seen, status: int, scripted: Scripted) -> Any:
+    """An error body as the provider of the request words it."""
+    default = ("server_error", None, "INTERNAL", "api_error", "The server had an error.")
+    key = {"bad_key": "401", "no_model": "404"}.get(
+        scripted.kind, scripted.kind if scripted.kind in _CODES else str(status)
+    )
+    type_, code, google, anthropic, message = _CODES.get(key, default)
+    if seen.api == "anthropic":
+        return {"type": "error", "error": {"type": anthropic, "message": message}}
+    if seen.api == "gemini":
+        if scripted.kind == "bad_key":
+            google, message = "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."
+        details = []
+        if status == 429 and "Retry-After" in scripted.headers:
+            delay = {
+                "@type": "type.googleapis.com/google.rpc.RetryInfo",
+                "retryDelay": f"{scripted.headers['Retry-After']}s",
+            }
+            details = [delay]
+        return {"error": {"code": status, "message": message, "status": google, "details": details}}
+    if scripted.kind == "azure_filter":
+        inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"violence": {"filtered": True}}}
+        message = "The response was filtered due to the prompt triggering content management policy."
+        return {
+            "error": {
+                "message": message,
+                "type": None,
+                "param": "prompt",
+                "code": "content_filter",
+                "status": 400,
+                "innererror": inner,
+            }
+        }
+    return {"error": {"message": message, "type": type_, "param": None, "code": code}}
+
+
+def embeddings(seen: Seen) -> Any:
+    """Unit vectors that depend on model and text alone."""
+    given = seen.body["input"]
+    texts = [given] if isinstance(given, str) else given
+    size = int(seen.body.get("dimensions") or 8)
+    data = []
+    for index, text in enumerate(texts):
+        random = b"".join(
+            hashlib.sha256(f"{seen.model}|{text}|{each}".encode()).digest() for each in range(-(-size // 32))
+        )
+        vector = [byte - 127.5 for byte in random[:size]]
+        length = math.sqrt(sum(each * each for each in vector))
+        vector = [each / length for each in vector]
+        packed = base64.b64encode(struct.pack(f"<{size}f", *vector)).decode()
+        value = packed if seen.body.get("encoding_format") == "base64" else vector
+        data.append({"object": "embedding", "index": index, "embedding": value})
+    count = sum(len(str(text)) // 4 + 1 for text in texts)
+    usage = {"prompt_tokens": count, "total_tokens": count}
+    return {"object": "list", "data": data, "model": seen.model, "usage": usage}
+
+
+def models() -> Any:
+    names = ("gpt-4o", "gemini-2.5-pro")
+    return {
+        "object": "list",
+        "data": [{"id": each, "object": "model", "created": 1, "owned_by": "test"} for each in names],
+    }
+
+
+def dump(value: Any) -> bytes:
+    return json.dumps(value).encode()

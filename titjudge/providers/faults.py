@@ -1,0 +1,134 @@
+"""What went wrong with one request, in the five words of `FailureKind`. Nothing here ever holds a key."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from titjudge.errors import DataError, TitjudgeError
+from titjudge.providers.http import TransportError, Untrusted
+from titjudge.types import Failure, FailureKind, Usage
+
+LONGEST_WAIT = 3600.0  # seconds; no Retry-After is believed beyond this
+_LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not tell its own time
+_LONGEST_MESSAGE = 400  # characters
+
+_SECRETS = [
+    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=*-]{4,}"), r"\1 [key]"),
+    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|r8|key)[-_][A-Za-z0-9_*.\-]{4,}"), "[key]"),
+    (re.compile(r"\bAIza[A-Za-z0-9_*\-]{4,}"), "[key]"),
+    (re.compile(r"(?i)([?&](?:key|api[-_]?key|access_token|token|sig)=)[^&\s\"'<>]+"), r"\1[key]"),
+    (
+        re.compile(
+            r"(?i)((?:x-goog-api-key|x-api-key|api[-_]?key|authorization)[\"']?\s*[:=]\s*[\"']?)(?!\[key\])[^\s\"',}]{6,}"
+        ),
+        r"\1[key]",
+    ),
+    (re.compile(r"(https?://)[^\s/@\"']+@"), r"\1"),
+]
+
+
+class ProviderFailure(Exception):
+    """A request that failed in a known way; `failure` is what `classify` returns for it."""
+
+    def __init__(
+        self, kind: FailureKind, message: str, *, retry_after: float | None = None, usage: Usage | None = None
+    ) -> None:
+        self.failure = Failure(kind, message, retry_after, usage)
+        super().__init__(message)
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """`text` without keys: those given, and everything that looks like one."""
+    for secret in secrets:
+        if len(secret) >= 4:
+            text = text.replace(secret, "[key]")
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def one_line(text: str, secrets: Iterable[str] = ()) -> str:
+    """A message fit to be shown: redacted, on one line, without markup, not long."""
+    plain = re.sub(r"(?is)<(script|style).*?</\1>|<[a-z/!][^>]*>", " ", text)
+    plain = " ".join(redact(plain, secrets).split())
+    return plain if len(plain) <= _LONGEST_MESSAGE else plain[: _LONGEST_MESSAGE - 1] + "…"
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds a server asks to wait, or None: `retry-after-ms`, `Retry-After` in seconds, or as an HTTP date.
+
+    A date is measured against the server's own `Date` header, so a wrong clock on either side does no harm; without one
+    it is believed for at most two minutes. The past is 0, and nothing is longer than an hour.
+    """
+    millis = _number(headers.get("retry-after-ms"))
+    if millis is not None:
+        return _clamp(millis / 1000)
+    raw = headers.get("retry-after")
+    seconds = _number(raw)
+    if seconds is not None:
+        return _clamp(seconds)
+    when = _date(raw)
+    if when is None:
+        return None
+    server_now = _date(headers.get("date"))
+    if server_now is not None:
+        return _clamp(when - server_now)
+    return min(_clamp(when - (time.time() if now is None else now)), _LONGEST_BLIND_WAIT)
+
+
+def _clamp(seconds: float) -> float:
+    return min(max(seconds, 0.0), LONGEST_WAIT)
+
+
+def _number(raw: str | None) -> float | None:
+    try:
+        value = float(raw or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _date(raw: str | None) -> float | None:
+    try:
+        return parsedate_to_datetime(raw or "").timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def kind_of_status(status: int) -> FailureKind:
+    """What an HTTP status alone says. A redirect is fatal: the address is wrong and keys are not sent elsewhere."""
+    if status == 429:
+        return FailureKind.RATE_LIMIT
+    if status in (408, 409, 425) or status >= 500:
+        return FailureKind.RETRY
+    if status in (401, 402, 403, 404, 405) or 300 <= status < 400:
+        return FailureKind.FATAL
+    return FailureKind.REJECTED if 400 <= status < 500 else FailureKind.RETRY
+
+
+def classify(error: Exception) -> Failure:
+    """The classification all HTTP providers share; raises nothing."""
+    if isinstance(error, ProviderFailure):
+        return error.failure
+    message = one_line(str(error) or type(error).__name__)
+    if isinstance(error, Untrusted):
+        return Failure(FailureKind.FATAL, message)
+    if isinstance(error, TransportError | TimeoutError | ConnectionError):
+        return Failure(FailureKind.RETRY, message)
+    if isinstance(error, DataError):
+        return Failure(FailureKind.REJECTED, message)
+    if isinstance(error, TitjudgeError):
+        return Failure(FailureKind.FATAL, message)
+    if isinstance(error, OSError):
+        return Failure(FailureKind.RETRY, message)
+    return Failure(FailureKind.REJECTED, f"{type(error).__name__}: {message}")
+
+
+def whole(value: Any) -> int:
+    """A count from an answer: 0 when it is missing, negative or not a number."""
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,247 @@
+"""Google's Gemini API: `models.generateContent`, ai.google.dev/api/generate-content.
+
+Requests do not go through the SDK (which takes ten times the CPU); a contract test holds the bodies equal to the SDK's.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from titjudge.providers import http as wire
+from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after, whole
+from titjudge.providers.hosted import Hosted, clean, encoded, not_json, parsed
+from titjudge.providers.openai import IN_PROMPT, NO_USAGE
+from titjudge.providers.strict import gemini as gemini_schema
+from titjudge.providers.strict import instruction
+from titjudge.types import FailureKind, Message, Reply, Request, Status, Usage
+
+_REFUSED = frozenset(
+    [
+        "SAFETY",
+        "PROHIBITED_CONTENT",
+        "RECITATION",
+        "BLOCKLIST",
+        "SPII",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+    ]
+)
+_FINISHED = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
+_CONFIG = {
+    "max_tokens": "maxOutputTokens",
+    "top_p": "topP",
+    "top_k": "topK",
+    "stop": "stopSequences",
+    "media_resolution": "mediaResolution",
+    "top_logprobs": "logprobs",
+    "logprobs": "responseLogprobs",
+}
+_THINKING = {"thinking_budget": "thinkingBudget", "thinking_level": "thinkingLevel"}
+
+
+class Gemini(Hosted):
+    """One model behind `:generateContent`.
+
+    `base_url` or GOOGLE_GEMINI_BASE_URL; the key from `api_key_env`, GEMINI_API_KEY or GOOGLE_API_KEY.
+    Parameters: `temperature`, `max_tokens` (thinking included, as Google counts), `top_p`, `top_k`, `seed`, `stop`,
+    `thinking_budget` (tokens; 0 is off where the model allows it), `thinking_level`, `media_resolution`,
+    `safety_settings`.
+    """
+
+    name = "gemini"
+    version = 1
+    default_base = "https://generativelanguage.googleapis.com"
+    base_env = "GOOGLE_GEMINI_BASE_URL"
+    key_envs = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+    async def complete(self, request: Request) -> Reply:
+        """Send one request once.
+
+        Raises:
+            ConfigError: no key. ProviderFailure, TransportError: anything else that is not an answer; see `classify`.
+        """
+        started = time.perf_counter()
+        in_prompt = request.schema is not None and not self.native_schema
+        body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
+        answer, endpoint = await self._post(self._path, body)
+        if not 200 <= answer.status < 300:
+            raise self._error_of(answer)
+        reply = self._reply(answer, IN_PROMPT if in_prompt else "")
+        return reply.with_(endpoint=endpoint.identity, seconds=time.perf_counter() - started)
+
+    @property
+    def _path(self) -> str:
+        versioned = re.search(r"/v\d\w*$", self.endpoints.all[0].identity)
+        model = self.model.removeprefix("models/")
+        where = model if model.startswith("tunedModels/") else f"models/{model}"
+        return f"{'' if versioned else '/v1beta'}/{where}:generateContent"
+
+    async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
+        """What is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
+        params = self.family.sent(request.params)
+        safety = params.pop("safety_settings", None)
+        system = [message.text for message in request.messages if message.role == "system"]
+        contents = [await _content_of(each) for each in request.messages if each.role != "system"]
+        words = instruction(request.schema) if request.schema is not None and in_prompt else ""
+        if words:
+            _add_text(contents, words, first=False)
+        if system and not self.family.system:
+            _add_text(contents, "\n".join(system), first=True)
+            system = []
+        out: dict[str, Any] = {"contents": contents}
+        if system:
+            out["systemInstruction"] = {"parts": [{"text": text} for text in system], "role": "user"}
+        config = _config_of(params)
+        if request.schema is not None and not in_prompt:
+            config["responseMimeType"] = "application/json"
+            config["responseJsonSchema"] = gemini_schema(request.schema)
+        if safety:
+            out["safetySettings"] = safety
+        if config:
+            out["generationConfig"] = config
+        return out
+
+    def _authorisation(self, endpoint: wire.Endpoint, key: str) -> dict[str, str]:
+        headers = {"x-goog-api-key": key} if key else {}
+        return {**headers, "Authorization": endpoint.credentials} if endpoint.credentials else headers
+
+    # ------------------------------------------------------------------ answers
+
+    def _reply(self, answer: wire.Answer, flag: str) -> Reply:
+        try:
+            data = parsed(answer.body)
+            usage = usage_of(data.get("usageMetadata"))
+            blocked = (data.get("promptFeedback") or {}).get("blockReason") or ""
+            candidate = (data.get("candidates") or [{}])[0]
+            parts = (candidate.get("content") or {}).get("parts") or []
+            text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
+            finish, detail = candidate.get("finishReason") or "", candidate.get("finishMessage") or ""
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise self._failure(FailureKind.RETRY, not_json(answer.body)) from None
+        flags = tuple(each for each in (flag, "" if data.get("usageMetadata") else NO_USAGE) if each)
+        status, reason = self._status(text, blocked, finish, detail, usage)
+        version = data.get("modelVersion") or ""
+        return Reply(clean(text), status, reason, usage, finish or blocked, model_version=version, flags=flags)
+
+    def _status(self, text: str, blocked: str, finish: str, detail: str, usage: Usage) -> tuple[Status, str]:
+        if blocked and blocked != "BLOCK_REASON_UNSPECIFIED":
+            return Status.REFUSED, f"the prompt was blocked: {blocked}"
+        if finish in _REFUSED:
+            return Status.REFUSED, f"the answer was blocked: {finish} {detail}".strip()
+        if finish == "MAX_TOKENS":
+            eaten = " (all of it went into thinking)" if not text.strip() and usage.thinking else ""
+            return Status.TRUNCATED, f"the answer reached its token limit{eaten}"
+        if finish not in _FINISHED or not text.strip():
+            raise self._failure(
+                FailureKind.RETRY, f"no usable answer (finish: {finish or 'none'}) {detail}".strip(), usage=usage
+            )
+        return Status.OK, ""
+
+    def _error_of(self, answer: wire.Answer) -> ProviderFailure:
+        try:
+            data = parsed(answer.body)
+            error = (data[0] if isinstance(data, list) else data)["error"]
+            message, details = str(error.get("message") or error), error.get("details") or []
+            details = [each for each in details if isinstance(each, Mapping)]
+        except (ValueError, LookupError, TypeError, AttributeError):
+            message, details = answer.body[:2000].decode("utf-8", "replace") or "no text", []
+        kind = _kind(answer.status, message, details)
+        wait = None
+        if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
+            wait = _delay(details)
+            wait = retry_after(answer.headers) if wait is None else wait
+        return self._failure(kind, f"HTTP {answer.status} from {self.base_url}: {message}", wait=wait)
+
+
+async def _content_of(message: Message) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, str):
+            parts.append({"text": part})
+        else:
+            data = orjson.Fragment(b'"%s"' % await encoded.get(part))
+            parts.append({"inlineData": {"data": data, "mimeType": part.media_type}})
+    return {"parts": parts, "role": "model" if message.role == "assistant" else "user"}
+
+
+def _add_text(contents: list[dict[str, Any]], text: str, *, first: bool) -> None:
+    turns = [each for each in contents if each["role"] == "user"]
+    if not turns:
+        contents.insert(0, {"parts": [{"text": text}], "role": "user"})
+    elif first:
+        turns[0]["parts"].insert(0, {"text": text})
+    else:
+        turns[-1]["parts"].append({"text": text})
+
+
+def _config_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    for name, value in params.items():
+        if name in _THINKING:
+            config.setdefault("thinkingConfig", {})[_THINKING[name]] = value
+        elif name == "stop":
+            config[_CONFIG[name]] = [value] if isinstance(value, str) else value
+        elif name == "media_resolution":
+            level = str(value).upper()
+            config[_CONFIG[name]] = level if level.startswith("MEDIA_") else f"MEDIA_RESOLUTION_{level}"
+        else:
+            config[_CONFIG.get(name, name)] = value
+    return config
+
+
+def usage_of(usage: Any) -> Usage:
+    """What was billed: thinking is output, text read by tools is input."""
+    if not isinstance(usage, Mapping):
+        return Usage()
+    thinking = whole(usage.get("thoughtsTokenCount"))
+    details = usage.get("promptTokensDetails") or []
+    return Usage(
+        input=whole(usage.get("promptTokenCount")) + whole(usage.get("toolUsePromptTokenCount")),
+        output=whole(usage.get("candidatesTokenCount")) + thinking,
+        cached_input=whole(usage.get("cachedContentTokenCount")),
+        thinking=thinking,
+        image=sum(whole(each.get("tokenCount")) for each in details if each.get("modality") == "IMAGE"),
+    )
+
+
+def _kind(status: int, message: str, details: list[Mapping[str, Any]]) -> FailureKind:
+    reasons = {str(each.get("reason", "")) for each in details}
+    lower = message.lower()
+    if status == 400 and (
+        "API_KEY_INVALID" in reasons
+        or "api key not valid" in lower
+        or "api key expired" in lower
+        or "location is not supported" in lower
+    ):
+        return FailureKind.FATAL
+    if status == 429 and _used_up(lower, details):
+        return FailureKind.FATAL
+    return kind_of_status(status)
+
+
+def _used_up(message: str, details: list[Mapping[str, Any]]) -> bool:
+    """Whether a 429 means that nothing will pass today: a daily quota, a quota of zero, no credit left.
+
+    Google words short and long limits alike; the violated quota's name tells, and a short one names a delay.
+    """
+    violations = [each for detail in details for each in detail.get("violations") or [] if isinstance(each, Mapping)]
+    if any("PerDay" in str(each.get("quotaId", "")) or each.get("quotaValue") == "0" for each in violations):
+        return True
+    if "credits are depleted" in message or "spending cap" in message:
+        return True
+    return "exceeded your current quota" in message and not details
+
+
+def _delay(details: list[Mapping[str, Any]]) -> float | None:
+    """Seconds of a `RetryInfo` (`"retryDelay": "34.5s"`)."""
+    for each in details:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(each.get("retryDelay", "")))
+        if found:
+            return min(float(found.group(1)), LONGEST_WAIT)
+    return None

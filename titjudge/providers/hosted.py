@@ -1,0 +1,172 @@
+"""What the hosted adapters share: the key, the addresses, one request over the wire, and pictures as base64."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from base64 import b64encode
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from titjudge.errors import ConfigError
+from titjudge.providers import Capabilities, ProviderSettings, models, tokens
+from titjudge.providers import http as wire
+from titjudge.providers.faults import ProviderFailure, classify, one_line
+from titjudge.types import Failure, FailureKind, Picture, Request, Usage
+
+_PICTURES = 64 * 2**20  # bytes of base64 kept
+_LARGE = 2_000_000  # pixels; larger pictures are read in a thread
+
+
+class _Encoded:
+    """The base64 of the pictures sent last, so that one shown to several judges is encoded once."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most, 0
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+
+    async def get(self, picture: Picture) -> bytes:
+        """Base64 of the picture's bytes.
+
+        Raises:
+            DataError: the file is gone or has changed.
+        """
+        found = self._kept.get(picture.sha256)
+        if found is not None:
+            self._kept.move_to_end(picture.sha256)
+            return found
+        large = picture.width * picture.height > _LARGE
+        encoded = b64encode(await asyncio.to_thread(picture.load) if large else picture.load())
+        if picture.sha256 not in self._kept:
+            self._kept[picture.sha256] = encoded
+            self._held += len(encoded)
+        while self._held > self._most and len(self._kept) > 1:
+            self._held -= len(self._kept.popitem(last=False)[1])
+        return encoded
+
+
+encoded = _Encoded(_PICTURES)
+
+
+class Hosted:
+    """A provider that sends JSON to one or several addresses. Subclasses say what is sent and read what comes.
+
+    `on_headers`, when set, is called with the headers of every answer (whatever its status), before `complete` returns.
+
+    Raises:
+        ConfigError: a base_url that is not a web address; from `complete` also a missing or unusable key.
+    """
+
+    name = ""
+    version = 1
+    default_base = ""
+    base_env = ""
+    key_envs: tuple[str, ...] = ()
+
+    def __init__(self, settings: ProviderSettings, transport: wire.Transport | None = None) -> None:
+        self.settings = settings
+        self.model = settings.model
+        self.family = models.family(self.name, settings.model)
+        self.endpoints = wire.Endpoints(settings.base_url or os.environ.get(self.base_env) or self.default_base)
+        self.base_url = self.endpoints.identity
+        self.account = f"{self.name}|{self.base_url}|{self._key_env()}|{settings.model}"
+        self.on_headers: Callable[[Mapping[str, str]], None] | None = None
+        self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
+        self.capabilities: Capabilities = self.family.capabilities()
+        self._transport = transport or wire.shared
+        self._headers: dict[str, dict[str, str]] = {}
+        self._key = ""
+
+    def ready(self) -> None:
+        """Look for the key now rather than at the first request.
+
+        Raises:
+            ConfigError: there is none, and an address needs one.
+        """
+        for endpoint in self.endpoints.all:
+            self._headers_for(endpoint)
+
+    def classify(self, error: Exception) -> Failure:
+        return classify(error)
+
+    def usage_bound(self, request: Request) -> Usage:
+        """At most what a request can use, in tokens: every byte of text counts as one; the limit sent covers thinking."""
+        params = self.family.sent(request.params)
+        extra = orjson.dumps(request.schema).decode() if request.schema else ""
+        total, images = tokens.input_bound(request, self.name, self.model, params, extra)
+        output = int(params.get("max_tokens") or self.family.max_output)
+        return Usage(input=total, output=output, thinking=output if self.family.thinks else 0, image=images)
+
+    async def aclose(self) -> None:
+        await self._transport.leave(self)
+
+    async def _post(self, path: str, body: bytes) -> tuple[wire.Answer, wire.Endpoint]:
+        """Send once; only an address that cannot be reached at all (nothing sent) makes way for the next."""
+        self._transport.join(self)
+        missing: wire.Unreachable | None = None
+        for endpoint in self.endpoints.order():
+            headers = self._headers.get(endpoint.identity) or self._headers_for(endpoint)
+            try:
+                with endpoint.used():
+                    answer = await self._transport.post_json(
+                        endpoint.url(path), headers=headers, body=body, timeout=self.settings.timeout
+                    )
+            except wire.Unreachable as error:
+                missing = error
+                continue
+            if self.on_headers is not None:
+                self.on_headers(answer.headers)
+            return answer, endpoint
+        raise missing or wire.Unreachable("no address to send to")
+
+    def _headers_for(self, endpoint: wire.Endpoint) -> dict[str, str]:
+        if not self._key:
+            self._key = os.environ.get(self._key_env(), "").strip()
+        if not self._key and not endpoint.private and not endpoint.credentials:
+            names = self.settings.api_key_env or " or ".join(self.key_envs)
+            raise ConfigError(f"no API key for {endpoint.host}: set the environment variable {names}")
+        if not (self._key.isascii() and self._key.isprintable()) or " " in self._key:
+            raise ConfigError(f"the API key in {self._key_env()} holds characters no key has (a space, a line break?)")
+        headers = self._headers[endpoint.identity] = self._authorisation(endpoint, self._key)
+        return headers
+
+    def _authorisation(self, endpoint: wire.Endpoint, key: str) -> dict[str, str]:
+        raise NotImplementedError
+
+    def _key_env(self) -> str:
+        if self.settings.api_key_env:
+            return self.settings.api_key_env
+        return next((name for name in self.key_envs if os.environ.get(name)), self.key_envs[0])
+
+    def _failure(
+        self, kind: FailureKind, message: str, *, wait: float | None = None, usage: Usage | None = None
+    ) -> ProviderFailure:
+        return ProviderFailure(kind, one_line(message, [self._key]), retry_after=wait, usage=usage)
+
+
+def parsed(body: bytes) -> Any:
+    """The JSON of an answer; also what orjson is too strict for (half an emoji at the end of a cut answer, NaN).
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        import json
+
+        return json.loads(body)
+
+
+def clean(text: str) -> str:
+    """`text` with lone surrogates replaced, so that it can be stored."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def not_json(body: bytes) -> str:
+    """What to say of an answer that should have been JSON."""
+    start = body[:200].decode("utf-8", "replace")
+    return f"the answer is not JSON: {start}" if body.strip() else "the answer is empty"

@@ -1,0 +1,215 @@
+"""The long tail of hosted models through litellm: Anthropic, Azure, Bedrock, OpenRouter, Mistral, Ollama, ...
+
+litellm takes seconds to import and would fetch a price list at import: it is imported at the first request, in a thread,
+with its bundled list. Its retries and its silent dropping of parameters are off; the table in `models.py` says what is
+left out. Names are litellm's: `litellm/anthropic/claude-sonnet-4-5`, `litellm/azure/DEPLOYMENT`, ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import warnings
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from titjudge.errors import ConfigError
+from titjudge.providers import Capabilities, ProviderSettings, models, tokens
+from titjudge.providers.faults import ProviderFailure, classify, kind_of_status, one_line, retry_after
+from titjudge.providers.hosted import clean
+from titjudge.providers.http import Endpoint
+from titjudge.providers.openai import IN_PROMPT, NO_USAGE, append_text, response_format, text_of, usage_of
+from titjudge.providers.strict import instruction
+from titjudge.types import Failure, FailureKind, Message, Reply, Request, Status, Usage
+
+_KINDS = {  # litellm's exceptions by name, most special first; the rest goes by status
+    "ContentPolicyViolationError": FailureKind.REFUSED,
+    "AuthenticationError": FailureKind.FATAL,
+    "PermissionDeniedError": FailureKind.FATAL,
+    "NotFoundError": FailureKind.FATAL,
+    "PaymentRequiredError": FailureKind.FATAL,
+    "LiteLLMUnknownProvider": FailureKind.FATAL,
+    "BudgetExceededError": FailureKind.FATAL,
+    "UnsupportedParamsError": FailureKind.FATAL,
+    "RateLimitError": FailureKind.RATE_LIMIT,
+    "Timeout": FailureKind.RETRY,
+    "APIConnectionError": FailureKind.RETRY,
+    "APIResponseValidationError": FailureKind.RETRY,
+    "APIError": FailureKind.RETRY,
+}
+_NO_SCHEMAS = ("response_format", "json_schema", "output_config", "output_format", "structured output")
+_lock = asyncio.Lock()
+
+
+class LiteLLM:
+    """One model behind litellm. Settings and flags as for `titjudge.providers.openai.OpenAI`; `base_url` is its
+    `api_base`; without `api_key_env` litellm looks for each provider's own variable (ANTHROPIC_API_KEY, ...).
+    """
+
+    name = "litellm"
+    version = 1
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        if "/" not in settings.model and not settings.base_url:
+            raise ConfigError(f"'{settings.model}': litellm wants the provider first, as in litellm/anthropic/MODEL")
+        if "," in settings.base_url:
+            raise ConfigError("litellm takes one base_url; for several use an openai/ model")
+        self.settings = settings
+        self.model = settings.model
+        self.family = models.family(self.name, settings.model)
+        self.base_url = Endpoint(settings.base_url).identity if settings.base_url else ""
+        self.account = (
+            f"{self.name}|{self.base_url or settings.model.partition('/')[0]}|{settings.api_key_env}|{settings.model}"
+        )
+        self.capabilities: Capabilities = self.family.capabilities()
+        self.native_schema = settings.structured != "prompt"
+        self.on_headers: Callable[[Mapping[str, str]], None] | None = None
+        self._litellm: Any = None
+
+    async def complete(self, request: Request) -> Reply:
+        """Send one request once; raises litellm's exceptions, ProviderFailure, or ConfigError for a missing key."""
+        started = time.perf_counter()
+        litellm = self._litellm or await self._load()
+        in_prompt = request.schema is not None and not self.native_schema
+        try:
+            answer = await litellm.acompletion(**await self._arguments(request, in_prompt))
+        except Exception as error:
+            if request.schema is not None and not in_prompt and self._knows_no_schemas(error):
+                self.native_schema = False
+                message = one_line(f"no JSON-schema answers here, asking in words: {error}")
+                raise ProviderFailure(FailureKind.RETRY, message, retry_after=0.0) from None
+            raise
+        self._pass_on(
+            getattr(answer, "_response_headers", None) or getattr(answer, "_hidden_params", {}).get("headers")
+        )
+        reply = _reply(answer, IN_PROMPT if in_prompt else "")
+        endpoint = self.base_url or self.model.partition("/")[0]
+        return reply.with_(endpoint=endpoint, seconds=time.perf_counter() - started)
+
+    def classify(self, error: Exception) -> Failure:
+        """By the name of litellm's exception, then by its HTTP status."""
+        if not type(error).__module__.startswith(("litellm", "openai")):
+            return classify(error)
+        names = [each.__name__ for each in type(error).__mro__]
+        kind = next((_KINDS[name] for name in names if name in _KINDS), None)
+        status = getattr(error, "status_code", None)
+        text = str(error)
+        if kind in (None, FailureKind.RETRY) and isinstance(status, int) and status >= 400:
+            kind = kind_of_status(status)
+        if kind is FailureKind.REJECTED and ("JSONDecodeError" in text or "Expecting value" in text):
+            kind = FailureKind.RETRY
+        if kind is FailureKind.RATE_LIMIT and "insufficient_quota" in text:
+            kind = FailureKind.FATAL
+        headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None) or {}
+        headers = getattr(error, "litellm_response_headers", None) or headers
+        self._pass_on(headers)
+        lowered = {str(name).lower().removeprefix("llm_provider-"): str(value) for name, value in dict(headers).items()}
+        return Failure(kind or FailureKind.REJECTED, one_line(text, [self._key() or ""]), retry_after(lowered))
+
+    def usage_bound(self, request: Request) -> Usage:
+        """At most what a request can use, in tokens: every byte of text counts as one; the limit sent covers thinking."""
+        params = self.family.sent(request.params)
+        total, images = tokens.input_bound(request, self.name, self.model, params, str(request.schema or ""))
+        return Usage(input=total, output=int(params.get("max_tokens") or self.family.max_output), image=images)
+
+    async def aclose(self) -> None:
+        """Close the connections litellm keeps for this process."""
+        if self._litellm is None:
+            return
+        from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
+
+        await close_litellm_async_clients()
+        self._litellm.in_memory_llm_clients_cache.flush_cache()
+
+    async def _load(self) -> Any:
+        async with _lock:
+            self._litellm = await asyncio.to_thread(_import)
+        return self._litellm
+
+    async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:
+        params = self.family.sent(request.params)
+        detail, budget = params.pop("detail", None), params.pop("thinking_budget", None)
+        messages = [await _message_of(each, detail) for each in request.messages]
+        if request.schema is not None and in_prompt:
+            append_text(messages, instruction(request.schema))
+        out: dict[str, Any] = {"model": self.model, "messages": messages, "timeout": self.settings.timeout, **params}
+        out.update(num_retries=0, max_retries=0, drop_params=False, caching=False)
+        if budget:
+            out["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        if request.schema is not None and not in_prompt:
+            out["response_format"] = response_format(request)
+        if self.settings.base_url:
+            out["api_base"] = self.settings.base_url
+        if key := self._key():
+            out["api_key"] = key
+        return out
+
+    def _key(self) -> str | None:
+        name = self.settings.api_key_env
+        if not name:
+            return None
+        if not os.environ.get(name):
+            raise ConfigError(f"no API key for {self.model}: set the environment variable {name}")
+        return os.environ[name].strip()
+
+    def _knows_no_schemas(self, error: Exception) -> bool:
+        if self.settings.structured != "auto" or getattr(error, "status_code", 0) not in (400, 422):
+            return False
+        return any(word in str(error).lower() for word in _NO_SCHEMAS)
+
+    def _pass_on(self, headers: Any) -> None:
+        if self.on_headers is not None and headers:
+            plain = {
+                str(name).lower().removeprefix("llm_provider-"): str(value) for name, value in dict(headers).items()
+            }
+            self.on_headers(plain)
+
+
+def _import() -> Any:
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import litellm
+
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    return litellm
+
+
+async def _message_of(message: Message, detail: str | None) -> dict[str, Any]:
+    if all(isinstance(part, str) for part in message.parts):
+        return {"role": message.role, "content": message.text}
+    content: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, str):
+            content.append({"type": "text", "text": part})
+        else:
+            url = f"data:{part.media_type};base64,{b64encode(part.load()).decode()}"
+            content.append(
+                {"type": "image_url", "image_url": {"url": url} if detail is None else {"url": url, "detail": detail}}
+            )
+    return {"role": message.role, "content": content}
+
+
+def _reply(answer: Any, flag: str) -> Reply:
+    data = answer.model_dump()
+    usage = usage_of(data.get("usage"))
+    choice = (data.get("choices") or [{}])[0]
+    message, finish = choice.get("message") or {}, choice.get("finish_reason") or ""
+    special = message.get("provider_specific_fields") or {}
+    refusal = message.get("refusal") or special.get("refusal")
+    text = clean(text_of(message.get("content")))
+    status, reason = Status.OK, ""
+    if refusal:
+        status, reason = Status.REFUSED, f"the model declined: {clean(refusal)}"
+    elif finish in ("content_filter", "refusal"):
+        status, reason = Status.REFUSED, "the content filter stopped the answer"
+    elif finish == "length":
+        status, reason = Status.TRUNCATED, "the answer reached its token limit"
+    elif not text.strip():
+        raise ProviderFailure(FailureKind.RETRY, f"the answer holds no text (finish: {finish or 'none'})", usage=usage)
+    version = "@".join(filter(None, (data.get("model"), data.get("system_fingerprint"))))
+    flags = tuple(each for each in (flag, "" if data.get("usage") else NO_USAGE) if each)
+    return Reply(text, status, reason, usage, finish, model_version=version, flags=flags)

@@ -1,0 +1,128 @@
+"""What each family of hosted models takes and does: one row a family, the first that matches counts.
+
+Rows come from the providers' own pages, read in November 2026: "Reasoning models" and "Images and vision"
+(platform.openai.com/docs), "Thinking" and "Gemini models" (ai.google.dev), "Models overview" and "Migration guide"
+(platform.claude.com/docs). A model that no row knows is taken to accept everything; its server
+will say what it rejects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from titjudge.providers import Capabilities
+
+_LOCAL_ONLY = {"top_k", "min_p", "repetition_penalty", "chat_template_kwargs"}
+_SAMPLING = {"temperature", "top_p", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias"}
+_OPENAI = frozenset(_LOCAL_ONLY | {"thinking_budget", "thinking_level", "media_resolution"})
+_OPENAI_REASONING = frozenset(_OPENAI | _SAMPLING | {"stop"})
+_COMPATIBLE = frozenset({"thinking_budget", "thinking_level", "media_resolution"})
+_GEMINI = frozenset(
+    {"detail", "reasoning_effort", "frequency_penalty", "presence_penalty", "logit_bias"} | _LOCAL_ONLY - {"top_k"}
+)
+_CLAUDE = frozenset(
+    {"seed", "detail", "logprobs", "top_logprobs", "logit_bias", "frequency_penalty", "presence_penalty"}
+    | {"thinking_level", "media_resolution"}
+    | _LOCAL_ONLY - {"top_k"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One row.
+
+    `limit_name` is the wire name of `max_tokens`; `thinks` says that hidden tokens are billed as output;
+    `thinking` is how many of them to leave room for when no budget is set (tokens); `max_output` bounds an answer for
+    which no `max_tokens` is set; `system` is False when the model takes no system turn.
+    """
+
+    name: str
+    pattern: str
+    omit: frozenset[str] = frozenset()
+    limit_name: str = "max_tokens"
+    thinks: bool = False
+    thinking: int = 0
+    max_output: int = 16_384
+    images: bool = True
+    schema: bool = True
+    system: bool = True
+
+    def capabilities(self, *, schema: bool | None = None) -> Capabilities:
+        able = self.schema if schema is None else schema
+        return Capabilities(images=self.images, schema=able, omit=self.omit, thinking=self.thinking)
+
+    def sent(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters that go out: those given, without those the family rejects."""
+        return {name: value for name, value in params.items() if name not in self.omit and value is not None}
+
+
+_REASONS: dict[str, Any] = {
+    "omit": _OPENAI_REASONING,
+    "limit_name": "max_completion_tokens",
+    "thinks": True,
+    "thinking": 8_192,
+}
+_NO_THINKING = _GEMINI | {"thinking_budget", "thinking_level"}
+_BY_BUDGET = _GEMINI | {"thinking_level"}
+_FIXED_SAMPLING = _CLAUDE | {"temperature", "top_p", "top_k"}
+
+_COMPATIBLE_FAMILY = Family("compatible", "", _COMPATIBLE)
+_FAMILIES: dict[str, tuple[Family, ...]] = {
+    "openai": (
+        Family("gpt-5-chat", r"gpt-5(\.\d+)?-chat", _OPENAI),
+        Family("o-series, text only", r"o1-mini|o1-preview|o3-mini", max_output=100_000, images=False, **_REASONS),
+        Family("o-series", r"o[1-9]\b", max_output=100_000, **_REASONS),
+        Family("gpt-5", r"(gpt|chatgpt)-[5-9]", max_output=128_000, **_REASONS),
+        Family("gpt-4.1", r"gpt-4\.1", _OPENAI, max_output=32_768),
+        Family("gpt-4o", r"(chat)?gpt-4o|gpt-4\.5", _OPENAI),
+        Family("gpt-4-turbo", r"gpt-4-(turbo|vision)", _OPENAI, max_output=4_096, schema=False),
+        Family("gpt-4, text only", r"gpt-(4|3\.5)\b", _OPENAI, max_output=8_192, images=False, schema=False),
+    ),
+    "gemini": (
+        Family("gemma", r"gemma", _NO_THINKING, max_output=8_192, schema=False, system=False),
+        Family("gemini-2.0", r"gemini-(1|2\.0)", _NO_THINKING, max_output=8_192),
+        Family("gemini-2.5-flash-lite", r"gemini-2\.5-flash-lite", _BY_BUDGET, thinks=True, max_output=65_536),
+        Family("gemini-2.5", r"gemini-2\.5", _BY_BUDGET, thinks=True, thinking=8_192, max_output=65_536),
+        Family("gemini-3 and later", r"", _GEMINI, thinks=True, thinking=8_192, max_output=65_536),
+    ),
+    "anthropic": (
+        Family("claude-3", r"claude-3", _CLAUDE, max_output=8_192),
+        Family("claude-4", r"claude-(opus|sonnet|haiku)-4(-[0-6])?(?!-[7-9])", _CLAUDE, max_output=64_000),
+        Family("claude-4.7 and later", r"claude", _FIXED_SAMPLING, max_output=128_000),
+    ),
+}
+
+
+@lru_cache(maxsize=256)
+def family(provider: str, model: str) -> Family:
+    """The row for a model; `provider` is openai, gemini, anthropic or litellm (then the model's prefix says which).
+
+    >>> family("openai", "o4-mini").limit_name
+    'max_completion_tokens'
+    """
+    name, table = bare(model), vendor(model) if provider == "litellm" else provider
+    for row in _FAMILIES.get(table, ()):
+        if re.match(row.pattern, name):
+            return row
+    return _COMPATIBLE_FAMILY
+
+
+def vendor(model: str) -> str:
+    """Who made a model, as far as its name tells: openai, gemini, anthropic, or an empty string."""
+    name = bare(model)
+    if name.startswith("claude"):
+        return "anthropic"
+    if name.startswith(("gemini", "gemma")):
+        return "gemini"
+    return "openai" if re.match(r"(chat)?gpt-\d|o[1-9]\b", name) else ""
+
+
+def bare(model: str) -> str:
+    """The model's own name: `models/gemini-2.5-pro` and `bedrock/eu.anthropic.claude-3` without what stands before."""
+    name = model.rsplit("/", 1)[-1].lower()
+    found = re.search(r"(claude|gemini)-.*", name)
+    return found.group(0) if found else name

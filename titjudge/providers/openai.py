@@ -1,0 +1,251 @@
+"""OpenAI's chat completions, and every server that speaks them (vLLM, SGLang, llama.cpp, Azure, OpenRouter, ...).
+
+Wire format: "Create chat completion", platform.openai.com/docs/api-reference/chat. Requests do not go through the SDK
+(which takes ten times the CPU); a contract test holds the bodies equal to the SDK's.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from titjudge.providers import http as wire
+from titjudge.providers.faults import ProviderFailure, kind_of_status, retry_after, whole
+from titjudge.providers.hosted import Hosted, clean, encoded, not_json, parsed
+from titjudge.providers.strict import instruction, name_of, strict
+from titjudge.types import FailureKind, Message, Reply, Request, Status, Usage
+
+IN_PROMPT = "schema-in-prompt"  # flag: the schema was asked for in words
+NO_USAGE = "usage-missing"  # flag: the server did not say what it billed
+
+_NO_QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "account_deactivated")
+_FILTERED = (  # OpenAI and Azure, Alibaba, xAI
+    *("content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked"),
+    *("data_inspection_failed", "safety_check_failed"),
+)
+_NO_SCHEMAS = ("response_format", "json_schema", "structured output", "guided", "grammar")
+
+
+class OpenAI(Hosted):
+    """One model behind `/chat/completions`.
+
+    `base_url` (or OPENAI_BASE_URL) may hold several comma-separated addresses; `structured` auto asks for JSON-schema
+    answers natively and, once a server has said that it knows none, in words from then on (flag `schema-in-prompt`).
+    Parameters: `max_tokens`, `detail` (of images: low, high, auto), `reasoning_effort`, and any other the server knows.
+    """
+
+    name = "openai"
+    version = 1
+    default_base = "https://api.openai.com/v1"
+    base_env = "OPENAI_BASE_URL"
+    key_envs = ("OPENAI_API_KEY",)
+
+    async def complete(self, request: Request) -> Reply:
+        """Send one request once.
+
+        Raises:
+            ConfigError: no key. ProviderFailure, TransportError: anything else that is not an answer; see `classify`.
+        """
+        started = time.perf_counter()
+        in_prompt = request.schema is not None and not self.native_schema
+        body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
+        answer, endpoint = await self._post("/chat/completions", body)
+        if not 200 <= answer.status < 300:
+            raise self._refusal_of(answer, native=request.schema is not None and not in_prompt)
+        reply = self._reply(answer, IN_PROMPT if in_prompt else "")
+        return reply.with_(endpoint=endpoint.identity, seconds=time.perf_counter() - started)
+
+    async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
+        """What is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
+        params = self.family.sent(request.params)
+        detail = params.pop("detail", None)
+        messages = [await message_of(each, detail) for each in request.messages]
+        if request.schema is not None and in_prompt:
+            append_text(messages, instruction(request.schema))
+        out: dict[str, Any] = {"model": self.model, "messages": messages}
+        if "max_tokens" in params:
+            out[self.family.limit_name] = params.pop("max_tokens")
+        out.update(params)
+        if request.schema is not None and not in_prompt:
+            out["response_format"] = response_format(request)
+        return out
+
+    def _authorisation(self, endpoint: wire.Endpoint, key: str) -> dict[str, str]:
+        headers = {"Authorization": endpoint.credentials or f"Bearer {key}"} if endpoint.credentials or key else {}
+        if key and endpoint.host.endswith(".azure.com"):
+            headers["api-key"] = key
+        if endpoint.host == "api.openai.com":
+            for header, variable in (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")):
+                if value := os.environ.get(variable):
+                    headers[header] = value
+        return headers
+
+    # ------------------------------------------------------------------ answers
+
+    def _reply(self, answer: wire.Answer, flag: str) -> Reply:
+        try:
+            data = parsed(answer.body)
+            usage = usage_of(data.get("usage"))
+            choices = data.get("choices")
+            error = data.get("error") or (choices and choices[0].get("error"))
+            if error and not (choices and choices[0].get("finish_reason") == "content_filter"):
+                raise self._error_of(_status_in(error), error, answer.headers, usage)
+            choice = choices[0]
+            message = choice.get("message") or {}
+            text, refusal = text_of(message.get("content")), message.get("refusal")
+            finish = choice.get("finish_reason") or ""
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise self._failure(FailureKind.RETRY, not_json(answer.body)) from None
+        fingerprint = data.get("system_fingerprint")
+        flags = tuple(each for each in (flag, "" if data.get("usage") else NO_USAGE) if each)
+        status, reason = self._status(text, refusal, finish, usage)
+        return Reply(
+            clean(text),
+            status,
+            reason,
+            usage,
+            finish,
+            model_version="@".join(filter(None, (data.get("model"), fingerprint))),
+            flags=flags,
+        )
+
+    def _status(self, text: str, refusal: str | None, finish: str, usage: Usage) -> tuple[Status, str]:
+        if refusal:
+            return Status.REFUSED, f"the model declined: {clean(refusal)}"
+        if finish == "content_filter":
+            return Status.REFUSED, "the content filter stopped the answer"
+        if finish == "length":
+            return Status.TRUNCATED, "the answer reached its token limit"
+        if not text.strip():
+            raise self._failure(
+                FailureKind.RETRY, f"the answer holds no text (finish: {finish or 'none'})", usage=usage
+            )
+        return Status.OK, ""
+
+    def _refusal_of(self, answer: wire.Answer, *, native: bool) -> ProviderFailure:
+        """The failure behind an error status; learns from it when the server knows no JSON schemas."""
+        try:
+            data = parsed(answer.body)
+            error = data.get("error", data)
+        except (ValueError, AttributeError):
+            error = answer.body[:2000].decode("utf-8", "replace") or "no text"
+        if native and answer.status in (400, 422, 501) and self._knows_no_schemas(_text_in(error)):
+            self.native_schema = False
+            return self._failure(
+                FailureKind.RETRY, f"no JSON-schema answers here, asking in words: {_text_in(error)}", wait=0.0
+            )
+        return self._error_of(answer.status, error, answer.headers)
+
+    def _knows_no_schemas(self, message: str) -> bool:
+        if self.settings.structured != "auto" or "invalid schema" in message.lower():
+            return False
+        return any(word in message.lower() for word in _NO_SCHEMAS)
+
+    def _error_of(
+        self, status: int, error: Any, headers: Mapping[str, str], usage: Usage | None = None
+    ) -> ProviderFailure:
+        message, codes = _text_in(error), _codes_in(error)
+        kind = kind_of_status(status)
+        if any(code in _NO_QUOTA for code in codes):
+            kind = FailureKind.FATAL
+        elif status in (400, 403, 422) and (any(code in _FILTERED for code in codes) or _moderated(error)):
+            kind = FailureKind.REFUSED
+        elif status == 400 and (
+            {"model_not_found", "unsupported_parameter"} & set(codes) or "invalid model" in message.lower()
+        ):
+            kind = FailureKind.FATAL
+        wait = retry_after(headers) if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT) else None
+        spent = usage if usage is not None and usage != Usage() else None
+        return self._failure(kind, f"HTTP {status} from {self.base_url}: {message}", wait=wait, usage=spent)
+
+
+async def message_of(message: Message, detail: str | None = None) -> dict[str, Any]:
+    """One turn in chat form: a plain string when it holds only text, else its parts in their order."""
+    if all(isinstance(part, str) for part in message.parts):
+        return {"role": message.role, "content": message.text}
+    content: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, str):
+            content.append({"type": "text", "text": part})
+            continue
+        url = orjson.Fragment(b'"data:%s;base64,%s"' % (part.media_type.encode(), await encoded.get(part)))
+        image: dict[str, Any] = {"url": url} if detail is None else {"url": url, "detail": detail}
+        content.append({"type": "image_url", "image_url": image})
+    return {"role": message.role, "content": content}
+
+
+def append_text(messages: list[dict[str, Any]], text: str) -> None:
+    """Add `text` to the end of the last user turn."""
+    turn = next((each for each in reversed(messages) if each["role"] == "user"), None)
+    if turn is None:
+        messages.append({"role": "user", "content": text})
+    elif isinstance(turn["content"], str):
+        turn["content"] = f"{turn['content']}\n\n{text}"
+    elif turn["content"][-1]["type"] == "text":
+        turn["content"][-1] = {"type": "text", "text": f"{turn['content'][-1]['text']}\n\n{text}"}
+    else:
+        turn["content"].append({"type": "text", "text": text})
+
+
+def response_format(request: Request) -> dict[str, Any]:
+    """`response_format` for a request with a schema."""
+    schema, is_strict = strict(request.schema or {})
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": name_of(request.schema_name), "schema": schema, "strict": is_strict},
+    }
+
+
+def text_of(content: Any) -> str:
+    """The text of a message whose content is a string, a list of parts, or null."""
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    return "".join(part.get("text", "") for part in content if part.get("type", "text") == "text")
+
+
+def usage_of(usage: Any) -> Usage:
+    """What was billed. xAI counts reasoning beside the completion rather than in it: then the total tells."""
+    if not isinstance(usage, Mapping):
+        return Usage()
+    details_in, details_out = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+    sent, out = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
+    thinking = whole(details_out.get("reasoning_tokens"))
+    if thinking and whole(usage.get("total_tokens")) == sent + out + thinking:
+        out += thinking
+    cached = whole(details_in.get("cached_tokens")) or whole(usage.get("prompt_cache_hit_tokens"))
+    return Usage(sent, out, cached, thinking, whole(details_in.get("image_tokens")))
+
+
+def _text_in(error: Any) -> str:
+    if isinstance(error, Mapping):
+        for key in ("message", "detail", "error", "msg"):
+            if error.get(key):
+                return str(error[key])
+    return str(error)
+
+
+def _codes_in(error: Any) -> list[str]:
+    """Every code an error carries, its inner errors included (Azure nests them), in lower case."""
+    found: list[str] = []
+    while isinstance(error, Mapping):
+        found += [str(error[key]).lower() for key in ("code", "type") if error.get(key)]
+        error = error.get("innererror") or error.get("inner_error")
+    return found
+
+
+def _moderated(error: Any) -> bool:
+    """OpenRouter answers 403 with the reasons when a moderation service flags the input."""
+    metadata = error.get("metadata") if isinstance(error, Mapping) else None
+    return isinstance(metadata, Mapping) and bool(metadata.get("reasons") or metadata.get("flagged_input"))
+
+
+def _status_in(error: Any) -> int:
+    """The status of an error that came in an answer with status 200 (OpenRouter): its numeric code, else 502."""
+    code = error.get("code") if isinstance(error, Mapping) else None
+    return code if isinstance(code, int) and 400 <= code < 600 else 502

@@ -1,0 +1,150 @@
+"""JSON schemas as the wire wants them: OpenAI's strict form, Gemini's subset, and the same as words in a prompt."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# Keywords strict mode has no answer for ("Structured model outputs", supported schemas, platform.openai.com/docs);
+# what they demand is still checked on the answer, by pydantic.
+_UNSUPPORTED = frozenset(
+    [
+        "default",
+        "examples",
+        "minLength",
+        "maxLength",
+        "uniqueItems",
+        "contains",
+        "minContains",
+        "maxContains",
+        "prefixItems",
+        "unevaluatedItems",
+        "patternProperties",
+        "propertyNames",
+        "minProperties",
+        "maxProperties",
+        "unevaluatedProperties",
+        "dependentRequired",
+        "dependentSchemas",
+        "if",
+        "then",
+        "else",
+        "not",
+        "discriminator",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "$schema",
+        "$id",
+    ]
+)
+_FORMATS = frozenset(["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"])
+# What `responseJsonSchema` reads (GenerationConfig, ai.google.dev/api/generate-content).
+_GEMINI = frozenset(
+    [
+        "$id",
+        "$defs",
+        "$ref",
+        "$anchor",
+        "type",
+        "format",
+        "title",
+        "description",
+        "enum",
+        "items",
+        "prefixItems",
+        "minItems",
+        "maxItems",
+        "minimum",
+        "maximum",
+        "anyOf",
+        "oneOf",
+        "properties",
+        "additionalProperties",
+        "required",
+        "propertyOrdering",
+    ]
+)
+_MAPS = ("properties", "$defs", "definitions")
+
+
+def strict(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """A pydantic JSON schema in OpenAI's strict form, and whether it can be strict at all.
+
+    Every object is closed and requires all its properties. A schema with free-form objects (`dict[str, ...]`) cannot be
+    strict: it comes back as it is, with False.
+    """
+    if _free_form(schema):
+        return dict(schema), False
+    return _strict(schema), True
+
+
+def _strict(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_strict(each) for each in node]
+    if not isinstance(node, Mapping):
+        return node
+    if len(node.get("allOf", ())) == 1:
+        node = {**{key: value for key, value in node.items() if key != "allOf"}, **node["allOf"][0]}
+    out: dict[str, Any] = {}
+    for key, value in node.items():
+        if key in _UNSUPPORTED or (key == "format" and value not in _FORMATS):
+            continue
+        if key in _MAPS:
+            out[key] = {name: _strict(child) for name, child in value.items()}
+        elif key in ("enum", "const", "required"):
+            out[key] = value
+        else:
+            out["anyOf" if key == "oneOf" else key] = _strict(value)
+    if "properties" in out or out.get("type") == "object":
+        out.setdefault("properties", {})
+        out["additionalProperties"] = False
+        out["required"] = list(out["properties"])
+    return out
+
+
+def _free_form(node: Any) -> bool:
+    if isinstance(node, list):
+        return any(_free_form(each) for each in node)
+    if not isinstance(node, Mapping):
+        return False
+    extra = node.get("additionalProperties", False)
+    if extra is not False and node.get("type") == "object" and not node.get("properties"):
+        return True
+    children = [child for key in _MAPS for child in node.get(key, {}).values()]
+    children += [value for key, value in node.items() if key in ("items", "anyOf", "oneOf", "allOf")]
+    return any(_free_form(child) for child in children)
+
+
+def gemini(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A pydantic JSON schema with only the keywords Gemini's `responseJsonSchema` reads; `const` becomes an `enum`."""
+    return _gemini(schema)  # type: ignore[no-any-return]
+
+
+def _gemini(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_gemini(each) for each in node]
+    if not isinstance(node, Mapping):
+        return node
+    out: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "const":
+            out["enum"] = [value]
+        elif key in _MAPS:
+            out[key] = {name: _gemini(child) for name, child in value.items()}
+        elif key in _GEMINI:
+            out[key] = value if key in ("enum", "required") else _gemini(value)
+    return out
+
+
+def instruction(schema: Mapping[str, Any]) -> str:
+    """What is appended to a prompt when the server has no structured answers."""
+    text = json.dumps(schema, ensure_ascii=False)
+    return f"Answer with one JSON object that validates against this JSON schema, and with nothing else:\n{text}"
+
+
+def name_of(name: str) -> str:
+    """A schema name as OpenAI takes it: letters, digits, `_` and `-`, at most 64."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:64].strip("_") or "answer"
