@@ -52,6 +52,8 @@ class Engine:
         protocol: official or strict.
         journal: called with a kind (`reply` or `vector`) and a JSON record for every answer used, once for each key.
         lenient: repair malformed JSON answers, and flag them.
+        read_only: write nothing to the cache and read only the headers of pictures (dry runs).
+        known: keys the journal has already.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Engine:
         journal: Journal | None = None,
         lenient: bool = False,
         read_only: bool = False,
+        known: set[str] | None = None,
     ) -> None:
         self.roles, self.library, self.cache = roles, library, cache
         self.budget = budget or Budget()
@@ -73,7 +76,7 @@ class Engine:
         self.stopping = False
         self.fatal: FatalProviderError | None = None
         self._journal, self._read_only = journal, read_only
-        self._journaled: set[str] = set()
+        self._journaled: set[str] = known or set()
         self._flights: dict[str, asyncio.Task[Any]] = {}
         self._sending: set[asyncio.Task[Any]] = set()
 

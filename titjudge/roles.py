@@ -112,7 +112,7 @@ class Roles:
 
     def _role(self, name: str, config: RoleConfig, provider: Any) -> Role:
         user = {model: price.model_dump() for model, price in self.config.prices.items()}
-        price = prices.price_of(config.provider, config.model_name, user, local=provider.capabilities.local)
+        price = prices.price_of(config.provider, config.model_name, user, local=getattr(provider, "free", provider.capabilities.local))
         return Role(name, config, provider, price, self._limiter(provider))
 
     def _limiter(self, provider: Provider) -> Limiter:
@@ -145,7 +145,7 @@ class Roles:
         if self._embedder_role is None:
             config, embedder = self.config.embedder, self.embedder()
             user = {model: price.model_dump() for model, price in self.config.prices.items()}
-            price = prices.price_of(config.provider, config.model_name, user, local=embedder.local)
+            price = prices.price_of(config.provider, config.model_name, user, local=getattr(embedder, "free", embedder.local))
             limits = self.config.limits
             limiter = Limiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
             self._embedder_role = Role("embedder", config, embedder, price, limiter)  # type: ignore[arg-type]

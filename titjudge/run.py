@@ -149,6 +149,33 @@ class RunFolder:
         """Keys of good answers that are in the folder already."""
         return {r["key"] for r in self.replies() if r["status"] == Status.OK} | {r["key"] for r in self.vectors()}
 
+    def money(self) -> dict[str, Any]:
+        """USD `spent` on answers asked by this run, `list_cost` of all answers used, `requests` and `tokens` paid."""
+        spent = 0.0
+        requests = tokens = 0
+        listed: dict[str, float] = {}
+        for record in self.replies():
+            cost = record["list_cost"] or 0.0
+            listed[record["key"]] = cost
+            if not record["cached"] and record["provider"] != "recorded":
+                spent += cost
+                requests += 1
+                tokens += record["usage"][0] + record["usage"][1]
+        return {"spent": spent, "list_cost": sum(listed.values()), "requests": requests, "tokens": tokens}
+
+    def list_items(self, items: Iterable[Item | BadItem]) -> int:
+        """Write items.jsonl anew, whole or not at all; returns how many there are."""
+        aside = self.path / ".items.jsonl.new"
+        aside.unlink(missing_ok=True)
+        appender, count = Appender(aside), 0
+        try:
+            for count, item in enumerate(items, 1):
+                appender.add(item_record(item))
+        finally:
+            appender.close()
+        aside.replace(self.path / "items.jsonl")
+        return count
+
     def write(self, name: str, content: Any) -> Path:
         """Write a file whole, or not at all."""
         target = self.path / name
@@ -221,7 +248,7 @@ class Loop:
     Args:
         engine: where questions go. planner: a dry-run engine that prices an item before it starts, when there is a cap.
         done: (item id, metric) pairs that have their score already.
-        on_score, on_bad, on_item: called as results come; `on_item` once an item is through.
+        on_score: called with each score as it comes.
     """
 
     def __init__(
@@ -232,13 +259,12 @@ class Loop:
         planner: Any = None,
         done: set[tuple[str, str]] | None = None,
         on_score: Callable[[Score], None],
-        on_item: Callable[[Item | BadItem], None] = lambda item: None,
         in_flight: int = 64,
     ) -> None:
         self.engine, self.metrics, self.planner = engine, metrics, planner
         self.progress = Progress()
         self._done = done or set()
-        self._on_score, self._on_item = on_score, on_item
+        self._on_score = on_score
         self._in_flight = in_flight
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -282,7 +308,6 @@ class Loop:
             item = next(source, None)
             if item is None:
                 return
-            self._on_item(item)
             if isinstance(item, BadItem):
                 self.progress.bad += 1
                 self.progress.done += 1

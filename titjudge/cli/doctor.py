@@ -1,0 +1,103 @@
+"""`doctor`: what works here, before a run finds out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from titjudge.cli.options import JSON, model_options, model_overrides
+
+KEYS = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
+
+
+@click.command()
+@click.option("--ask", is_flag=True, help="Send one tiny question to the captioner and judge named, and say which endpoint and model version answered.")
+@model_options
+@JSON
+def doctor(ask: bool, json_file: Path | None, **flags: Any) -> int:
+    """Which providers have keys, which models load, where the cache lies; with --ask, who really answers.
+
+    \b
+    Examples:
+      python cli.py doctor
+      python cli.py doctor --ask --judge openai/my-model --base-url http://localhost:8000/v1
+    """
+    from titjudge.cache import AnswerCache
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.config import cache_folder, load_config
+    from titjudge.types import Table
+
+    config = load_config(flags["config_file"], model_overrides(flags))
+    rows: list[tuple[str, str, str]] = [_key(name, names) for name, names in KEYS.items()]
+    rows.append(_embedder(config))
+    cache = AnswerCache(cache_folder(config))
+    rows.append(("cache", "ok" if not cache.warnings else "warning", "; ".join([str(cache.folder), f"{len(cache)} entries", *cache.warnings])))
+    cache.close()
+    if ask:
+        rows += _ask(config)
+    show_tables([Table("doctor", ("what", "state", "facts"), tuple(rows))])
+    write_json(json_file, [dict(zip(("what", "state", "facts"), row, strict=True)) for row in rows])
+    return 0 if all(state != "failed" for _, state, _ in rows) else 2
+
+
+def _key(provider: str, names: tuple[str, ...]) -> tuple[str, str, str]:
+    found = next((name for name in names if os.environ.get(name)), None)
+    return (provider, "ok" if found else "no key", f"{found} is set" if found else f"set {' or '.join(names)}")
+
+
+def _embedder(config: Any) -> tuple[str, str, str]:
+    import asyncio
+
+    from titjudge.errors import TitjudgeError
+    from titjudge.roles import Roles
+
+    async def try_it() -> str:
+        roles = Roles(config)
+        try:
+            embedder = roles.embedder()
+            (vector,) = await embedder.embed(["a red cube"])
+            return f"{embedder.name}: {len(vector.vector)} dimensions, reads {embedder.max_tokens} tokens"
+        finally:
+            await roles.aclose()
+
+    try:
+        return (f"embedder {config.embedder.model}", "ok", asyncio.run(try_it()))
+    except TitjudgeError as error:
+        return (f"embedder {config.embedder.model}", "failed", str(error))
+
+
+def _ask(config: Any) -> list[tuple[str, str, str]]:
+    import asyncio
+
+    from titjudge.engine import Engine
+    from titjudge.errors import TitjudgeError, UserError
+    from titjudge.prompts import PromptLibrary
+    from titjudge.roles import Roles
+    from titjudge.types import Message
+
+    names = [name for name in ("captioner", "judge") if config.role(name) is not None and config.role(name).provider != "recorded"]
+    if not names:
+        raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")
+
+    async def one(engine: Engine, name: str) -> tuple[str, str, str]:
+        role = engine.roles[name]
+        request = engine.request(
+            role, (Message("user", ("Answer with the word ok.",)),), template="doctor", item_id="doctor", schema=None, params={"max_tokens": 16}
+        )
+        try:
+            reply = await engine.answer(role, request, accept_truncated=True)
+        except TitjudgeError as error:
+            return (f"{name} {role.label}", "failed", str(error))
+        return (f"{name} {role.label}", "ok", f"{reply.endpoint} answered as {reply.model_version or 'an unnamed version'} in {reply.seconds:.2f} s")
+
+    async def run() -> list[tuple[str, str, str]]:
+        engine = Engine(Roles(config), PromptLibrary(config.prompts))
+        try:
+            return [await one(engine, name) for name in names]
+        finally:
+            await engine.aclose()
+
+    return asyncio.run(run())

@@ -1,0 +1,98 @@
+"""`judge`: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from titjudge.cli.options import JSON, PATH, model_options, model_overrides
+
+
+@click.command(epilog="See README.md for run.yaml, the data layouts and the metrics.")
+@click.option("--data", type=PATH, metavar="DIR", help="Data folder, or one manifest (.jsonl or .csv)  [default: the bundled example].")
+@click.option("--pairs", type=PATH, metavar="FILE", help="Human pairs, when they are not in the data folder.")
+@click.option("--suite", metavar="NAME", help="How the data are read and aggregated; see `suites`  [default: folder].")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="A metric; repeatable; see `metrics`  [default: the suite's].")
+@model_options
+@click.option("--limit", type=int, metavar="N", help="Judge only the first N items.")
+@click.option("--max-requests", type=int, metavar="N", help="Hard cap on requests over the whole run.")
+@click.option("--max-tokens", type=int, metavar="N", help="Hard cap on tokens over the whole run.")
+@click.option("--rpm", type=int, metavar="N", help="Requests a minute the account allows.")
+@click.option("--tpm", type=int, metavar="N", help="Tokens a minute the account allows.")
+@click.option("--out", type=PATH, metavar="DIR", help="The run folder  [default: runs/DATA-HASH; the same command resumes it].")
+@click.option("--dry-run", is_flag=True, help="Count requests and tokens and price them; send nothing.")
+@JSON
+def judge(**flags: Any) -> int:
+    """Judge the images of a data folder, and say how far each metric agrees with people.
+
+    Without arguments: the bundled example, with recorded descriptions and the embedded model. The same command run
+    again asks only what is missing.
+
+    \b
+    Examples:
+      python cli.py judge
+      python cli.py judge --provider gemini --max-cost 2
+      python cli.py judge --data my_images --captioner openai/gpt-4o --judge gemini/gemini-2.5-pro --dry-run
+      python cli.py judge --config run.yaml --limit 50
+    """
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.config import load_config
+    from titjudge.session import Session
+
+    overrides = model_overrides(flags)
+    overrides |= {
+        "data": flags["data"],
+        "pairs": flags["pairs"],
+        "suite": flags["suite"],
+        "metrics": list(flags["metrics"]) or None,
+        "limit": flags["limit"],
+        "out": flags["out"],
+    }
+    overrides["limits"] |= {name: flags[name] for name in ("max_requests", "max_tokens", "rpm", "tpm")}
+    session = Session(load_config(flags["config_file"], overrides))
+    if flags["dry_run"]:
+        found = session.dry_run()
+        show_tables([found.table()])
+        write_json(flags["json_file"], found.to_json())
+        return 0
+    return _run(session, flags["json_file"])
+
+
+def _run(session: Any, json_file: Path | None) -> int:
+    from titjudge.cli.progress import watcher
+    from titjudge.cli.show import show_tables, write_json
+
+    config = session.config
+    click.echo(_opening(config))
+    outcome = session.run(watcher(config.limits.max_cost))
+    show_tables(outcome.tables)
+    for warning in outcome.warnings:
+        click.echo(f"  note: {warning}")
+    _failures(outcome.failures)
+    spent, listed = outcome.results["spent"], outcome.results["list_cost"]
+    click.echo(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f})")
+    if outcome.status != "complete":
+        click.echo(f"{outcome.status}: the same command goes on where it stopped")
+    click.echo(f"run    {outcome.folder}")
+    click.echo(f"report {outcome.report}")
+    write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
+    if outcome.status.startswith("incomplete: budget"):
+        return 3
+    return 0 if outcome.status == "complete" else 130 if "interrupted" in outcome.status else 1
+
+
+def _opening(config: Any) -> str:
+    roles = [f"{name} {role.model}" for name in ("captioner", "judge", "embedder") if (role := config.role(name)) is not None]
+    return f"judging {config.data} with {', '.join(config.metrics)} ({'; '.join(roles)}; protocol {config.protocol})"
+
+
+def _failures(failures: list[tuple[str, str, str]], most: int = 20) -> None:
+    if not failures:
+        return
+    click.echo(f"\n{len(failures)} without a score:", err=True)
+    for item, status, reason in failures[:most]:
+        click.echo(f"  {item}: {status}: {reason}", err=True)
+    if len(failures) > most:
+        click.echo(f"  ... and {len(failures) - most} more (all in results.json)", err=True)

@@ -1,0 +1,91 @@
+"""`metrics`, `providers`, `suites`, `prompts`: what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from titjudge.cli.options import JSON, PATH
+
+
+@click.command()
+@JSON
+def metrics(json_file: Path | None) -> int:
+    """List the metrics with the models they ask, the span of their values and their source."""
+    from titjudge import registry
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.metrics import Metric
+    from titjudge.types import Table
+
+    found: list[Metric] = [registry.load("metrics", name) for name in registry.names("metrics")]
+    rows = tuple(
+        (m.name, ", ".join(m.roles), f"{m.range[0]:g} to {m.range[1]:g}", ", ".join(m.needs) or None, m.summary, m.source) for m in found
+    )
+    show_tables([Table("metrics", ("metric", "asks", "range", "needs", "what it is", "source"), rows)])
+    write_json(json_file, [dict(zip(("metric", "asks", "range", "needs", "summary", "source"), row, strict=True)) for row in rows])
+    return 0
+
+
+@click.command()
+@JSON
+def providers(json_file: Path | None) -> int:
+    """List the providers and embedders, and the environment variable each reads its key from."""
+    from titjudge import registry
+    from titjudge.cli.doctor import KEYS
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.config import DEFAULT_MODELS
+    from titjudge.types import Table
+
+    rows = [("provider", name, DEFAULT_MODELS.get(name), " or ".join(KEYS.get(name, ())) or None) for name in registry.names("providers")]
+    rows += [("embedder", name, None, None) for name in registry.names("embedders")]
+    show_tables([Table("providers and embedders", ("kind", "name", "default model", "key"), tuple(rows))])
+    write_json(json_file, [dict(zip(("kind", "name", "default_model", "key"), row, strict=True)) for row in rows])
+    return 0
+
+
+@click.command()
+@JSON
+def suites(json_file: Path | None) -> int:
+    """List the suites with their version, metrics, what they need, and how they deviate from the official code."""
+    from titjudge import registry
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.types import Table
+
+    found = [registry.load("suites", name) for name in registry.names("suites")]
+    rows = tuple((s.name, s.VERSION, ", ".join(s.metrics), (s.__doc__ or "").strip().partition("\n")[0]) for s in found)
+    show_tables([Table("suites", ("suite", "version", "metrics", "what it is"), rows)])
+    for suite in found:
+        for deviation in suite.DEVIATIONS:
+            click.echo(f"  {suite.name}: {deviation}")
+    write_json(
+        json_file,
+        [{"suite": s.name, "version": s.VERSION, "metrics": list(s.metrics), "deviations": list(s.DEVIATIONS)} for s in found],
+    )
+    return 0
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--prompts", "overlay", type=PATH, metavar="DIR", help="Templates that replace the bundled ones of the same name.")
+def prompts(name: str | None, overlay: Path | None) -> int:
+    """List the prompt templates, or show the file of one.
+
+    \b
+    Examples:
+      python cli.py prompts
+      python cli.py prompts tit/compare
+    """
+    from titjudge.cli.show import show_tables
+    from titjudge.prompts import PromptLibrary
+    from titjudge.types import Table
+
+    library = PromptLibrary(overlay)
+    if name:
+        library.get(name)
+        click.echo(next(root / f"{name}.md" for root in library.roots if (root / f"{name}.md").is_file()).read_text(encoding="utf-8"), nl=False)
+        return 0
+    found = [library.get(each) for each in library.names()]
+    rows = tuple((p.name, p.version, ", ".join(sorted(p.variables)), p.source, p.sha256[:16]) for p in found)
+    show_tables([Table("prompts", ("prompt", "version", "variables", "source", "sha256"), rows)])
+    return 0

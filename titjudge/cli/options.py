@@ -1,0 +1,65 @@
+"""Options that several commands share, and how flags become a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PATH = click.Path(path_type=Path)
+JSON = click.option("--json", "json_file", type=PATH, metavar="FILE", help="Write the tables as JSON too (- for standard output).")
+
+MODELS = (
+    click.option("--provider", metavar="NAME", help="Captioner and judge at once: openai, gemini, ... with its default model."),
+    click.option("--captioner", metavar="PROVIDER/MODEL", help="The vision-language model that describes images; `recorded` replays descriptions.jsonl."),
+    click.option("--judge", metavar="PROVIDER/MODEL", help="The language model that compares prompt and description."),
+    click.option("--embedder", metavar="PROVIDER/MODEL", help="The embedding model of TIT-Score  [default: the embedded MiniLM]."),
+    click.option("--base-url", metavar="URL", help="Address of a compatible server for captioner and judge; several, comma-separated, share the load."),
+    click.option("--config", "config_file", type=PATH, metavar="FILE", help="run.yaml; flags go before its keys."),
+    click.option("--protocol", type=click.Choice(["strict", "official"]), help="strict mends the quirks of the official code; official keeps them  [default: strict]."),
+    click.option("--prompts", type=PATH, metavar="DIR", help="Templates that replace the bundled ones of the same name."),
+    click.option("--cache", type=PATH, metavar="DIR", help="Where answers are kept  [default: $TITJUDGE_CACHE or cache/]."),
+    click.option("--max-cost", type=float, metavar="USD", help="Hard cap on what the run may spend, over all roles and retries."),
+    click.option("--price", "price", multiple=True, metavar="MODEL=IN,OUT[,CACHED]", help="Price in USD per million tokens; repeatable."),
+    click.option("--concurrency", type=int, metavar="N", help="Most requests in flight for each account  [default: 32]."),
+    click.option("--timeout", type=float, metavar="SECONDS", help="Longest time for one request  [default: 120]."),
+    click.option("--lenient", is_flag=True, default=None, help="Repair malformed JSON answers, and flag them."),
+)  # fmt: skip
+
+
+def model_options(function: F) -> F:
+    for option in reversed(MODELS):
+        function = option(function)
+    return function
+
+
+def model_overrides(flags: dict[str, Any]) -> dict[str, Any]:
+    """The configuration keys that the shared flags set."""
+    from titjudge.prices import parse_price_flag
+
+    captioner, judge = flags["captioner"] or flags["provider"], flags["judge"] or flags["provider"]
+    base = flags["base_url"]
+    prices = {}
+    for flag in flags["price"]:
+        model, price = parse_price_flag(flag)
+        prices[model] = {key: value for key, value in price.items() if value is not None}
+    return {
+        "captioner": _role(captioner, None if captioner == "recorded" else base),
+        "judge": _role(judge, base),
+        "embedder": _role(flags["embedder"], None),
+        "protocol": flags["protocol"],
+        "prompts": flags["prompts"],
+        "cache": flags["cache"],
+        "lenient": flags["lenient"],
+        "limits": {"max_cost": flags["max_cost"], "concurrency": flags["concurrency"], "timeout": flags["timeout"]},
+        "prices": prices or None,
+    }
+
+
+def _role(model: str | None, base_url: str | None) -> dict[str, Any] | None:
+    role = {key: value for key, value in (("model", model), ("base_url", base_url)) if value}
+    return role if "model" in role else None

@@ -1,0 +1,88 @@
+"""Progress of a run: one live line on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from titjudge.engine import Engine
+from titjudge.run import Progress
+
+_PLAIN = 10.0  # seconds between plain lines
+
+
+def watcher(cap: float | None) -> Any:
+    return Live(cap) if sys.stderr.isatty() else Plain(cap)
+
+
+def line(progress: Progress, engine: Engine, cap: float | None) -> str:
+    """done, cached, failed, rate, spent of cap, time left."""
+    seconds = max(1e-9, time.monotonic() - progress.started)
+    fresh = progress.done - progress.resumed
+    rate = fresh / seconds
+    total = progress.total
+    parts = [f"{progress.done}/{total if total is not None else '?'} items"]
+    asked = sum(role.tally.asked for role in engine.roles.open())
+    cached = sum(role.tally.cached for role in engine.roles.open())
+    parts.append(f"{asked} asked, {cached} cached")
+    if progress.failed or progress.bad:
+        parts.append(f"{progress.failed + progress.bad} without a score")
+    retries = sum(role.tally.errors for role in engine.roles.open())
+    if retries:
+        parts.append(f"{retries} errors met")
+    parts.append(f"{rate:.1f} items/s")
+    if engine.budget.spent or cap is not None:
+        parts.append(f"${engine.budget.spent:.3f}" + (f" of ${cap:.2f}" if cap is not None else " spent"))
+    if total and rate > 0 and progress.done < total:
+        parts.append(f"{_duration((total - progress.done) / rate)} left")
+    return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}" if whole >= 3600 else f"{whole // 60}:{whole % 60:02}"
+
+
+class Plain:
+    """Lines on standard error."""
+
+    def __init__(self, cap: float | None) -> None:
+        self._cap, self._last, self._shown = cap, time.monotonic(), -1
+
+    def show(self, progress: Progress, engine: Engine) -> None:
+        if time.monotonic() - self._last >= _PLAIN and progress.done != self._shown:
+            self._last, self._shown = time.monotonic(), progress.done
+            self.say(line(progress, engine, self._cap))
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        return None
+
+
+class Live:
+    """A progress bar with the same facts."""
+
+    def __init__(self, cap: float | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        self._cap = cap
+        self._bar = Bar(BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("starting", total=None)
+        self._bar.start()
+
+    def show(self, progress: Progress, engine: Engine) -> None:
+        from rich.markup import escape
+
+        text = escape(line(progress, engine, self._cap))
+        self._bar.update(self._task, completed=progress.done, total=progress.total, description=text)
+
+    def say(self, text: str) -> None:
+        self._bar.console.print(text, markup=False)
+
+    def close(self) -> None:
+        self._bar.stop()

@@ -1,0 +1,58 @@
+"""`score`: one prompt, some images, now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from titjudge.cli.options import JSON, PATH, model_options, model_overrides
+
+
+@click.command()
+@click.argument("images", nargs=-1, required=True, type=PATH)
+@click.option("--prompt", metavar="TEXT", help="The prompt the images were made from.")
+@click.option("--prompt-file", type=PATH, metavar="FILE", help="The same from a file (UTF-8).")
+@click.option("--metric", default=None, metavar="NAME", help="The metric  [default: tit; tit-llm when there is a judge].")
+@model_options
+@JSON
+def score(images: tuple[Path, ...], prompt: str | None, prompt_file: Path | None, metric: str | None, json_file: Path | None, **flags: Any) -> int:
+    """Score images against one prompt.
+
+    \b
+    Examples:
+      python cli.py score --prompt "a red cube on a blue ball" --captioner openai/gpt-4o a.png b.png
+      python cli.py score --prompt-file prompt.txt --provider gemini --metric tit-llm image.png
+    """
+    from titjudge.api import Judge
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.errors import UserError
+    from titjudge.types import Table
+
+    if (prompt is None) == (prompt_file is None):
+        raise UserError("give --prompt TEXT or --prompt-file FILE")
+    if prompt_file is not None:
+        try:
+            prompt = prompt_file.read_text(encoding="utf-8-sig").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{prompt_file}: cannot be read: {error}") from error
+    overrides = model_overrides(flags)
+    name = metric or ("tit-llm" if overrides["judge"] else "tit")
+    settings = _with_file(overrides, flags["config_file"])
+    if settings.get("captioner") is None:
+        raise UserError("a captioner is needed: --captioner openai/gpt-4o, or --provider gemini")
+    with Judge(name, **settings) as judge:
+        scores = judge.score_many([(image, prompt or "") for image in images])
+    rows = tuple((s.item_id, s.value, str(s.status), s.reason) for s in scores)
+    show_tables([Table(f"{name}", ("image", "score", "status", "reason"), rows)])
+    write_json(json_file, {"metric": name, "scores": scores.to_records()})
+    return 0
+
+
+def _with_file(overrides: dict[str, Any], config_file: Path | None) -> dict[str, Any]:
+    from titjudge.config import load_config
+
+    config = load_config(config_file, overrides)
+    keep = {"captioner", "judge", "embedder", "protocol", "prompts", "cache", "lenient", "limits", "prices"}
+    return {key: value for key, value in config.model_dump(mode="json").items() if key in keep and value is not None}

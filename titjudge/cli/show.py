@@ -1,0 +1,81 @@
+"""Tables and files as a person, or a program, gets them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import UserError
+from titjudge.types import Table
+
+
+def cell(value: Any) -> str:
+    """A cell as text: None is a dash, a float has four significant places."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def show_tables(tables: Iterable[Table]) -> None:
+    """Print tables: drawn on a terminal, aligned plain text elsewhere."""
+    for table in tables:
+        if sys.stdout.isatty():
+            _draw(table)
+        else:
+            _plain(table)
+
+
+def _draw(table: Table) -> None:
+    import rich.box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(title=Text(table.title, style="bold"), title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False)
+    numeric = _numeric(table)
+    for name, is_number in zip(table.columns, numeric, strict=True):
+        drawn.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(Text(cell(value)) for value in row))
+    console = Console()
+    console.print(drawn)
+    for note in table.notes:
+        console.print(Text(f"  {note}", style="dim"))
+
+
+def _plain(table: Table) -> None:
+    texts = [[cell(value) for value in row] for row in table.rows]
+    widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(table.columns)]
+    numeric = _numeric(table)
+    print(f"\n{table.title}")
+    for row in ([*table.columns], ["-" * width for width in widths], *texts):
+        cells = (text.rjust(width) if number else text.ljust(width) for text, width, number in zip(row, widths, numeric, strict=True))
+        print("  " + "  ".join(cells).rstrip())
+    for note in table.notes:
+        print(f"  {note}")
+
+
+def _numeric(table: Table) -> list[bool]:
+    return [all(isinstance(row[i], int | float | None) for row in table.rows) for i in range(len(table.columns))]
+
+
+def write_json(path: Path | None, content: Any) -> None:
+    """Write `--json FILE` (`-` is standard output)."""
+    if path is None:
+        return
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    if str(path) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error

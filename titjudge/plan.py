@@ -1,0 +1,182 @@
+"""What a run would ask and cost: the metrics themselves, walked with estimating providers over a read-only cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from titjudge import registry
+from titjudge.budget import Budget, Reservation
+from titjudge.cache import AnswerCache
+from titjudge.config import RoleConfig, RunConfig
+from titjudge.engine import Engine, measure
+from titjudge.metrics import Metric
+from titjudge.prompts import PromptLibrary
+from titjudge.providers.estimate import Estimate, EstimateEmbedder, Expected, Lengths
+from titjudge.roles import Roles
+from titjudge.types import BadItem, Item, Table, Usage
+
+
+class Planner:
+    """Prices items before they are asked.
+
+    Args:
+        worst: plan the worst case (what a reservation needs) instead of the expected one (what a dry run prints).
+    """
+
+    def __init__(self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, worst: bool) -> None:
+        self._found: dict[str, list[Expected]] = defaultdict(list)
+        self.embedding_tokens = 0
+        self.embeddings = 0
+        self._worst = worst
+        self._timeout = config.limits.timeout
+        self.library = library
+        self.roles = Roles(config, make=self._provider, embedder=self._embedder)
+        self.engine = Engine(self.roles, library, cache, protocol=config.protocol, read_only=True)
+
+    def _provider(self, config: RoleConfig) -> Any:
+        real = registry.load("providers", config.provider)(config.settings(self._timeout))
+        return Estimate(real, self._lengths, lambda found: self._found[found.item_id].append(found), worst=self._worst)
+
+    def _embedder(self, config: RoleConfig) -> Any:
+        real = registry.load("embedders", config.provider)(config.model_name, config.settings(self._timeout))
+        return EstimateEmbedder(real, self._count_embedding)
+
+    def _count_embedding(self, tokens: int) -> None:
+        self.embeddings += 1
+        self.embedding_tokens += tokens
+
+    def _lengths(self, template: str) -> Lengths | None:
+        return self.library.get(template).output_tokens
+
+    async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
+        """The requests an item would send now; what is cached is not among them."""
+        await asyncio.gather(*(measure(self.engine, item, name, metric) for name, metric in metrics.items()))
+        if item.image is not None:
+            self.engine.pictures.forget(item.image)
+        return self._found.pop(item.id, [])
+
+    async def reserve(self, item: Item, metrics: Mapping[str, Metric], budget: Budget) -> Reservation:
+        """Room in the budget for everything an item may ask, all at once: a description whose judgement cannot be
+        paid is not worth its money.
+
+        Raises:
+            BudgetExhausted: there is no room, and nothing outstanding will make any.
+        """
+        found = await self.expect(item, metrics)
+        cost = sum(self.roles[each.role].cost(each.bound) for each in found)
+        tokens = sum(each.bound.input + each.bound.output for each in found)
+        return await budget.reserve(cost, tokens, len(found))
+
+    async def aclose(self) -> None:
+        await self.engine.aclose()
+
+
+@dataclass(slots=True)
+class RoleForecast:
+    requests: int = 0
+    low: Usage = field(default_factory=Usage)
+    middle: Usage = field(default_factory=Usage)
+    high: Usage = field(default_factory=Usage)
+
+
+@dataclass(slots=True)
+class Forecast:
+    """What a dry run found. Costs are list prices in USD at p10, p50, p90; None where a price is unknown."""
+
+    items: int
+    bad: int
+    roles: dict[str, RoleForecast]
+    labels: dict[str, str]
+    costs: dict[str, tuple[float, float, float] | None]
+    cached: dict[str, int]
+    embeddings: int
+
+    @property
+    def total(self) -> tuple[float, float, float] | None:
+        known = [cost for cost in self.costs.values() if cost is not None]
+        if len(known) < len(self.costs):
+            return None
+        return sum(c[0] for c in known), sum(c[1] for c in known), sum(c[2] for c in known)
+
+    def to_json(self) -> dict[str, Any]:
+        total = self.total
+        return {
+            "dry_run": True,
+            "items": self.items,
+            "bad_items": self.bad,
+            "embeddings": self.embeddings,
+            "roles": {
+                name: {
+                    "model": self.labels[name],
+                    "requests": role.requests,
+                    "cached": self.cached.get(name, 0),
+                    "tokens": {
+                        "text": role.middle.input - role.middle.image,
+                        "image": role.middle.image,
+                        "output": [u.output - u.thinking for u in (role.low, role.middle, role.high)],
+                        "thinking": [u.thinking for u in (role.low, role.middle, role.high)],
+                    },
+                    "list_cost": self.costs[name],
+                }
+                for name, role in self.roles.items()
+            },
+            "list_cost": total,
+        }
+
+    def table(self) -> Table:
+        rows = []
+        for name, role in self.roles.items():
+            middle = role.middle
+            rows.append(
+                (
+                    name, self.labels[name], role.requests, self.cached.get(name, 0), middle.input - middle.image, middle.image,
+                    middle.output - middle.thinking, middle.thinking, _dollars(self.costs[name]),
+                )
+            )  # fmt: skip
+        requests = sum(role.requests for role in self.roles.values())
+        rows.append(("all", "", requests, sum(self.cached.values()), None, None, None, None, _dollars(self.total)))
+        notes = ["list price in USD at p10 / p50 / p90 of the expected answer lengths; requests in the cache are not counted"]
+        if any(cost is None for cost in self.costs.values()):
+            notes.append("a price is unknown: give it with --price MODEL=IN,OUT (USD per million tokens)")
+        columns = ("role", "model", "requests", "cached", "text tokens", "image tokens", "output tokens", "thinking", "list price")
+        return Table("Dry run: what this would ask and cost", columns, tuple(rows), tuple(notes))
+
+
+def _dollars(cost: tuple[float, float, float] | None) -> str | None:
+    return None if cost is None else " / ".join(f"{value:.2f}" if value >= 0.1 else f"{value:.4f}" for value in cost)
+
+
+async def forecast(config: RunConfig, planner: Planner, items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> Forecast:
+    """Walk every item through every metric without sending anything."""
+    roles: dict[str, RoleForecast] = defaultdict(RoleForecast)
+    seen = bad = 0
+    for item in items:
+        if isinstance(item, BadItem):
+            bad += 1
+            continue
+        seen += 1
+        for each in await planner.expect(item, metrics):
+            if planner.roles[each.role].provider.capabilities.local and getattr(planner.roles[each.role].provider, "free", False):
+                continue
+            role = roles[each.role]
+            role.requests += 1
+            role.low += each.low
+            role.middle += each.middle
+            role.high += each.high
+    costs: dict[str, tuple[float, float, float] | None] = {}
+    for name, role in roles.items():
+        who = planner.roles[name]
+        costs[name] = None if who.price is None else (who.cost(role.low), who.cost(role.middle), who.cost(role.high))
+    return Forecast(
+        seen,
+        bad,
+        dict(roles),
+        {name: planner.roles[name].label for name in roles},
+        costs,
+        {role.name: role.tally.cached for role in planner.roles.open() if role.tally.cached},
+        planner.embeddings,
+    )

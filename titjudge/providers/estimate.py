@@ -1,0 +1,119 @@
+"""A provider that answers nothing and counts everything: dry runs and reservations walk the real metrics through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from titjudge.providers import Provider, tokens
+from titjudge.schema import stub
+from titjudge.types import Embedding, Failure, FailureKind, Reply, Request, Usage
+
+Lengths = tuple[int, int, int]  # output tokens at p10, p50, p90
+_WORDS_PER_TOKEN = 0.75
+_THINKING = (0.05, 0.15, 0.40)  # share of the allowance, where a model thinks and nothing better is known
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One request as it would be sent. `low`, `middle`, `high` are usages at p10, p50, p90; `bound` is the worst case."""
+
+    item_id: str
+    role: str
+    template: str
+    low: Usage
+    middle: Usage
+    high: Usage
+    bound: Usage
+
+
+class Estimate:
+    """Stands in for another provider.
+
+    Args:
+        real: the provider that would be asked (never sent anything).
+        lengths: expected output tokens of a template, or None when nothing is known.
+        sink: gets one Expected for each request.
+        worst: answers are as long as they may be, so that what is built on them is bounded too.
+    """
+
+    def __init__(
+        self, real: Provider, lengths: Callable[[str], Lengths | None], sink: Callable[[Expected], None], *, worst: bool = False
+    ) -> None:
+        self.real, self._lengths, self._sink, self._worst = real, lengths, sink, worst
+        self.name, self.version, self.base_url, self.account = real.name, real.version, real.base_url, real.account
+        self.free = real.capabilities.local
+        self.capabilities = replace(real.capabilities, local=True)
+
+    async def complete(self, request: Request) -> Reply:
+        if self.free:
+            if self.name == "recorded":
+                return await self.real.complete(request)
+            usage = Usage()
+            bound = low = middle = high = usage
+            words = 300
+        else:
+            bound = self.real.usage_bound(request)
+            low, middle, high = self._expect(request, bound)
+            words = int((bound.output if self._worst else middle.output - middle.thinking) * _WORDS_PER_TOKEN)
+        self._sink(Expected(request.item_id, request.role, request.template, low, middle, high, bound))
+        text = stub(request.schema) if request.schema else "words " * max(1, words)
+        return Reply(text, usage=middle, finish="stop", model_version="estimate", endpoint="estimate")
+
+    def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
+        most = int(request.params.get("max_tokens", bound.output) or bound.output)
+        thought = _thinking(request.params, self.capabilities.thinking)
+        answer = max(1, most - (thought if self.capabilities.thinking else 0))
+        guess: Sequence[float] = self._lengths(request.template) or (0.05 * answer, 0.2 * answer, 0.6 * answer)
+        pictures = sum(
+            tokens.image_tokens(self.name, request.model, p.width, p.height, str(request.params.get("detail", "")))
+            for p in request.pictures
+        )
+        text = sum(tokens.text_tokens_estimate(message.text) for message in request.messages)
+        if request.schema:
+            text += tokens.text_tokens_estimate(str(request.schema))
+        out = []
+        for length, share in zip(guess, _THINKING, strict=True):
+            thinking = int(thought * share)
+            out.append(Usage(text + pictures, min(int(length), answer) + thinking, thinking=thinking, image=pictures))
+        return out[0], out[1], out[2]
+
+    def classify(self, error: Exception) -> Failure:
+        return Failure(FailureKind.REJECTED, str(error))
+
+    def usage_bound(self, request: Request) -> Usage:
+        return self.real.usage_bound(request)
+
+    async def aclose(self) -> None:
+        await self.real.aclose()
+
+
+def _thinking(params: Mapping[str, Any], allowance: int) -> int:
+    budget = params.get("thinking_budget")
+    return allowance if budget is None or budget < 0 else int(budget)
+
+
+class EstimateEmbedder:
+    """Stands in for an embedder: its name and identity, so that the cache is consulted; vectors of zeros, no model."""
+
+    def __init__(self, real: Any, sink: Callable[[int], None]) -> None:
+        self.name, self.identity, self.max_tokens, self.local = real.name, real.identity, real.max_tokens, True
+        self.free = real.local
+        self._sink = sink
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        import numpy as np
+
+        out = []
+        for text in texts:
+            count = tokens.text_tokens_estimate(text)
+            self._sink(count)
+            out.append(Embedding(np.zeros(1, dtype="float32"), count, count))
+        return out
+
+    def classify(self, error: Exception) -> Failure:
+        return Failure(FailureKind.REJECTED, str(error))
+
+    async def aclose(self) -> None:
+        return None

@@ -1,0 +1,375 @@
+"""From a configuration to a finished run: what the command line and the Python API both drive."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from titjudge import registry
+from titjudge.budget import Budget
+from titjudge.cache import AnswerCache
+from titjudge.config import RoleConfig, RunConfig, cache_folder
+from titjudge.engine import Engine
+from titjudge.errors import ConfigError, FatalProviderError, UserError
+from titjudge.metrics import Metric
+from titjudge.plan import Forecast, Planner, forecast
+from titjudge.prompts import PromptLibrary
+from titjudge.roles import Roles
+from titjudge.run import Loop, Progress, RunFolder, default_folder, item_record, provenance
+from titjudge.types import BadItem, Item, Pair, Score, Table
+
+_WATCH = 0.2  # seconds between looks at the progress
+_MANIFEST = 3.0  # seconds between manifests while a run is going on
+
+
+class Watcher(Protocol):
+    """Something that shows progress."""
+
+    def show(self, progress: Progress, engine: Engine) -> None: ...
+
+    def say(self, line: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Silent:
+    def show(self, progress: Progress, engine: Engine) -> None:
+        return None
+
+    def say(self, line: str) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A finished, or well interrupted, run."""
+
+    status: str
+    folder: Path
+    results: dict[str, Any]
+    tables: list[Table]
+    failures: list[tuple[str, str, str]] = field(default_factory=list)  # item, status, reason
+    warnings: list[str] = field(default_factory=list)
+    report: Path | None = None
+
+
+def example_folder() -> Path | None:
+    """The bundled example: in a checkout, or inside the wheel."""
+    here = Path(__file__).resolve().parent
+    return next((p for p in (here / "_example", here.parent / "examples" / "known_answer") if (p / "images.jsonl").is_file()), None)
+
+
+def complete(config: RunConfig) -> RunConfig:
+    """The configuration with its defaults filled in from the data.
+
+    Raises:
+        ConfigError: no data, or a metric lacks a model.
+    """
+    changes: dict[str, Any] = {}
+    data = config.data
+    if data is None:
+        data = example_folder()
+        if data is None or config.suite != "folder":
+            raise ConfigError("nothing to judge: give --data DIR")
+        changes["data"] = data
+    if not data.exists():
+        raise ConfigError(f"{data}: no such file or folder")
+    recorded = data / "descriptions.jsonl"
+    captioner = config.captioner
+    if captioner is None and recorded.is_file():
+        captioner = RoleConfig(model="recorded")
+    if captioner is not None and captioner.provider == "recorded" and "file" not in captioner.options:
+        captioner = captioner.model_copy(update={"options": {**captioner.options, "file": str(recorded)}})
+    if captioner != config.captioner:
+        changes["captioner"] = captioner
+    if not config.metrics:
+        suite = registry.load("suites", config.suite)
+        own = [m for m in suite.metrics if m != "tit-llm" or config.judge is not None]
+        changes["metrics"] = own
+    done = config.model_copy(update=changes)
+    for name, metric in load_metrics(done).items():
+        for role in metric.roles:
+            if role != "embedder" and done.role(role) is None:
+                hint = "" if role != "captioner" else " (or put a descriptions.jsonl into the data folder)"
+                raise ConfigError(f"the metric {name} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o{hint}")
+    return done
+
+
+def load_metrics(config: RunConfig) -> dict[str, Metric]:
+    return {name: registry.load("metrics", name) for name in config.metrics}
+
+
+def load_suite(config: RunConfig) -> Any:
+    return registry.load("suites", config.suite)(**config.suite_options)
+
+
+class Session:
+    """The parts of one run, put together.
+
+    Raises:
+        UserError: something in the configuration cannot be had (folder, price, prompt, cache).
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = complete(config)
+        self.metrics = load_metrics(self.config)
+        self.suite = load_suite(self.config)
+        self.library = PromptLibrary(self.config.prompts)
+        self.cache = AnswerCache(cache_folder(self.config))
+        self.warnings = list(self.cache.warnings)
+
+    def items(self) -> Iterator[Item | BadItem]:
+        assert self.config.data is not None
+        found: Iterator[Item | BadItem] = iter(self.suite.load(self.config.data))
+        for number, item in enumerate(found):
+            if self.config.limit is not None and number >= self.config.limit:
+                return
+            yield item
+
+    def pairs(self) -> list[Pair]:
+        from titjudge.suites.folder import read_pairs
+
+        if self.config.pairs is not None:
+            return read_pairs(self.config.pairs)
+        assert self.config.data is not None
+        pairs: list[Pair] = self.suite.pairs(self.config.data)
+        return pairs
+
+    def budget(self, spent: dict[str, Any]) -> Budget:
+        limits = self.config.limits
+        budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
+        budget.resume(spent["spent"], spent["requests"], spent["tokens"])
+        return budget
+
+    def check_prices(self, roles: Roles) -> None:
+        """Under a cap every model needs a price.
+
+        Raises:
+            ConfigError: a price is unknown; says which flag would mend it.
+        """
+        if self.config.limits.max_cost is None:
+            return
+        wanted = {role for metric in self.metrics.values() for role in metric.roles}
+        for name in sorted(wanted):
+            role = roles.embedder_role() if name == "embedder" else roles[name]
+            if role.price is None:
+                raise ConfigError(
+                    f"the price of {role.label} is unknown, so a cap cannot hold: add --price {role.model}=IN,OUT (USD per million tokens)"
+                )
+
+    def dry_run(self) -> Forecast:
+        """Price the run without sending anything."""
+        return asyncio.run(self._dry_run())
+
+    async def _dry_run(self) -> Forecast:
+        planner = Planner(self.config, self.library, self.cache, worst=False)
+        try:
+            return await forecast(self.config, planner, self.items(), self.metrics)
+        finally:
+            await planner.aclose()
+            self.cache.close()
+
+    def run(self, watcher: Watcher | None = None) -> Outcome:
+        """Judge everything, write the run folder, compare with people.
+
+        Raises:
+            FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
+        """
+        folder = RunFolder(self.config.out or default_folder(self.config))
+        folder.open(self.config)
+        try:
+            return asyncio.run(self._run(folder, watcher or Silent()))
+        finally:
+            folder.close()
+            self.cache.close()
+
+    async def _run(self, folder: RunFolder, watcher: Watcher) -> Outcome:
+        self._check_unchanged(folder)
+        roles = Roles(self.config)
+        self.check_prices(roles)
+        budget = self.budget(folder.money())
+        engine = Engine(
+            roles, self.library, self.cache, budget, protocol=self.config.protocol, journal=folder.journal,
+            lenient=self.config.lenient, known=folder.known_keys(),
+        )  # fmt: skip
+        limits = self.config.limits
+        capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
+        planner = Planner(self.config, self.library, self.cache, worst=True) if capped else None
+        done = {key for key, score in folder.scores().items() if score.value is not None}
+        loop = Loop(
+            engine, self.metrics, planner=planner, done=done, on_score=folder.add_score,
+            in_flight=max(64, 2 * limits.concurrency),
+        )  # fmt: skip
+        loop.progress.total = folder.list_items(self.items())
+        started = time.time()
+        watch = asyncio.create_task(self._watch(loop, engine, folder, watcher, started))
+        fatal: FatalProviderError | None = None
+        try:
+            with _signals(loop, watcher):
+                status = await loop.run(folder.items())
+        except FatalProviderError as error:
+            fatal, status = error, f"failed: {error}"
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+            watcher.show(loop.progress, engine)
+            watcher.close()
+            await engine.aclose()
+            if planner is not None:
+                await planner.aclose()
+        self._manifest(folder, engine, loop, status, started)
+        if fatal is not None:
+            raise fatal
+        return finish(folder, self.suite, self.pairs(), self.metrics, status=status, extra_warnings=[*self.warnings, *_drift(engine)])
+
+    def _check_unchanged(self, folder: RunFolder) -> None:
+        """Prompts and metrics of a run that goes on must be those it began with."""
+        if not (folder.path / "manifest.json").is_file():
+            return
+        before = folder.manifest()
+        for name, digest in before.get("prompts", {}).items():
+            if self.library.get(name).sha256 != digest:
+                raise UserError(f"{folder.path}: the prompt {name} has changed since this run began: choose another --out")
+        for name, facts in before.get("metrics", {}).items():
+            if name in self.metrics and self.metrics[name].version != facts["version"]:
+                raise UserError(f"{folder.path}: the metric {name} has changed since this run began: choose another --out")
+
+    async def _watch(self, loop: Loop, engine: Engine, folder: RunFolder, watcher: Watcher, started: float) -> None:
+        written = 0.0
+        while True:
+            watcher.show(loop.progress, engine)
+            if time.monotonic() - written > _MANIFEST:
+                self._manifest(folder, engine, loop, "running", started)
+                written = time.monotonic()
+            await asyncio.sleep(_WATCH)
+
+    def _manifest(self, folder: RunFolder, engine: Engine, loop: Loop, status: str, started: float) -> None:
+        progress = loop.progress
+        record = provenance(self.config, engine, self.metrics)
+        record |= {
+            "suite": {"name": self.suite.name, "version": self.suite.VERSION, "deviations": list(self.suite.DEVIATIONS)},
+            "status": status,
+            "started": started,
+            "updated": time.time(),
+            "progress": {"total": progress.total, "done": progress.done, "scored": progress.scored, "failed": progress.failed},
+            "spent": round(engine.budget.spent, 6),
+        }
+        if status == "running" and (folder.path / "manifest.json").is_file():
+            record["prompts"] = {**folder.manifest().get("prompts", {}), **record["prompts"]}
+        folder.write("manifest.json", record)
+
+
+def finish(
+    folder: RunFolder,
+    suite: Any,
+    pairs: Sequence[Pair],
+    metrics: dict[str, Metric],
+    *,
+    status: str,
+    extra_warnings: Sequence[str] = (),
+    report: bool = True,
+) -> Outcome:
+    """Tables, results.json and report of what a run folder holds."""
+    from titjudge.compare.agreement import agreement
+
+    listed = list(folder.items())
+    items = [item for item in listed if isinstance(item, Item)]
+    bad = [item for item in listed if isinstance(item, BadItem)]
+    known = {item.id for item in items}
+    judged = [*items, *(Item(b.id, "", None, b.generator, b.group) for b in bad if b.generator or b.group)]
+    scores = [score for (item, name), score in folder.scores().items() if item in known and name in metrics]
+    lower = {name for name, metric in metrics.items() if not metric.higher_is_better}
+    found = agreement(judged, scores, pairs, lower_is_better=lower)
+    money = folder.money()
+    tables = [*found.tables(), *suite.aggregate(items, scores)]
+    failures = [(b.id, "bad_input", b.reason) for b in bad]
+    failures += [(s.item_id, str(s.status), s.reason) for s in scores if s.value is None]
+    results = found.to_json() | {
+        "status": status,
+        "spent": round(money["spent"], 6),
+        "list_cost": round(money["list_cost"], 6),
+        "items": len(items),
+        "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
+        "failures": [{"item": item, "status": state, "reason": reason} for item, state, reason in failures],
+        "pairs": [{"group": p.group, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
+        "cut": _cut(scores),
+        "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
+    }
+    results["warnings"] = [*results.get("warnings", []), *extra_warnings, *_cut_warnings(results["cut"])]
+    folder.write("results.json", results)
+    outcome = Outcome(status, folder.path, results, tables, failures, results["warnings"])
+    if report:
+        from titjudge.report import write_report
+
+        outcome.report = write_report([folder], folder.path / "report.html")
+    return outcome
+
+
+def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:
+    """For each metric: scores in which a text was cut, and the longest text there was, in tokens."""
+    found: dict[str, dict[str, int]] = {}
+    for score in scores:
+        parts = score.parts
+        for text in ("prompt", "description"):
+            total, used = parts.get(f"{text}_tokens"), parts.get(f"{text}_tokens_used")
+            if total and used is not None and used < total:
+                entry = found.setdefault(score.metric, {"scores": 0, "read": int(used), "longest": 0})
+                entry["scores"] += 1
+                entry["longest"] = max(entry["longest"], int(total))
+    return found
+
+
+def _cut_warnings(cut: dict[str, dict[str, int]]) -> list[str]:
+    return [
+        f"{name}: {entry['scores']} texts were cut to the model's {entry['read']} tokens (the longest has {entry['longest']})"
+        for name, entry in cut.items()
+    ]
+
+
+def _drift(engine: Engine) -> list[str]:
+    """A model that changed its version while it was being asked."""
+    lines = []
+    for role in engine.roles.open():
+        versions = sorted({version for version, _ in role.tally.versions if version})
+        if len(versions) > 1:
+            lines.append(f"{role.label} answered as {len(versions)} model versions in this run: {', '.join(versions)}")
+    return lines
+
+
+@contextlib.contextmanager
+def _signals(loop: Loop, watcher: Watcher) -> Iterator[None]:
+    """Ctrl-C or SIGTERM once: ask nothing new, await and keep what was asked. Twice: stop at once."""
+    running = asyncio.get_running_loop()
+    pressed = 0
+
+    def handle() -> None:
+        nonlocal pressed
+        pressed += 1
+        if pressed == 1:
+            watcher.say("stopping: waiting for the answers already asked for (once more to stop at once)")
+            loop.close("interrupted")
+        else:
+            loop.kill()
+
+    installed: list[Callable[[], object]] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            running.add_signal_handler(number, handle)
+            installed.append(lambda number=number: running.remove_signal_handler(number))  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        for remove in installed:
+            remove()
+
+
+
