@@ -36,7 +36,7 @@ class Tiif:
     """The suite. All options are optional:
 
     Args:
-        subset: "full" (2,538 prompts), "testmini" (277) or "auto": the one that is there, or the one that fits the images.
+        subset: "full" (2,538 prompts), "testmini" (277) or "auto": the one there, or the one that fits the images.
         images: the image tree, when it is not in the folder itself or one below it.
         postfix: what follows the type in the names of the image folders (upstream's --postfix).
         sample_idx_file: `{type: [number, ...]}`: only these prompts, images numbered as the files (upstream's option).
@@ -48,16 +48,16 @@ class Tiif:
     metrics: tuple[str, ...] = (METRIC,)
     optional_metrics: tuple[str, ...] = ("text-rendering",)
     DEVIATIONS: tuple[str, ...] = (
-        "official: the template is drawn as upstream does (at every call, among three) but from item id, seed and try, so "
-        "that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
+        "official: the template is drawn as upstream does (at every call, among three) but from item id, seed and try, "
+        "so that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
         "three tries for a reply with another number of answers, then the item is unparsed; upstream tries for ever",
         "strict: what a reasoning model writes before </think> is no answer; upstream reads it as one",
         "images are sent with their own media type; upstream declares every image as PNG",
         "answer files that cannot be read, or in which a question has no yes or no, are named and not scored; upstream "
         "prints or counts as wrong, and cuts lists of different length to the shorter",
         "two images for one prompt are not scored; upstream takes the first that the file system names",
-        "Overall, Basic and Advanced follow the published scripts (mean of 9 dimensions, 12 types, 26 types; what is "
-        "missing is left out), which Table 2 of the paper does not; the paper's mean over images (3.3) is shown beside them",
+        "Overall, Basic and Advanced follow the published scripts (mean of 9 dimensions, 12 types, 26 types; "
+        "what is missing is left out), which Table 2 of the paper does not; the mean over images (3.3) is shown beside",
         "values are not rounded; upstream rounds type accuracies to four decimals before it averages them",
     )
 
