@@ -23,7 +23,7 @@ def aggregate_answers(folder: Path) -> tuple[dict[str, Any], list[Table]]:
     """Official results of an answer tree `<generator>/<type>/{short,long}/<idx>.json`, in percent, unrounded.
 
     Returns the object of `aggregate tiif --json` and the tables. Under `"per_image"` stand the same values by the rule
-    of the paper (mean over images, 3.3); under `"coverage"` and `"problems"` what is missing and what could not be used.
+    of the paper (mean over images, 3.3), under `"coverage"` and `"problems"` what is missing and what was not usable.
 
     Raises:
         DataError: no such folder, no answers in it, or two numberings under one layout.
