@@ -1,0 +1,1 @@
+"""Commands that print ratios, each with its reference beside it: `python -m benchmarks.NAME`."""

@@ -1,0 +1,188 @@
+"""Scores against human scores over all images at once (SRCC, PLCC, KRCC), and one ranking against others from a CSV."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
+from titjudge.errors import DataError, nearest
+from titjudge.types import Table
+
+FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Correlation with human scores over all images, each in [-1, 1] with a 95% interval by resampling prompts.
+
+    `srcc` is Spearman's, `plcc` Pearson's, `krcc` Kendall's tau-b; None with a reason below three images or when one side
+    does not vary. `n` counts the images that have both numbers, `missing` those that lack one.
+    """
+
+    n: int
+    missing: int
+    srcc: float | None
+    srcc_interval: Interval | None
+    plcc: float | None
+    plcc_interval: Interval | None
+    krcc: float | None
+    krcc_interval: Interval | None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def correlation(
+    scores: Sequence[float | None],
+    human: Sequence[float | None],
+    groups: Sequence[str] | None = None,
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Correlation:
+    """SRCC, PLCC and KRCC (tau-b) of `scores` with `human`.
+
+    Args:
+        scores, human: one number an image, in the same order; None or NaN is missing and leaves the image out.
+        groups: prompt of each image, the unit of resampling; without it each image is its own.
+    Raises:
+        ValueError: different lengths.
+    """
+    if not len(scores) == len(human) == len(groups if groups is not None else scores):
+        raise ValueError("scores, human and groups must have the same length")
+    x, y = _column(scores), _column(human)
+    both = np.isfinite(x) & np.isfinite(y)
+    labels = [str(k) for k in range(len(x))] if groups is None else list(groups)
+    group, distinct = codes(label for label, keep in zip(labels, both, strict=True) if keep)
+    x, y = x[both], y[both]
+    missing = int((~both).sum())
+    if len(x) < FEWEST or not np.ptp(x) or not np.ptp(y):
+        reason = f"fewer than {FEWEST} images with both numbers" if len(x) < FEWEST else "one side does not vary"
+        return Correlation(len(x), missing, None, None, None, None, None, None, reason)
+    point = _three(x, y)
+    draws = _draws(x, y, group, len(distinct), resamples, seed) if len(distinct) > 1 else np.zeros((0, 3))
+    low_high = [percentile_interval(draws[:, k]) for k in range(3)]
+    reason = FEW_PROMPTS if len(distinct) < 2 else ""
+    return Correlation(len(x), missing, point[0], low_high[0], point[1], low_high[1], point[2], low_high[2], reason)
+
+
+def _column(values: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _three(x: Floats, y: Floats) -> tuple[float, float, float]:
+    from scipy.stats import kendalltau, pearsonr, spearmanr
+
+    return float(spearmanr(x, y).statistic), float(pearsonr(x, y).statistic), float(kendalltau(x, y).statistic)
+
+
+def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed: int) -> Floats:
+    """Shape (resamples, 3): srcc, plcc, krcc of each draw of prompts, NaN where a side does not vary."""
+    from scipy.stats import kendalltau, rankdata
+
+    out = np.full((resamples, 3), np.nan)
+    for row, weights in enumerate(w for block in multiplicities(groups, resamples, seed) for w in block):
+        picked = np.repeat(np.arange(len(x)), weights[group].astype(np.int64))
+        a, b = x[picked], y[picked]
+        if np.ptp(a) and np.ptp(b):
+            ranked = np.corrcoef(rankdata(a), rankdata(b))[0, 1]
+            out[row] = ranked, np.corrcoef(a, b)[0, 1], kendalltau(a, b, method="asymptotic").statistic
+    return out
+
+
+def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any], Table]:
+    """SRCC and KRCC (tau-b) of every column of a CSV with the column `reference`: one row a generator, one column a ranking.
+
+    Columns without any number (names, links) are labels and left out; an empty cell leaves its row out of that column.
+    A column of scores, where more is better, correlates negatively with a column of ranks, where less is.
+
+    Returns:
+        `({"reference": NAME, "columns": {NAME: {"srcc", "krcc", "n"}}}, table)`; a correlation over fewer than three rows, or
+        without variation, is None and its entry says why under "reason".
+    Raises:
+        DataError: no such file or column (the nearest name is suggested), uneven rows, or a cell that is not a number.
+    """
+    path = Path(csv_path)
+    names, columns = _ranking_columns(path)
+    if reference not in columns:
+        kind = "holds no numbers" if reference in names else "does not exist"
+        known = f" Columns with numbers: {', '.join(columns) or 'none'}"
+        raise DataError(f"the column '{reference}' {kind}.{nearest(reference, columns)}{known}", path)
+    against = columns.pop(reference)
+    if not columns:
+        raise DataError(f"there is no ranking beside '{reference}' to compare it with", path)
+    result = {name: _rank_entry(column, against) for name, column in columns.items()}
+    table = Table(
+        f"Rank correlation with {reference}",
+        ("column", "SRCC", "KRCC", "n"),
+        tuple((name, each["srcc"], each["krcc"], each["n"]) for name, each in result.items()),
+        tuple(f"{name}: {each['reason']}" for name, each in result.items() if "reason" in each),
+    )
+    return {"reference": reference, "columns": result}, table
+
+
+def _rank_entry(column: Sequence[float | None], against: Sequence[float | None]) -> dict[str, Any]:
+    found = correlation(column, against, resamples=0)
+    entry: dict[str, Any] = {"srcc": found.srcc, "krcc": found.krcc, "n": found.n}
+    if found.srcc is None:
+        entry["reason"] = found.reason.replace("images", "rows")
+    return entry
+
+
+def _ranking_columns(path: Path) -> tuple[list[str], dict[str, list[float | None]]]:
+    """All column names, and the columns that hold numbers."""
+    rows = list(_rows(path))
+    if not rows:
+        raise DataError("the file is empty; the first line must name the columns", path)
+    names = [name.strip() for name in rows[0][1]]
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"two columns are called '{name}'", path, rows[0][0])
+    for line, cells in rows[1:]:
+        if len(cells) != len(names):
+            raise DataError(f"{len(cells)} cells where the first line has {len(names)} columns", path, line)
+    columns: dict[str, list[float | None]] = {}
+    for k, name in enumerate(names):
+        cells = [(line, row[k].strip()) for line, row in rows[1:]]
+        if any(_number(text) is not None for _, text in cells):
+            columns[name] = [_cell(text, name, path, line) for line, text in cells]
+    return names, columns
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file)
+            for row in reader:
+                if any(cell.strip() for cell in row):
+                    yield reader.line_num, row
+    except UnicodeDecodeError as error:
+        raise DataError("not UTF-8 text; save the file as UTF-8 CSV", path) from error
+    except (OSError, csv.Error) as error:
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _cell(text: str, name: str, path: Path, line: int) -> float | None:
+    if not text:
+        return None
+    value = _number(text)
+    if value is None or not math.isfinite(value):
+        raise DataError(
+            f"column '{name}': '{text}' is not a finite number; leave the cell empty if it is missing", path, line
+        )
+    return value

@@ -1,0 +1,215 @@
+"""Is one metric better than another? Paired comparisons over the same pairs, or the same images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from titjudge.compare.pairwise import PairIndex, Values, pair_index
+from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums, ratio_intervals
+from titjudge.errors import ConfigError, nearest
+from titjudge.types import Pair, Table
+
+PERMUTATIONS = 9999
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`first` minus `second` over what both have scored.
+
+    `difference` with its 95% interval by resampling prompts; `p_value` two-sided, by exchanging the two within
+    whole prompts (exact where 2^prompts is at most 9,999); `p_adjusted` after Benjamini-Hochberg over the comparisons
+    made together. For accuracies also McNemar's exact test, which takes pairs as independent: `only_first` pairs are right
+    with `first` alone, `only_second` with `second` alone.
+    """
+
+    first: str
+    second: str
+    what: str
+    n: int
+    prompts: int
+    first_value: float | None
+    second_value: float | None
+    difference: float | None
+    interval: Interval | None
+    p_value: float | None
+    p_adjusted: float | None = None
+    only_first: int | None = None
+    only_second: int | None = None
+    mcnemar_p: float | None = None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def paired_differences(
+    pairs: Sequence[Pair] | PairIndex,
+    values: Mapping[str, Values],
+    *,
+    baseline: str | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> list[Difference]:
+    """Differences in pairwise accuracy (a predicted tie is wrong) between metrics, or runs, over the same human pairs.
+
+    Args:
+        values: metric or run name -> score by image id, higher is better.
+        baseline: compare every other one with this; without it all against all.
+    Raises:
+        ConfigError: `baseline` is not among the names.
+    """
+    index = pair_index(pairs)
+    predicted = {name: index.predictions(each) for name, each in values.items()}
+    return _adjusted(
+        [
+            _accuracy_difference(index, first, second, predicted[first], predicted[second], resamples, seed)
+            for first, second in _couples(list(values), baseline)
+        ]
+    )
+
+
+def mean_differences(
+    groups: Mapping[str, str],
+    values: Mapping[str, Values],
+    *,
+    baseline: str | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> list[Difference]:
+    """Differences in mean score over the images both have scored; needs no people.
+
+    Args:
+        groups: prompt of each image id (both runs must use the same ids).
+        values: run name -> score by image id.
+    Raises:
+        ConfigError: `baseline` is not among the names.
+    """
+    return _adjusted(
+        [
+            _mean_difference(groups, first, second, values, resamples, seed)
+            for first, second in _couples(list(values), baseline)
+        ]
+    )
+
+
+def differences_table(differences: Sequence[Difference]) -> Table:
+    """The comparisons as people read them."""
+    return Table(
+        "Paired differences",
+        ("first", "second", "what", "n", "difference", "low", "high", "p", "p adjusted", "McNemar p"),
+        tuple(
+            (
+                d.first,
+                d.second,
+                d.what,
+                d.n,
+                d.difference,
+                *(d.interval or (None, None)),
+                d.p_value,
+                d.p_adjusted,
+                d.mcnemar_p,
+            )
+            for d in differences
+        ),
+        ("first minus second over what both scored; interval and p by prompts, p adjusted after Benjamini-Hochberg",),
+    )
+
+
+def _couples(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
+    if baseline is None:
+        return list(combinations(names, 2))
+    if baseline not in names:
+        raise ConfigError(f"unknown baseline '{baseline}'.{nearest(baseline, names)} Known: {', '.join(names)}")
+    return [(name, baseline) for name in names if name != baseline]
+
+
+def _accuracy_difference(
+    index: PairIndex, first: str, second: str, x: Floats, y: Floats, resamples: int, seed: int
+) -> Difference:
+    from scipy.stats import binomtest
+
+    both = (index.preference != 0) & ~np.isnan(x) & ~np.isnan(y)
+    right_x, right_y = both & (x == index.preference), both & (y == index.preference)
+    only_x, only_y = int((right_x & ~right_y).sum()), int((right_y & ~right_x).sum())
+    mcnemar = float(binomtest(only_x, only_x + only_y, 0.5).pvalue) if only_x + only_y else None
+    found = _paired(index.group, len(index.groups), right_x.astype(float), right_y.astype(float), both, resamples, seed)
+    if not both.any():
+        found["reason"] = "no pair is scored by both"
+    return Difference(first, second, "accuracy", only_first=only_x, only_second=only_y, mcnemar_p=mcnemar, **found)
+
+
+def _mean_difference(
+    groups: Mapping[str, str], first: str, second: str, values: Mapping[str, Values], resamples: int, seed: int
+) -> Difference:
+    ids = [id for id in values[first] if id in groups]
+    x = np.array([_float(values[first].get(id)) for id in ids], dtype=np.float64)
+    y = np.array([_float(values[second].get(id)) for id in ids], dtype=np.float64)
+    both = np.isfinite(x) & np.isfinite(y)
+    group, labels = codes(groups[id] for id in ids)
+    found = _paired(group, len(labels), np.where(both, x, 0.0), np.where(both, y, 0.0), both, resamples, seed)
+    if not both.any():
+        found["reason"] = "no image is scored by both"
+    return Difference(first, second, "mean score", **found)
+
+
+def _float(value: float | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _paired(
+    group: Ints, groups: int, x: Floats, y: Floats, both: np.ndarray[Any, Any], resamples: int, seed: int
+) -> dict[str, Any]:
+    n = int(both.sum())
+    sums = group_sums(group, groups, x, y, both.astype(np.float64)) if groups else np.zeros((0, 3))
+    sums = sums[sums[:, 2] > 0]
+    interval = ratio_intervals(sums[:, 0] - sums[:, 1], sums[:, 2], resamples=resamples, seed=seed)[0]
+    top_x, top_y = float(sums[:, 0].sum()), float(sums[:, 1].sum())
+    return {
+        "n": n,
+        "prompts": len(sums),
+        "first_value": top_x / n if n else None,
+        "second_value": top_y / n if n else None,
+        "difference": (top_x - top_y) / n if n else None,
+        "interval": interval,
+        "p_value": _exchange_p(sums[:, 0] - sums[:, 1], seed) if len(sums) > 1 and resamples else None,
+        "reason": "" if interval or not resamples else FEW_PROMPTS,
+    }
+
+
+def _exchange_p(per_prompt: Floats, seed: int) -> float:
+    """Two-sided p of a sum of paired differences when the sign of each prompt is arbitrary."""
+    from scipy.stats import permutation_test
+
+    moved = per_prompt[per_prompt != 0]
+    if len(moved) < 2:  # one prompt: both signs give the same absolute value
+        return 1.0
+    found = permutation_test(
+        (moved,),
+        lambda sample, axis: np.sum(sample, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=PERMUTATIONS,
+        batch=max(1, (1 << 21) // len(moved)),
+        rng=np.random.default_rng(seed),
+    )
+    return float(found.pvalue)
+
+
+def _adjusted(differences: list[Difference]) -> list[Difference]:
+    from dataclasses import replace
+
+    from scipy.stats import false_discovery_control
+
+    tested = [k for k, each in enumerate(differences) if each.p_value is not None]
+    if not tested:
+        return differences
+    adjusted = false_discovery_control([differences[k].p_value for k in tested])
+    done = list(differences)
+    for k, p in zip(tested, adjusted.tolist(), strict=True):
+        done[k] = replace(done[k], p_adjusted=p)
+    return done

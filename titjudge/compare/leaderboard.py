@@ -1,0 +1,150 @@
+"""Generators in order: by mean rank over prompts, for each metric and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from titjudge.compare.pairwise import Values
+from titjudge.compare.resample import Floats, Interval, codes, number, ratio_intervals
+
+UNEVEN = "ranked under different coverage"
+FEWEST_FOR_SRCC = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one generator stands. `mean` is in the metric's own unit, `mean_rank` and `rank` count from 1 (best).
+
+    `mean_rank` averages the ranks among the generators scored on the same prompt (equal scores share the average rank);
+    `rank` orders the mean ranks (equal ones share the smaller number). `coverage` is the share of the generator's
+    images that have a score. All but `coverage` are None for a generator without any score.
+    """
+
+    generator: str
+    mean: float | None
+    interval: Interval | None
+    mean_rank: float | None
+    mean_rank_interval: Interval | None
+    rank: int | None
+    images: int
+    scored: int
+    prompts: int
+
+    @property
+    def coverage(self) -> float | None:
+        return self.scored / self.images if self.images else None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All generators under one metric, best first, and what to beware of."""
+
+    places: tuple[Place, ...]
+    warnings: tuple[str, ...] = ()
+
+    def mean_ranks(self) -> dict[str, float | None]:
+        return {place.generator: place.mean_rank for place in self.places}
+
+
+def standing(
+    images: Sequence[tuple[str, str, str]],
+    values: Values,
+    *,
+    higher_is_better: bool = True,
+    resamples: int = 2000,
+    seed: int = 0,
+    name: str = "the metric",
+) -> Standing:
+    """Generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores and intervals by prompt.
+
+    Args:
+        images: (image id, generator, prompt) of every image that should have a score; several images of one generator
+            for one prompt are averaged first.
+        values: score by image id; None, NaN or absent is missing.
+    """
+    if not images:
+        return Standing(())
+    generator, generators = codes(image[1] for image in images)
+    prompt, prompts = codes(image[2] for image in images)
+    shape = (len(prompts), len(generators))
+    cell = prompt * shape[1] + generator
+    value = np.array([np.nan if (v := values.get(image[0])) is None else v for image in images], dtype=np.float64)
+    scored = np.isfinite(value)
+    count = np.bincount(cell, weights=scored, minlength=shape[0] * shape[1]).reshape(shape)
+    total = np.bincount(cell, weights=np.where(scored, value, 0.0), minlength=shape[0] * shape[1]).reshape(shape)
+    mean = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
+    ranks = prompt_ranks(mean if higher_is_better else -mean)
+    ranked = np.isfinite(ranks)
+    bootstrap = ratio_intervals(
+        np.concatenate([total, np.where(ranked, ranks, 0.0)], axis=1),
+        np.concatenate([count, ranked], axis=1).astype(np.float64),
+        resamples=resamples,
+        seed=seed,
+    )
+    with np.errstate(invalid="ignore"):
+        means = total.sum(axis=0) / count.sum(axis=0)
+        mean_ranks = np.where(ranked, ranks, 0.0).sum(axis=0) / ranked.sum(axis=0)
+    order = _order(mean_ranks)
+    images_of = np.bincount(generator, minlength=shape[1])
+    places = [
+        Place(
+            generator=generators[k],
+            mean=number(means[k]),
+            interval=bootstrap[k],
+            mean_rank=number(mean_ranks[k]),
+            mean_rank_interval=bootstrap[shape[1] + k],
+            rank=order[k],
+            images=int(images_of[k]),
+            scored=int(count[:, k].sum()),
+            prompts=int(ranked[:, k].sum()),
+        )
+        for k in range(shape[1])
+    ]
+    places.sort(key=lambda place: (place.rank is None, place.rank, place.generator))
+    return Standing(tuple(places), tuple(_coverage_warnings(places, ranked, generators, name)))
+
+
+def prompt_ranks(scores: Floats) -> Floats:
+    """Ranks within each row, 1 for the highest, equal scores share the average; NaN stays NaN; shape unchanged."""
+    from scipy.stats import rankdata
+
+    found: Floats = rankdata(-scores, axis=1, nan_policy="omit")
+    return found
+
+
+def _order(mean_ranks: Floats) -> list[int | None]:
+    from scipy.stats import rankdata
+
+    place = rankdata(np.round(mean_ranks, 12), method="min", nan_policy="omit")
+    return [int(k) if np.isfinite(k) else None for k in place]
+
+
+def _coverage_warnings(
+    places: Sequence[Place], ranked: np.ndarray[tuple[int, int], np.dtype[np.bool_]], generators: list[str], name: str
+) -> list[str]:
+    if len(places) < 2:
+        return []
+    coverage = [place.coverage or 0.0 for place in places]
+    if max(coverage) > min(coverage):
+        shown = ", ".join(f"{place.generator} {place.scored}/{place.images}" for place in places)
+        return [f"{name}: generators are {UNEVEN} ({shown}); a failure is never a score, so compare them with care"]
+    if (ranked.any(axis=1) & ~ranked.all(axis=1)).any():
+        shown = ", ".join(f"{g} {int(n)}" for g, n in zip(generators, ranked.sum(axis=0), strict=True))
+        return [f"{name}: generators are {UNEVEN}: not every prompt has all of them (prompts: {shown})"]
+    return []
+
+
+def rank_correlation(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> float | None:
+    """Spearman correlation of two leaderboards over the generators both have; None below three, or without variation.
+
+    Give both in the same direction: mean ranks with mean ranks. Published: TIT paper, Table 3.
+    """
+    from scipy.stats import spearmanr
+
+    both = [(x, y) for name, x in first.items() if x is not None and (y := second.get(name)) is not None]
+    if len(both) < FEWEST_FOR_SRCC or any(len(set(column)) < 2 for column in zip(*both, strict=True)):
+        return None
+    return float(spearmanr(*zip(*both, strict=True)).statistic)

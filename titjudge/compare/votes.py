@@ -1,0 +1,227 @@
+"""Votes of several annotators to one outcome a pair (TIT paper, A.11), and how far the annotators agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from titjudge.compare.resample import Floats, Interval, multiplicities, percentile_interval
+from titjudge.errors import DataError
+from titjudge.types import Pair, Table
+
+ANNOTATORS = 15
+PANEL = 3
+CHOICES = ("a", "b", "tie")
+_MIRROR = {"a": "b", "b": "a", "tie": "tie"}
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One person on one pair: `choice` is "a" (the first image is better), "b" or "tie"."""
+
+    group: str
+    a: str
+    b: str
+    annotator: str
+    choice: str
+
+
+class Rule(StrEnum):
+    """Which step decided a pair, or why it is open."""
+
+    CONSENSUS = "consensus"  # at least two thirds of all votes
+    ADVANTAGE = "advantage"  # enough preferences, three quarters of them on one side
+    EXPERTS = "experts"  # the majority of the expert panel
+    EXPERT_TIE = "expert tie"  # the panel voted and has no majority
+    NEEDS_EXPERTS = "needs experts"  # open: the panel has not (all) voted
+    INCOMPLETE = "incomplete"  # open: annotators are still missing
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the votes on one pair add up to; `preference` is None while it is open."""
+
+    group: str
+    a: str
+    b: str
+    votes_a: int
+    votes_b: int
+    votes_tie: int
+    rule: Rule
+    preference: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alpha:
+    """Krippendorff's alpha, nominal, with a 95% interval by resampling pairs; None with a reason where undefined."""
+
+    alpha: float | None
+    interval: Interval | None
+    pairs: int
+    annotators: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VoteSummary:
+    """Everything the votes say. `pairs` are the decided ones, ready to be written as `pairs.csv`."""
+
+    outcomes: tuple[Outcome, ...]
+    agreement: Alpha
+    rules: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return [Pair(o.group, o.a, o.b, o.preference, f"votes: {o.rule}") for o in self.outcomes if o.preference]
+
+    @property
+    def needs_experts(self) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes if outcome.rule is Rule.NEEDS_EXPERTS]
+
+    def to_json(self) -> dict[str, Any]:
+        alpha = self.agreement
+        return {
+            "pairs": len(self.outcomes),
+            "decided": len(self.pairs),
+            "rules": dict(self.rules),
+            "needs_experts": [{"prompt_id": o.group, "image_a": o.a, "image_b": o.b} for o in self.needs_experts],
+            "alpha": alpha.alpha,
+            "alpha_interval": list(alpha.interval) if alpha.interval else None,
+            "alpha_pairs": alpha.pairs,
+            "annotators": alpha.annotators,
+            "alpha_reason": alpha.reason,
+        }
+
+    def table(self) -> Table:
+        rows: list[tuple[Any, ...]] = [(rule, count) for rule, count in self.rules.items()]
+        rows += [("pairs", len(self.outcomes)), ("annotators", self.agreement.annotators)]
+        low, high = self.agreement.interval or (None, None)
+        rows += [("Krippendorff's alpha", self.agreement.alpha), ("  95% low", low), ("  95% high", high)]
+        return Table("Votes", ("what", "value"), tuple(rows), (self.agreement.reason,) if self.agreement.reason else ())
+
+
+def decide(
+    votes: Counter[str], experts: Counter[str], annotators: int = ANNOTATORS, panel: int = PANEL
+) -> tuple[Rule, str | None]:
+    """The three steps of A.11 for one pair: `(rule, preference)`.
+
+    1. a / b / tie with at least two thirds of the votes (10 of 15);
+    2. at least 8 of 15 votes are preferences, and at least 75% of those are for one image;
+    3. the majority of the expert panel (3), or a tie when the panel has none.
+
+    With another number of annotators the 8 becomes 8/15 of them, rounded up. While votes are missing only step 1 can
+    decide, because later votes cannot undo it; while experts are missing only their majority can.
+    """
+    cast = votes.total()
+    expected = max(annotators, cast)
+    for choice in CHOICES:
+        if 3 * votes[choice] >= 2 * expected:
+            return Rule.CONSENSUS, choice
+    if cast < expected:
+        return Rule.INCOMPLETE, None
+    preferences = votes["a"] + votes["b"]
+    for choice in ("a", "b"):
+        if 15 * preferences >= 8 * expected and 4 * votes[choice] >= 3 * preferences:
+            return Rule.ADVANTAGE, choice
+    for choice in CHOICES:
+        if 2 * experts[choice] > max(panel, experts.total()):
+            return Rule.EXPERTS, choice
+    return (Rule.EXPERT_TIE, "tie") if experts.total() >= panel else (Rule.NEEDS_EXPERTS, None)
+
+
+def aggregate_votes(
+    votes: Sequence[Vote],
+    experts: Sequence[Vote] = (),
+    *,
+    annotators: int = ANNOTATORS,
+    panel: int = PANEL,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> VoteSummary:
+    """Outcomes, open pairs and the agreement of the annotators (experts are not part of the agreement).
+
+    The two images of a pair may come in either order; the outcome has the order of the first vote.
+
+    Raises:
+        DataError: a choice that is not a / b / tie, someone voting twice on a pair, an image paired with itself.
+    """
+    tally, orientation = _tally(votes)
+    second, _ = _tally(experts, orientation)
+    outcomes = []
+    for key, by_annotator in tally.items():
+        counts = Counter(by_annotator.values())
+        rule, preference = decide(counts, Counter(second.get(key, {}).values()), annotators, panel)
+        group, a, b = orientation[key]
+        outcomes.append(Outcome(group, a, b, counts["a"], counts["b"], counts["tie"], rule, preference))
+    used = Counter(outcome.rule for outcome in outcomes)
+    agreement = krippendorff_alpha(
+        [(o.votes_a, o.votes_b, o.votes_tie) for o in outcomes],
+        annotators=len({vote.annotator for vote in votes}),
+        resamples=resamples,
+        seed=seed,
+    )
+    return VoteSummary(tuple(outcomes), agreement, {rule.value: used[rule] for rule in Rule})
+
+
+def _tally(
+    votes: Iterable[Vote], orientation: dict[Key, Key] | None = None
+) -> tuple[dict[Key, dict[str, str]], dict[Key, Key]]:
+    """Votes by pair and annotator, all turned to the order in which the pair was first seen."""
+    seen = {} if orientation is None else orientation
+    tally: dict[Key, dict[str, str]] = {}
+    for vote in votes:
+        if vote.choice not in CHOICES:
+            raise DataError(f"vote of {vote.annotator} on {vote.a} / {vote.b}: '{vote.choice}' is not a, b or tie")
+        if vote.a == vote.b:
+            raise DataError(f"vote of {vote.annotator}: {vote.a} is paired with itself")
+        key = (vote.group, min(vote.a, vote.b), max(vote.a, vote.b))
+        first = seen.setdefault(key, (vote.group, vote.a, vote.b))
+        mine = tally.setdefault(key, {})
+        if vote.annotator in mine:
+            raise DataError(f"{vote.annotator} voted twice on {vote.a} / {vote.b} of prompt {vote.group}: keep one")
+        mine[vote.annotator] = vote.choice if first[1] == vote.a else _MIRROR[vote.choice]
+    return tally, seen
+
+
+def krippendorff_alpha(
+    counts: Sequence[Sequence[int]], *, annotators: int = 0, resamples: int = 2000, seed: int = 0
+) -> Alpha:
+    """Krippendorff's alpha (nominal) from votes per pair and choice; its interval resamples pairs.
+
+    Args:
+        counts: shape (pairs, choices); pairs with fewer than two votes say nothing about agreement and drop out.
+
+    The point value is the krippendorff package's. Coincidences add up over pairs, so a resample is a weighted sum of them.
+    """
+    import krippendorff
+
+    table = np.array(counts, dtype=np.float64).reshape(len(counts), -1) if counts else np.zeros((0, len(CHOICES)))
+    table = table[table.sum(axis=1) >= 2]
+    if len(table) < 1:
+        return Alpha(None, None, 0, annotators, "no pair has two votes")
+    if np.count_nonzero(table.sum(axis=0)) < 2:
+        return Alpha(None, None, len(table), annotators, "every vote is the same: chance agreement cannot be estimated")
+    alpha = float(krippendorff.alpha(value_counts=table, level_of_measurement="nominal"))
+    if len(table) < 2 or not resamples:
+        return Alpha(alpha, None, len(table), annotators, "fewer than two pairs: no interval" if resamples else "")
+    return Alpha(alpha, percentile_interval(_alpha_draws(table, resamples, seed)), len(table), annotators)
+
+
+def _alpha_draws(table: Floats, resamples: int, seed: int) -> Floats:
+    """Alpha of each resample of pairs, NaN where all drawn votes are equal; shape (resamples,)."""
+    votes = table.sum(axis=1)
+    agreeing = (table * (table - 1)).sum(axis=1) / (votes - 1)
+    found = []
+    for block in multiplicities(len(table), resamples, seed):
+        total = block @ votes
+        marginals = block @ table
+        observed = total - block @ agreeing
+        expected = (total**2 - (marginals**2).sum(axis=1)) / (total - 1)
+        found.append(1 - np.divide(observed, expected, out=np.full(len(total), np.nan), where=expected > 0))
+    return np.concatenate(found)
