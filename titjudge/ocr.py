@@ -78,9 +78,8 @@ def strings_of(result: Any) -> list[str]:
     if isinstance(result, str):
         return [result]
     if isinstance(result, dict):
-        inner = result.get("rec_texts", result.get("res"))
-        if isinstance(inner, dict):
-            inner = inner.get("rec_texts")
+        page = result["res"] if isinstance(result.get("res"), dict) else result
+        inner = page.get("rec_texts")
         if not isinstance(inner, list) or not all(isinstance(text, str) for text in inner):
             raise ValueError("an object without a list of strings under 'rec_texts'")
         return list(inner)

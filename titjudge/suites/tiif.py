@@ -65,19 +65,26 @@ class Tiif:
         self,
         *,
         subset: str = "auto",
-        images: Path | None = None,
+        images: Path | str | None = None,
         postfix: str = "",
-        sample_idx_file: Path | None = None,
+        sample_idx_file: Path | str | None = None,
         template: int | str | None = None,
         seed: int = 0,
     ) -> None:
         if subset not in ("auto", "full", "testmini"):
             raise ConfigError(f"subset is auto, full or testmini, not '{subset}'")
-        if template not in (None, 1, 2, 3, "random"):
+        choices: dict[int | str | None, int | str | None] = {None: None, "random": "random"}
+        choices |= {name: number for number in (1, 2, 3) for name in (number, str(number))}
+        if template not in choices:
             raise ConfigError(f"template is 1, 2, 3 or random, not '{template}'")
-        self._subset, self._images, self._postfix = subset, images, postfix
-        self._sample = sample_idx_file
-        self._extra: dict[str, Any] = {"template_seed": seed} | ({} if template is None else {"template": template})
+        if not str(seed).lstrip("-").isdigit():
+            raise ConfigError(f"seed is a whole number, not '{seed}'")
+        self._subset, self._postfix = subset, postfix
+        self._images = Path(images) if images else None
+        self._sample = Path(sample_idx_file) if sample_idx_file else None
+        self._extra: dict[str, Any] = {"template_seed": int(seed)}
+        if template is not None:
+            self._extra["template"] = choices[template]
 
     def load(self, folder: Path) -> Iterator[Item | BadItem]:
         """One item for each generator, prompt and length, in a fixed order; what has no usable image is a BadItem.
@@ -100,7 +107,8 @@ class Tiif:
             if subset == "testmini":
                 lines = official.with_full_numbers(lines, place)
             how = official.numbering(lines, tree, subset, top)
-        for found in _items(lines, tree, how, {"set": subset, "numbering": how, **self._extra}):
+        extra = {"set": "sample" if self._sample else subset, "numbering": how, **self._extra}
+        for found in _items(lines, tree, how, extra):
             if not (self._sample and isinstance(found, BadItem) and found.reason.endswith(_STRAY)):
                 yield found
 
@@ -115,14 +123,22 @@ class Tiif:
         return [*tables(found), *([text] if text else [])]
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
-        """The object of `aggregate tiif --json`, from scores."""
+        """The object of `aggregate tiif --json`, from scores.
+
+        Coverage is against the published size of the set (an image that could not be loaded is no item, and still
+        missing); of a sample, against its items.
+        """
         by_id = {item.id: item for item in items}
         answers = Answers()
         expected: dict[tuple[str, str], dict[str, int]] = {}
         for item in items:
-            counts = expected.setdefault((item.generator, item.meta["length"]), {})
-            counts[item.meta["type"]] = counts.get(item.meta["type"], 0) + 1
-            answers.cells.setdefault((item.generator, item.meta["length"]), {})
+            key = item.generator, item.meta["length"]
+            answers.cells.setdefault(key, {})
+            if item.meta.get("set") in SIZES:
+                expected[key] = SIZES[item.meta["set"]]
+            else:
+                counts = expected.setdefault(key, {})
+                counts[item.meta["type"]] = counts.get(item.meta["type"], 0) + 1
         for score in scores:
             known = by_id.get(score.item_id)
             if score.metric != METRIC or known is None:

@@ -135,8 +135,11 @@ def _walk(folder: Path, problems: list[Problem]) -> Iterator[tuple[str, str, str
 
 
 def _folders(folder: Path) -> list[str]:
-    with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir())
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+    except OSError as error:
+        raise DataError(f"the folder cannot be read: {error.strerror}", folder) from error
 
 
 def _read(path: str, name: str, kind: str, length: str) -> tuple[int, dict[str, Any], int, int]:

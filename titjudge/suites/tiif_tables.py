@@ -58,7 +58,9 @@ def results(answers: Answers, expected: Mapping[tuple[str, str], Mapping[str, in
             wanted = SIZES[inferred] if expected is None else expected.get((generator, length), {})
             cells = answers.cells.get((generator, length), {})
             generators[generator][length] = summarise(cells, problems, wanted)
-    found: dict[str, Any] = {"generators": generators, "unit": "percent", "set": inferred}
+    found: dict[str, Any] = {"generators": generators, "unit": "percent"}
+    if expected is None:
+        found["set"] = inferred
     found["problems"] = [{"path": problem.path, "reason": problem.reason} for problem in answers.problems]
     found["warnings"] = _warnings(found, inferred=expected is None)
     return found

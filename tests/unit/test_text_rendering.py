@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from titjudge import ocr
+from titjudge.errors import MissingExtra
+from titjudge.metrics.text_rendering import gold_words, text_rendering
+from titjudge.types import Item, Score, Status
+
+
+def score(item: Item) -> Score:
+    return asyncio.run(text_rendering(item, None))  # type: ignore[arg-type]  # asks no model
+
+
+def item(image: Path | None = Path("x.png"), **meta: Any) -> Item:
+    return Item("i", "p", image, meta=meta)
+
+
+def test_gold_words_come_from_the_item_or_its_questions() -> None:
+    assert gold_words(item(text_words=["a", "a"])) == ["a", "a"]
+    assert gold_words(item(questions=["Is the text 'Tea' in the image?", "Is it red?"])) == ["Tea"]
+    assert gold_words(item()) == []
+    assert gold_words(item(text_words="tea")) is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "status"),
+    [
+        (item(), Status.MISSING),
+        (item(text_words=[]), Status.MISSING),
+        (item(text_words=["a", ""]), Status.BAD_INPUT),
+        (item(image=None, text_words=["a"]), Status.BAD_INPUT),
+    ],
+)
+def test_items_that_cannot_be_scored(bad: Item, status: Status) -> None:
+    result = score(bad)
+    assert (result.value, result.status) == (None, status)
+
+
+def test_value_is_gned_and_recall_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ocr, "read_text", lambda path: ["TEA cake"])
+    result = score(item(text_words=["tea", "cakes"]))
+    assert result.value == pytest.approx(0.1)
+    assert result.parts["recall"] == 1.0
+    assert result.parts["read"] == ["TEA cake"]
+    assert not text_rendering.higher_is_better
+
+
+def test_without_rapidocr_the_install_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidocr", None)
+    ocr._engine.cache_clear()
+    with pytest.raises(MissingExtra, match=r"titjudge\[ocr\]"):
+        score(item(text_words=["a"]))
+    ocr._engine.cache_clear()
+
+
+@pytest.mark.filterwarnings("ignore")  # of the OCR packages themselves
+def test_real_ocr_on_the_bundled_images(example: Path) -> None:
+    pytest.importorskip("rapidocr", reason="the extra 'ocr' is not installed")
+    records = [json.loads(line) for line in (example / "images.jsonl").read_text().splitlines()]
+    with_text = [record for record in records if record["text_present"]][:4]
+    for record in with_text:
+        result = score(item(image=example / record["image"], text_words=record["text_present"]))
+        assert (result.value, result.parts["recall"]) == (0.0, 1.0), record["image"]
+    wrong = score(item(image=example / with_text[0]["image"], text_words=["SOMETHING", "ELSE", "ENTIRELY"]))
+    assert wrong.value is not None
+    assert wrong.value > 0.5
+    blank = next(record for record in records if not record["text_present"])
+    assert score(item(image=example / blank["image"], text_words=["WORD"])).value == 1.0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_unreadable_image_has_no_score(tmp_path: Path) -> None:
+    pytest.importorskip("rapidocr", reason="the extra 'ocr' is not installed")
+    (tmp_path / "x.png").write_bytes(b"no image")
+    for path in (tmp_path / "x.png", tmp_path / "none.png"):
+        result = score(item(image=path, text_words=["a"]))
+        assert (result.value, result.status) == (None, Status.BAD_INPUT)

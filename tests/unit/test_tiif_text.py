@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from titjudge.errors import DataError
+from titjudge.ocr import gned_and_recall, strings_of, words_from_questions, words_read
+from titjudge.suites.tiif import Tiif, aggregate_text
+from titjudge.types import Item, Score, Status
+
+BOX = [[0, 0], [1, 0], [1, 1], [0, 1]]
+
+
+def distance(a: str, b: str) -> int:
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        row, last = [i], row
+        for j, y in enumerate(b, 1):
+            row.append(min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (x != y)))
+    return row[-1]
+
+
+def slow(gold: list[str], read: list[str]) -> tuple[float, float]:
+    """By the formula, over all assignments."""
+    words = [word for string in read or [""] for word in string.lower().split(" ")]
+    gold = [word.lower() for word in gold]
+
+    def ned(a: str, b: str) -> float:
+        return distance(a, b) / max(len(a), len(b)) if a or b else 0.0
+
+    few, many = sorted((gold, words), key=len)
+    best = min(sum(ned(a, b) for a, b in zip(few, chosen, strict=True)) for chosen in permutations(many, len(few)))
+    free, hits = list(words), 0
+    for word in gold:
+        hit = next((other for other in free if ned(word, other) <= 0.3), None)
+        if hit is not None:
+            free.remove(hit)
+            hits += 1
+    return (best + abs(len(words) - len(gold))) / len(many), hits / len(gold)
+
+
+word = st.text("abC", min_size=1, max_size=4)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(word, min_size=1, max_size=4), st.lists(st.one_of(word, st.sampled_from(["a b", "a  b", ""])), max_size=3)
+)
+def test_equals_the_slow_implementation(gold: list[str], read: list[str]) -> None:
+    gned, recall = gned_and_recall(gold, read)
+    assert (gned, recall) == pytest.approx(slow(gold, read))
+    assert 0 <= gned <= 1
+    assert 0 <= recall <= 1
+
+
+def test_nothing_read_is_the_worst_score() -> None:
+    assert gned_and_recall(["a", "b"], []) == (1.0, 0.0)
+    assert words_read([]) == [""]
+
+
+def test_case_spaces_and_repetitions() -> None:
+    assert gned_and_recall(["Tea", "TEA"], ["tea tea"]) == (0.0, 1.0)
+    assert gned_and_recall(["tea", "tea"], ["tea"]) == (0.5, 0.5)
+    assert words_read(["A  b\tc"]) == ["a", "", "b\tc"]
+
+
+def test_recall_threshold_is_inclusive() -> None:
+    assert gned_and_recall(["abcdefghij"], ["abcdefg"]) == (0.3, 1.0)
+
+
+def test_no_gold_words_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no gold words"):
+        gned_and_recall([], ["a"])
+
+
+def test_words_from_questions_keep_order_and_repetitions() -> None:
+    asked = [
+        "Is the text 'b' in the image? ",
+        "Is it red?",
+        "Is the text 'it's' in the image?",
+        "Is the text 'b' in the image?",
+    ]
+    assert words_from_questions(asked) == ["b", "it's", "b"]
+
+
+@pytest.mark.parametrize(
+    ("result", "strings"),
+    [
+        (None, []),
+        ([], []),
+        ([[BOX, ["Hello World", 0.98]], [BOX, ["x", 0.5]]], ["Hello World", "x"]),
+        ([[[BOX, ["a", 0.9]], [BOX, ["b", 0.9]]]], ["a", "b"]),
+        ([[[BOX, ["a", 0.9]]]], ["a"]),
+        ([None], []),
+        (["a", "b c"], ["a", "b c"]),
+        ("a b", ["a b"]),
+        ({"rec_texts": ["a", "b"], "rec_scores": [0.9, 0.8]}, ["a", "b"]),
+        ([{"rec_texts": ["a"]}, {"rec_texts": []}], ["a"]),
+        ({"res": {"rec_texts": ["a"]}}, ["a"]),
+    ],
+)
+def test_shapes_of_ocr_results(result: Any, strings: list[str]) -> None:
+    assert strings_of(result) == strings
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        1,
+        True,
+        {},
+        {"rec_texts": None},
+        {"rec_texts": [1]},
+        {"res": []},
+        [1],
+        [[BOX]],
+        [[BOX, "a"]],
+        [[BOX, []]],
+        [[BOX, [0.9, "a"]]],
+    ],
+)
+def test_other_shapes_are_errors(result: Any) -> None:
+    with pytest.raises(ValueError):
+        strings_of(result)
+
+
+def put(folder: Path, content: Any) -> Path:
+    path = folder / "ocr.json"
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return path
+
+
+def entry(name: str = "0.png", **more: Any) -> dict[str, Any]:
+    base = {"image_name": name, "short_image_ocr_results": ["tea"], "long_image_ocr_results": None, "text": ["tea"]}
+    return {**base, **more}
+
+
+def test_means_over_images(tmp_path: Path) -> None:
+    found, tables = aggregate_text(put(tmp_path, [entry(), entry("1.png", short_image_ocr_results=["tex"])]))
+    assert found["gned_short"] == pytest.approx((0 + 1 / 3) / 2)
+    assert (found["recall_short"], found["gned_long"], found["recall_long"]) == (0.5, 1.0, 0.0)
+    assert (found["images"], found["without_text_short"], found["without_text_long"]) == (2, 0, 2)
+    assert tables[0].rows[0][0] == "short"
+
+
+def test_a_length_nobody_has_is_none(tmp_path: Path) -> None:
+    only = entry()
+    del only["long_image_ocr_results"]
+    found, _ = aggregate_text(put(tmp_path, [only]))
+    assert (found["gned_short"], found["gned_long"], found["recall_long"]) == (0.0, None, None)
+
+
+def without(key: str) -> dict[str, Any]:
+    return {name: value for name, value in entry("bad.png").items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b"[", "not a readable JSON"),
+        (b'["\xe9"]', "not a readable JSON"),
+        ({}, "expected a JSON list"),
+        ([], "expected a JSON list"),
+        ([1], "entry 0 is not an object"),
+        ([without("image_name")], "entry 0 has no image_name"),
+        ([entry(), entry()], r"image 0\.png: it stands there twice"),
+        ([entry(), without("text")], r"image bad\.png: no gold words"),
+        ([entry("bad.png", text=[])], r"image bad\.png: no gold words"),
+        ([entry("bad.png", text="tea")], r"image bad\.png: no gold words"),
+        ([entry("bad.png", text=["tea", None])], r"image bad\.png: no gold words"),
+        ([entry(), without("long_image_ocr_results")], r"image bad\.png: long_image_ocr_results is missing"),
+        ([entry("bad.png", short_image_ocr_results=[[BOX]])], r"image bad\.png: short_image_ocr_results: a line"),
+        ([entry("bad.png", short_image_ocr_results=3)], r"image bad\.png: .*a int where"),
+    ],
+)
+def test_malformed_files_are_errors_and_never_perfect(tmp_path: Path, content: Any, match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        aggregate_text(put(tmp_path, content))
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        aggregate_text(tmp_path / "none.json")
+
+
+def test_gold_words_from_the_questions(tmp_path: Path) -> None:
+    questions = tmp_path / "text_eval_prompts.jsonl"
+    questions.write_text(json.dumps({"yn_question_list": ["Is the text 'tea' in the image?"]}) + "\n")
+    path = put(tmp_path, [without("text") | {"image_name": "0.png"}])
+    assert aggregate_text(path, questions)[0]["gned_short"] == 0.0
+    with pytest.raises(DataError, match="not the number of a line"):
+        aggregate_text(put(tmp_path, [without("text")]), questions)
+
+
+def test_table_from_scores() -> None:
+    meta = {"type": "text", "length": "short", "text_words": ["a"], "questions": ["?"], "gold_answers": ["yes"]}
+    items = [Item(f"g/text/short/{n}", "p", None, "g", "", {**meta, "index": n}) for n in range(3)]
+    scores = [Score(items[n].id, "text-rendering", 0.5 * n, parts={"recall": 1.0}) for n in range(2)]
+    scores.append(Score(items[2].id, "text-rendering", None, Status.BAD_INPUT, "unreadable"))
+    table = Tiif().aggregate(items, scores)[-1]
+    assert table.rows == (("g", "short", 0.25, 1.0, 2, 3),)
