@@ -1,0 +1,321 @@
+"""Whole runs of the command line, as a newcomer's shell would start them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from servers import Scripted, Seen, Server
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "TITJUDGE_CACHE": str(folder / "cache"), "COLUMNS": "160", **environment}
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "cli.py"), *arguments], cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def cli(folder: Path, *arguments: str, code: int = 0, **environment: str) -> str:
+    with start(folder, *arguments, **environment) as process:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == code, f"exit {process.returncode}\n{out}\n{err}"
+    return out + err
+
+
+def results(folder: Path, name: str = "out.json") -> Any:
+    return json.loads((folder / name).read_text(encoding="utf-8"))
+
+
+def small(folder: Path, images: int = 6, prompts: int = 2) -> Path:
+    """A data folder of our own: every image another colour, pairs included."""
+    data = folder / "data"
+    data.mkdir()
+    with (data / "prompts.jsonl").open("w") as file:
+        for p in range(prompts):
+            file.write(json.dumps({"prompt_id": f"p{p}", "prompt": f"A scene with number {p} and a red cube."}) + "\n")
+    with (data / "images.jsonl").open("w") as file, (data / "pairs.jsonl").open("w") as pairs:
+        for i in range(images):
+            Image.new("RGB", (32, 32), (i * 7 % 256, i // 256, 90)).save(data / f"{i}.png")
+            file.write(json.dumps({"image": f"{i}.png", "prompt_id": f"p{i % prompts}", "generator": f"g{i // prompts % 3}"}) + "\n")
+            if i >= prompts:
+                pair = {"prompt_id": f"p{i % prompts}", "image_a": f"{i}.png", "image_b": f"{i - prompts}.png", "preference": "a"}
+                pairs.write(json.dumps(pair) + "\n")
+    return data
+
+
+def verdict(score: float) -> str:
+    return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": score})
+
+
+def good(seen: Seen) -> str:
+    """Descriptions for pictures, verdicts for texts."""
+    return "A description of what is seen." if seen.images else verdict(len(seen.digest.hex()) + seen.nth)
+
+
+def hosted(server: Server) -> dict[str, str]:
+    return {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+
+
+def test_the_main_job_without_any_argument(tmp_path: Path) -> None:
+    out = cli(tmp_path, "judge", "--json", "out.json")
+    found = results(tmp_path)["metrics"]["tit"]
+    assert found["accuracy"] == pytest.approx(32 / 36)
+    assert found["pairs"] == 36
+    assert found["coverage"] == 1
+    assert found["accuracy_interval"][0] < 32 / 36 < found["accuracy_interval"][1]
+    assert set(found) >= {"accuracy", "accuracy_interval", "tie_rate", "pairs", "srcc", "krcc", "ndcg", "coverage"}
+    assert results(tmp_path)["spent"] == 0
+    assert len(results(tmp_path)["leaderboard"]) == 4
+    assert "0.8889" in out or "88.9" in out
+    (page,) = tmp_path.glob("runs/*/report.html")
+    assert str(page.relative_to(tmp_path)) in out
+    assert "<html" in page.read_text(encoding="utf-8")[:500]
+
+
+def test_the_same_command_again_asks_nothing_and_says_the_same(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    with Server(good) as server:
+        for _ in range(2):
+            cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--json", "out.json", **hosted(server))
+            first = results(tmp_path)
+        assert server.count() == 12
+        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--out", "elsewhere", "--json", "again.json", **hosted(server))
+        assert server.count() == 12
+    again = results(tmp_path, "again.json")
+    assert again["metrics"] == first["metrics"]
+    assert again["spent"] == 0
+    assert again["list_cost"] == first["list_cost"] > 0
+
+
+def test_gemini_describes_and_judges(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    with Server(good) as server:
+        env = {"GEMINI_API_KEY": "AIza-test", "GOOGLE_GEMINI_BASE_URL": server.url}
+        cli(tmp_path, "judge", "--data", str(data), "--provider", "gemini", "--json", "out.json", **env)
+        assert server.count("gemini") == 12
+        assert all("gemini-2.5-pro" in seen.path for seen in server.requests)
+    assert set(results(tmp_path)["metrics"]) == {"tit", "tit-llm"}
+    assert results(tmp_path)["metrics"]["tit-llm"]["coverage"] == 1
+
+
+def test_a_failure_is_never_a_score(tmp_path: Path) -> None:
+    data = small(tmp_path, images=8)
+
+    faults = iter([Scripted.fault("refusal"), Scripted.fault("length"), "not JSON", "not JSON again"])
+    with Server(lambda seen: "A description." if seen.images else next(faults, None) or verdict(50)) as server:
+        out = cli(
+            tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--concurrency", "1", "--json", "out.json",
+            **hosted(server),
+        )  # fmt: skip
+    found = results(tmp_path)
+    statuses = sorted(each["status"] for each in found["failures"])
+    assert statuses == ["refused", "truncated", "unparsed"]
+    assert found["metrics"]["tit-llm"]["coverage"] == pytest.approx(5 / 8)
+    assert "3 without a score" in out
+
+
+def test_bad_input_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    (data / "0.png").write_bytes(b"")
+    (data / "1.png").write_text("not an image")
+    (data / "2.png").unlink()
+    with (data / "images.jsonl").open("a") as file:
+        file.write("{broken\n")
+    with Server(good) as server:
+        out = cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--json", "out.json", **hosted(server))
+        assert server.count() == 6
+    reasons = {each["item"]: each["reason"] for each in results(tmp_path)["failures"]}
+    assert "empty" in reasons["0.png"]
+    assert "not an image" in reasons["1.png"]
+    assert "no such image" in reasons["2.png"]
+    assert "images.jsonl:7" in reasons
+    assert results(tmp_path)["metrics"]["tit-llm"]["coverage"] == pytest.approx(3 / 6)
+    assert "4 without a score" in out
+
+
+def test_a_wrong_key_stops_at_once_with_one_line(tmp_path: Path) -> None:
+    data = small(tmp_path, images=200)
+    with Server(lambda seen: Scripted.fault("401")) as server:
+        out = cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--concurrency", "8", code=2, **hosted(server))
+        assert server.count() <= 8
+    assert "sk-test-0123456789" not in out
+    assert len([line for line in out.splitlines() if line.startswith("titjudge:")]) == 1
+
+
+def test_no_key_is_one_line_that_names_the_variable(tmp_path: Path) -> None:
+    out = cli(tmp_path, "judge", "--data", str(small(tmp_path)), "--provider", "openai", code=2)
+    assert "OPENAI_API_KEY" in out
+    assert "Traceback" not in out
+
+
+def test_the_key_is_written_nowhere(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    secret = "sk-test-0123456789"
+    with Server(lambda seen: Scripted.fault("400") if seen.nth == 1 and not seen.images else good(seen)) as server:
+        out = cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", **hosted(server))
+    assert secret not in out
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
+
+
+def test_the_cap_holds_and_a_higher_one_goes_on(tmp_path: Path) -> None:
+    data = small(tmp_path, images=40)
+    arguments = ("judge", "--data", str(data), "--provider", "openai", "--price", "gpt-4o=1000,1000", "--json", "out.json")
+    with Server(good) as server:
+        cli(tmp_path, *arguments, "--metric", "tit-llm", "--max-cost", "0", code=3, **hosted(server))
+        assert server.count() == 0
+        whole = 0.0
+        cli(tmp_path, *arguments, "--metric", "tit-llm", "--max-cost", "40", code=3, **hosted(server))
+        first = results(tmp_path)
+        assert 0 < first["spent"] <= 40
+        assert first["status"].startswith("incomplete: budget")
+        asked = server.count()
+        cli(tmp_path, *arguments, "--metric", "tit-llm", "--max-cost", "1000", **hosted(server))
+        whole = results(tmp_path)["spent"]
+        assert whole <= 1000
+        assert server.count() == 80
+        assert asked < 80
+        assert results(tmp_path)["metrics"]["tit-llm"]["coverage"] == 1
+
+
+def test_a_cap_without_a_price_refuses_to_start(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    with Server(good) as server:
+        out = cli(tmp_path, "judge", "--data", str(data), "--captioner", "openai/my-own", "--max-cost", "1", code=2, **hosted(server))
+        assert "--price my-own=IN,OUT" in out
+        assert server.count() == 0
+
+
+def test_a_dry_run_sends_nothing_and_prices_everything(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    out = cli(tmp_path, "judge", "--data", str(data), "--provider", "gemini", "--dry-run", "--json", "out.json")
+    found = results(tmp_path)
+    assert found["roles"]["captioner"]["requests"] == 6
+    assert found["roles"]["judge"]["requests"] == 6
+    low, middle, high = found["list_cost"]
+    assert 0 < low < middle < high
+    assert "Dry run" in out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_the_cache_holds_is_not_in_the_dry_run(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    with Server(good) as server:
+        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--limit", "4", **hosted(server))
+        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--dry-run", "--json", "out.json", **hosted(server))
+        assert server.count() == 8
+    assert results(tmp_path)["roles"]["captioner"]["requests"] == 2
+    assert results(tmp_path)["roles"]["captioner"]["cached"] == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_killed_in_the_middle_nothing_is_asked_twice(tmp_path: Path, number: signal.Signals) -> None:
+    data = small(tmp_path, images=60)
+    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--concurrency", "4", "--json", "out.json")
+    with Server(good, latency=0.05) as server:
+        with start(tmp_path, *arguments, **hosted(server)) as process:
+            deadline = time.monotonic() + 60
+            while server.answered < 30 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.send_signal(number)
+            process.communicate(timeout=60)
+        before = server.answered
+        assert 30 <= before < 120
+        cli(tmp_path, *arguments, **hosted(server))
+        if number == signal.SIGKILL:
+            assert server.count() - 120 <= 4  # at most what was on its way when the process died
+        else:
+            assert server.count() == 120
+    assert results(tmp_path)["metrics"]["tit-llm"]["coverage"] == 1
+
+
+def test_the_same_picture_under_three_names_is_paid_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for name in ("a", "b", "c"):
+        (data / name).mkdir(parents=True)
+        Image.new("RGB", (16, 16), (1, 2, 3)).save(data / name / "same.png")
+    (data / "same.txt").write_text("a dark square 🟦")
+    with Server(good, latency=0.05) as server:
+        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--json", "out.json", **hosted(server))
+        assert server.count() == 2
+    assert [row["generator"] for row in results(tmp_path)["leaderboard"]] == ["a", "b", "c"] or len(results(tmp_path)["leaderboard"]) == 3
+
+
+def test_config_flags_and_typos(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("metricz: [tit]\n")
+    assert "Did you mean 'metrics'" in cli(tmp_path, "judge", "--config", "run.yaml", code=2)
+    assert "Did you mean 'judge'" in cli(tmp_path, "jugde", code=2)
+    assert "No such option" in cli(tmp_path, "judge", "--metrik", "tit", code=2)
+    (tmp_path / "empty").mkdir()
+    assert "nothing to judge" in cli(tmp_path, "judge", "--data", "empty", "--captioner", "openai", code=2)
+    assert "no such file" in cli(tmp_path, "judge", "--data", "nowhere", code=2)
+
+
+def test_another_configuration_does_not_write_into_a_run(tmp_path: Path) -> None:
+    cli(tmp_path, "judge", "--out", "r", "--limit", "2")
+    out = cli(tmp_path, "judge", "--out", "r", "--protocol", "official", code=2)
+    assert "another protocol" in out
+
+
+def test_a_prompt_of_20000_words_is_judged_and_the_cut_is_reported(tmp_path: Path, example: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(example, data)
+    lines = (data / "prompts.jsonl").read_text().splitlines()
+    record = json.loads(lines[0])
+    record["prompt"] = "A very long scene. " * 5000
+    (data / "prompts.jsonl").write_text("\n".join([json.dumps(record), *lines[1:]]))
+    out = cli(tmp_path, "judge", "--data", str(data), "--json", "out.json")
+    cut = results(tmp_path)["cut"]["tit"]
+    assert cut["scores"] >= 4
+    assert cut["longest"] > 20_000
+    assert "were cut to the model's 512 tokens" in out
+
+
+def test_score_on_the_spot(tmp_path: Path) -> None:
+    Image.new("RGB", (32, 32), (200, 0, 0)).save(tmp_path / "ü x.png")
+    with Server(good) as server:
+        out = cli(tmp_path, "score", "--prompt", "a red square", "--provider", "openai", "ü x.png", "none.png", "--json", "out.json", **hosted(server))
+    first, second = results(tmp_path)["scores"]
+    assert first["status"] == "ok"
+    assert (second["value"], second["status"]) == (None, "bad_input")
+    assert "ü x.png" in out
+
+
+def test_cache_stats_and_clear(tmp_path: Path) -> None:
+    cli(tmp_path, "judge", "--limit", "2")
+    assert "embeddings" in cli(tmp_path, "cache", "stats")
+    assert "forgotten" in cli(tmp_path, "cache", "clear", "--yes")
+    assert "embeddings" not in cli(tmp_path, "cache", "stats")
+
+
+def test_doctor(tmp_path: Path) -> None:
+    out = cli(tmp_path, "doctor", OPENAI_API_KEY="sk-secret-1")
+    assert "OPENAI_API_KEY is set" in out
+    assert "sk-secret-1" not in out
+    assert "384 dimensions, reads 512 tokens" in out
+    with Server(good) as server:
+        asked = cli(tmp_path, "doctor", "--ask", "--judge", "openai/mine", **hosted(server))
+    assert f"127.0.0.1:{server.port}" in asked
+
+
+def test_compare_runs(tmp_path: Path) -> None:
+    cli(tmp_path, "judge", "--out", "one")
+    cli(tmp_path, "judge", "--out", "two", "--protocol", "official")
+    cli(tmp_path, "compare", "one", "two", "--json", "out.json")
+    found = results(tmp_path)
+    assert set(found["metrics"]) == {"tit (one)", "tit (two)"}
+    assert found["differences"][0]["difference"] == 0
+    cli(tmp_path, "compare", "one", "--pairs", str(ROOT / "examples/known_answer/pairs.jsonl"), "--json", "single.json")
+    assert results(tmp_path, "single.json")["metrics"]["tit"]["accuracy"] == pytest.approx(32 / 36)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import os
+import pickle
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from titjudge.cache import AnswerCache, CacheWriteError, request_key
+from titjudge.errors import UserError
+from titjudge.types import Message, Picture, Request
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[AnswerCache]:
+    opened = AnswerCache(tmp_path / "c")
+    yield opened
+    opened.close()
+
+
+def test_what_goes_in_comes_out_also_in_another_process(cache: AnswerCache) -> None:
+    cache.set("ask:1", {"text": "ä 🍎", "n": 1.5})
+    again = AnswerCache(cache.folder)
+    assert again.get("ask:1") == {"text": "ä 🍎", "n": 1.5}
+    assert again.get("ask:2") is None
+    again.close()
+
+
+class Canary:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("canary-was-executed",)
+
+
+def test_a_planted_pickle_is_never_executed(cache: AnswerCache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    cache.set("ask:1", {"a": 1})
+    planted = sqlite3.connect(cache.folder / "cache.db")
+    planted.execute("update Cache set mode = 4, value = ?", (pickle.dumps(Canary()),))
+    planted.execute(
+        "insert into Cache (key, raw, store_time, access_time, mode, value) values (?, 0, 0, 0, 4, ?)", (pickle.dumps(Canary()), pickle.dumps(Canary()))
+    )
+    planted.commit()
+    planted.close()
+    assert cache.get("ask:1") is None
+    assert cache.damaged == 1
+    with pytest.raises(ValueError, match="refused"):
+        list(cache.keys())
+    assert not Path("canary-was-executed").exists()
+
+
+def test_flipped_bytes_are_noticed_and_asked_anew(cache: AnswerCache) -> None:
+    cache.set("ask:1", {"text": "the true answer"})
+    flipped = sqlite3.connect(cache.folder / "cache.db")
+    flipped.execute("update Cache set value = replace(cast(value as blob), cast('true' as blob), cast('fals' as blob))")
+    flipped.commit()
+    flipped.close()
+    assert cache.get("ask:1") is None
+    cache.set("ask:1", {"text": "again"})
+    assert cache.get("ask:1") == {"text": "again"}
+
+
+def test_a_database_that_is_not_one_is_put_aside_and_said(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    folder.mkdir()
+    (folder / "cache.db").write_bytes(os.urandom(5000))
+    cache = AnswerCache(folder)
+    assert cache.warnings
+    assert "damaged" in cache.warnings[0]
+    cache.set("ask:1", {"a": 1})
+    assert cache.get("ask:1") == {"a": 1}
+    cache.close()
+
+
+def test_nothing_is_evicted_and_the_folder_is_private(cache: AnswerCache) -> None:
+    for number in range(300):
+        cache.set(f"ask:{number}", {"text": "x" * 2000})
+    assert len(cache) == 300
+    assert cache._cache.eviction_policy == "none"
+    assert os.stat(cache.folder).st_mode & 0o077 == 0
+
+
+def test_a_full_disk_is_an_error_of_its_own(cache: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(cache._cache, "set", full)
+    with pytest.raises(CacheWriteError, match="disk is full"):
+        cache.set("ask:1", {"a": 1})
+
+
+def test_a_folder_that_cannot_be_is_the_persons_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match="cannot be used"):
+        AnswerCache(tmp_path / "file" / "cache")
+
+
+PICTURE = Picture("a" * 64, "image/png", 4, 4, Path("a.png"), lambda: b"x")
+REQUEST = Request(
+    "openai", "gpt-4o", (Message("user", (PICTURE, "hello")),), {"max_tokens": 5, "temperature": 0}, None, "", "http://h/v1",
+    role="judge", item_id="i",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"provider": "gemini"},
+        {"model": "gpt-4.1"},
+        {"messages": (Message("user", (PICTURE, "hello!")),)},
+        {"messages": (Message("user", ("hello", PICTURE)),)},
+        {"messages": (Message("user", (replace(PICTURE, sha256="b" * 64), "hello")),)},
+        {"params": {"max_tokens": 6, "temperature": 0}},
+        {"params": {"max_tokens": 5}},
+        {"schema": {"type": "object"}},
+        {"base_url": "http://other/v1"},
+        {"sample": 1},
+        {"attempt": 1},
+        {"adapter_version": 2},
+    ],
+)
+def test_the_key_changes_with_everything_that_can_change_the_answer(change: dict[str, object]) -> None:
+    assert request_key(replace(REQUEST, **change)) != request_key(REQUEST)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"role": "captioner"}, {"item_id": "j"}, {"template": "t"}, {"params": {"temperature": 0, "max_tokens": 5}},
+     {"messages": (Message("user", (replace(PICTURE, path=Path("copy.png")), "hello")),)}],
+)  # fmt: skip
+def test_the_key_holds_nothing_else(change: dict[str, object]) -> None:
+    assert request_key(replace(REQUEST, **change)) == request_key(REQUEST)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from titjudge.config import load_config
+from titjudge.errors import ConfigError
+
+ISSUE = """
+data: examples/known_answer
+metrics: [tit, tit-llm]
+captioner: {model: openai/gpt-4o, base_url: null, api_key_env: OPENAI_API_KEY, max_tokens: 512, temperature: 0}
+judge:     {model: gemini/gemini-2.5-pro, max_tokens: 2048}
+embedder:  {model: default}
+limits:    {concurrency: 32, max_cost: 5.00, timeout: 120, rpm: null, tpm: null}
+prices:    {gpt-4o: {input: 2.5, output: 10.0, cached_input: 1.25}}
+cache: cache
+out: runs/first
+"""
+
+
+def test_the_shape_of_run_yaml(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(ISSUE)
+    config = load_config(tmp_path / "run.yaml")
+    assert config.captioner is not None
+    assert (config.captioner.provider, config.captioner.model_name) == ("openai", "gpt-4o")
+    assert config.captioner.sampling == {"max_tokens": 512, "temperature": 0}
+    assert config.limits.max_cost == 5.0
+    assert config.prices["gpt-4o"].cached_input == 1.25
+
+
+def test_flags_go_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(ISSUE)
+    config = load_config(tmp_path / "run.yaml", {"judge": {"model": "openai"}, "limits": {"max_cost": 1.0, "rpm": None}, "limit": None})
+    assert config.judge is not None
+    assert (config.judge.model_name, config.judge.max_tokens) == ("gpt-4o", 2048)
+    assert (config.limits.max_cost, config.limits.concurrency) == (1.0, 32)
+
+
+def test_a_role_may_be_a_plain_name() -> None:
+    config = load_config(None, {"captioner": "gemini/gemini-2.5-flash"})
+    assert config.captioner is not None
+    assert config.captioner.model_name == "gemini-2.5-flash"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("metricz: [tit]", "unknown key 'metricz'. Did you mean 'metrics'"),
+        ("captioner: {model: openai/x, modle: y}", "unknown key 'captioner.modle'. Did you mean 'model'"),
+        ("limits: {concurency: 3}", "unknown key 'limits.concurency'. Did you mean 'concurrency'"),
+        ("prices: {gpt-4o: {imput: 1, output: 2}}", "unknown key 'prices.gpt-4o.imput'. Did you mean 'input'"),
+        ("captioner: {model: openay/gpt-4o}", "unknown provider 'openay'. Did you mean 'openai'"),
+        ("metrics: [tti]", "unknown metric 'tti'. Did you mean 'tit'"),
+        ("embedder: defalt", "unknown embedder 'defalt'. Did you mean 'default'"),
+        ("suite: folders", "unknown suite 'folders'. Did you mean 'folder'"),
+        ("captioner: {base_url: http://x}", "'captioner.model' is missing"),
+        ("limits: {max_cost: -1}", "limits.max_cost"),
+        ("limits: {max_cost: much}", "limits.max_cost"),
+        ("[1, 2]", "mapping"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_one_line_that_says_what_to_mend(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml"):
+        load_config(tmp_path / "none.yaml")
+
+
+def test_every_flag_of_judge_has_its_key() -> None:
+    from titjudge.cli.judge import judge
+    from titjudge.config import Limits, RunConfig
+
+    keys = {*RunConfig.model_fields, *Limits.model_fields, "base_url"}
+    names = {"provider": "captioner", "price": "prices"}
+    not_settings = {"json_file", "dry_run", "config_file"}
+    for option in judge.params:
+        if option.name not in not_settings:
+            assert names.get(str(option.name), option.name) in keys, option.name
+    assert yaml.safe_load(ISSUE).keys() <= keys

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from titjudge.errors import DataError
+from titjudge.suites.folder import Folder, read_pairs
+from titjudge.types import BadItem, Item
+
+
+def loaded(path: Path) -> tuple[list[Item], dict[str, str]]:
+    found = list(Folder().load(path))
+    return [x for x in found if isinstance(x, Item)], {x.id: x.reason for x in found if isinstance(x, BadItem)}
+
+
+def write_lines(path: Path, *records: object) -> Path:
+    path.write_text("\n".join(r if isinstance(r, str) else json.dumps(r, ensure_ascii=False) for r in records) + "\n", encoding="utf-8")
+    return path
+
+
+def test_the_bundled_example(example: Path) -> None:
+    items, bad = loaded(example)
+    assert (len(items), bad) == (24, {})
+    assert len({item.group for item in items}) == 6
+    assert items[0].generator == "model_a"
+    assert items[0].meta["graph"]["entities"]
+    assert len(Folder().pairs(example)) == 36
+
+
+def test_bad_lines_are_named_and_the_rest_is_judged(tmp_path: Path) -> None:
+    write_lines(tmp_path / "prompts.jsonl", {"prompt_id": "p", "prompt": "a cat 🐈"}, {"prompt_id": "e", "prompt": " "})
+    write_lines(
+        tmp_path / "images.jsonl",
+        {"image": "a.png", "prompt_id": "p"},
+        "{broken",
+        {"image": "b.png", "prompt_id": "nobody"},
+        {"image": "a.png", "prompt_id": "p"},
+        {"image": "../../etc/passwd", "prompt_id": "p"},
+        {"image": "/etc/passwd", "prompt_id": "p"},
+        {"image": "c.png", "prompt_id": "e"},
+        {"prompt_id": "p"},
+        {"image": "sub/a.png", "prompt_id": "p"},
+    )
+    items, bad = loaded(tmp_path)
+    assert [item.id for item in items] == ["a.png", "sub/a.png"]
+    assert "images.jsonl:2" in bad["images.jsonl:2"]
+    assert "no prompt 'nobody'" in bad["b.png"]
+    assert "twice" in bad["a.png (again)"]
+    assert "outside" in bad["../../etc/passwd"]
+    assert "outside" in bad["/etc/passwd"]
+    assert "empty" in bad["c.png"]
+    assert "'image' is missing" in bad["images.jsonl:8"]
+
+
+def test_manifests_as_jsonl_and_csv(tmp_path: Path) -> None:
+    long = "word " * 20_000
+    jsonl = write_lines(tmp_path / "m.jsonl", {"image": "a b/ü.png", "prompt": long, "generator": "g", "seed": 3})
+    (tmp_path / "m.csv").write_text(f'image,prompt,generator,seed\na b/ü.png,"{long}",g,3\nshort\n', encoding="utf-8-sig")
+    for file in (jsonl, tmp_path / "m.csv"):
+        items, _ = loaded(file)
+        (item,) = items
+        assert (item.id, item.generator, item.prompt) == ("a b/ü.png", "g", long)
+        assert item.image == tmp_path / "a b" / "ü.png"
+        assert str(item.meta["seed"]) == "3"
+    assert "too few columns" in loaded(tmp_path / "m.csv")[1]["m.csv:3"]
+
+
+def test_a_csv_without_a_column_says_which_there_are(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("image,text\na.png,x\n")
+    with pytest.raises(DataError, match=r"'prompt' is missing \(there are: image, text\)"):
+        loaded(tmp_path / "m.csv")
+
+
+def test_images_with_text_files(tmp_path: Path) -> None:
+    for name in ("gen_a/1.png", "gen_b/1.png", "gen_b/2.jpg", "lonely.webp"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "1.txt").write_text("one\n")
+    (tmp_path / "gen_b" / "2.txt").write_text("zwei ü", encoding="utf-8")
+    (tmp_path / "orphan.txt").write_text("x")
+    items, bad = loaded(tmp_path)
+    assert [(i.id, i.generator, i.group, i.prompt) for i in items] == [
+        ("gen_a/1.png", "gen_a", "1", "one"),
+        ("gen_b/1.png", "gen_b", "1", "one"),
+        ("gen_b/2.jpg", "gen_b", "2", "zwei ü"),
+    ]
+    assert set(bad) == {"lonely.webp", "orphan.txt"}
+
+
+def test_nothing_to_judge_is_said(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(DataError):
+            loaded(path)
+
+
+def test_pairs_name_the_line_that_is_wrong(tmp_path: Path) -> None:
+    good = {"prompt_id": "p", "image_a": "a", "image_b": "b", "preference": "Tie"}
+    assert read_pairs(write_lines(tmp_path / "p.jsonl", good))[0].preference == "tie"
+    with pytest.raises(DataError, match=r"p\.jsonl:2: the preference is a, b or tie, not 'left'"):
+        read_pairs(write_lines(tmp_path / "p.jsonl", good, {**good, "preference": "left"}))

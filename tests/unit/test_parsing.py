@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from titjudge.parsing import objects, problem, validated
+
+
+class Mark(BaseModel):
+    score: float = Field(ge=0, le=100)
+    reason: str
+
+
+GOOD = '{"score": 61.5, "reason": "fine"}'
+
+
+def value(text: str, **options: bool) -> float | None:
+    found, _ = validated(text, Mark, **options)
+    return None if found is None else found.score
+
+
+def test_plain_fenced_and_wrapped_in_prose() -> None:
+    for text in (GOOD, f"```json\n{GOOD}\n```", f"Here you are: {GOOD} Anything else?", f"\ufeff{GOOD}\r\n"):
+        assert value(text) == 61.5
+
+
+def test_the_last_valid_object_counts_so_a_quoted_score_is_not_picked_up() -> None:
+    quoted = 'The text says {"score": 100, "reason": "perfect, 10/10"} but I disagree. '
+    assert value(quoted + GOOD) == 61.5
+    assert value(quoted + "I refuse to rate.") == 100  # nothing else is there; prompts keep quotes out of answers
+
+
+def test_thinking_is_not_the_answer() -> None:
+    assert value(f'<think>{{"score": 1, "reason": "draft"}}</think>{GOOD}') == 61.5
+    assert value(f"<think>{GOOD}</think> no object here") is None
+
+
+def test_what_does_not_validate_is_none() -> None:
+    for text in ("", "61.5", "[61.5]", '{"score": 101, "reason": "x"}', '{"score": "high", "reason": "x"}', '{"score": 61.5',
+                 '{"score": NaN, "reason": "x"}', '{"score": Infinity, "reason": "x"}', "null", "{}"):  # fmt: skip
+        assert value(text) is None, text
+
+
+def test_lenient_repairs_and_flags() -> None:
+    text = '{"score": 61.5, "reason": "cut off'
+    assert value(text) is None
+    found, flags = validated(text, Mark, lenient=True)
+    assert found is not None
+    assert (found.score, flags) == (61.5, ("json-repaired",))
+    assert validated(GOOD, Mark, lenient=True)[1] == ()
+
+
+def test_problem_says_what_is_wrong() -> None:
+    assert "no complete JSON object" in problem("hello", Mark)
+    assert "score" in problem('{"score": 400, "reason": "x"}', Mark)
+
+
+def test_hostile_lengths_end_soon() -> None:
+    assert value("{" * 300_000) is None
+    assert value('{"a":' * 50_000 + "1" + "}" * 50_000) is None
+    assert value("{" * 50_000 + GOOD) in (61.5, None)
+
+
+@given(st.lists(st.dictionaries(st.text(), st.integers() | st.text()), max_size=4), st.text(alphabet=st.characters(exclude_characters="{}")))
+def test_objects_come_back_in_order_from_any_surroundings(values: list[dict[str, object]], noise: str) -> None:
+    assert objects(noise + noise.join(json.dumps(v) + "\n" for v in values)) == values
+
+
+@given(st.text())
+def test_no_text_crashes_or_invents(text: str) -> None:
+    found, _ = validated(text, Mark, lenient=True)
+    assert found is None or 0 <= found.score <= 100

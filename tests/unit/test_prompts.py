@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from titjudge.errors import ConfigError
+from titjudge.prompts import PromptLibrary
+from titjudge.types import Picture
+
+PICTURE = Picture("0" * 64, "image/png", 1, 1, Path("x.png"), lambda: b"")
+OTHER = Picture("1" * 64, "image/png", 1, 1, Path("y.png"), lambda: b"")
+
+
+def library(tmp_path: Path, body: str, front: str = "version: 1\nvars: [prompt]") -> PromptLibrary:
+    (tmp_path / "mine").mkdir(exist_ok=True)
+    (tmp_path / "mine" / "p.md").write_text(f"---\n{front}\n---\n{body}\n", encoding="utf-8")
+    return PromptLibrary(tmp_path)
+
+
+def test_the_description_instruction_is_the_papers_to_the_byte() -> None:
+    (message,) = PromptLibrary().get("tit/describe").messages({}, [PICTURE])
+    picture, text = message.parts
+    assert picture is PICTURE  # image before text, in one user turn
+    assert isinstance(text, str)
+    assert len(text) == 113
+    assert hashlib.sha256(text.encode()).hexdigest().startswith("9f907417074a48b9")
+
+
+def test_values_are_data_and_never_templates(tmp_path: Path) -> None:
+    hostile = "{{ 7 * 7 }} {% for x in y %} {{ ''.__class__.__mro__ }} \u2060picture:0\u2060"
+    (message,) = library(tmp_path, "<{{ prompt }}>").get("mine/p").messages({"prompt": hostile})
+    assert message.parts == (f"<{hostile}>",)
+
+
+def test_a_template_cannot_reach_python(tmp_path: Path) -> None:
+    prompt = library(tmp_path, "{{ prompt.__class__.__mro__[1].__subclasses__() }}").get("mine/p")
+    with pytest.raises(ConfigError, match=r"mine/p"):
+        prompt.messages({"prompt": "x"})
+
+
+def test_exactly_one_newline_at_the_end_is_dropped(tmp_path: Path) -> None:
+    (message,) = library(tmp_path, "a {{ prompt }}\n\n").get("mine/p").messages({"prompt": "b"})
+    assert message.text == "a b\n\n"
+
+
+def test_pictures_inline_first_and_last(tmp_path: Path) -> None:
+    inline = library(tmp_path, "left {{ image }} right {{ image2 }} {{ prompt }}").get("mine/p")
+    assert inline.messages({"prompt": "p"}, [PICTURE, OTHER])[0].parts == ("left ", PICTURE, " right ", OTHER, " p")
+    last = library(tmp_path / "b", "{{ prompt }}", "version: 1\nvars: [prompt]\nimages: last") if (tmp_path / "b").mkdir() is None else None
+    assert last is not None
+    assert last.get("mine/p").messages({"prompt": "p"}, [PICTURE])[0].parts == ("p", PICTURE)
+
+
+@pytest.mark.parametrize(
+    ("front", "body", "message"),
+    [
+        ("version: 1\nversoin: 2", "x", "unknown front matter 'versoin'.*Did you mean 'version'"),
+        ("version: 1\nimages: middle", "x", "images is first or last"),
+        ("version: 1", "{{ x", r"mine/p|p\.md"),
+    ],
+)
+def test_a_malformed_file_is_named(tmp_path: Path, front: str, body: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        library(tmp_path, body, front).get("mine/p")
+
+
+def test_missing_and_undeclared_variables_are_errors(tmp_path: Path) -> None:
+    prompt = library(tmp_path, "{{ prompt }}").get("mine/p")
+    with pytest.raises(ConfigError, match=r"missing \['prompt'\]"):
+        prompt.messages({})
+    with pytest.raises(ConfigError, match=r"not declared \['more'\]"):
+        prompt.messages({"prompt": "x", "more": "y"})
+
+
+@pytest.mark.parametrize("name", ["../secret", "tit/../../etc/passwd", "/etc/passwd", "tit", "tit/Describe"])
+def test_a_name_is_not_a_path(name: str) -> None:
+    with pytest.raises(ConfigError):
+        PromptLibrary().get(name)
+
+
+def test_an_unknown_prompt_suggests_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"Did you mean 'tit/describe'"):
+        PromptLibrary().get("tit/descrbe")
+
+
+def test_every_bundled_prompt_loads_and_names_its_source() -> None:
+    prompts = PromptLibrary()
+    for name in prompts.names():
+        prompt = prompts.get(name)
+        assert prompt.version, name
+        assert prompt.source, name
+
+
+def test_an_overlay_goes_before_the_bundled_prompt(tmp_path: Path) -> None:
+    (tmp_path / "tit").mkdir()
+    (tmp_path / "tit" / "describe.md").write_text("---\nversion: 2\n---\nSay what you see.\n", encoding="utf-8")
+    assert PromptLibrary(tmp_path).get("tit/describe").messages({})[0].text == "Say what you see."

@@ -1,0 +1,95 @@
+"""`compare`: runs against people, votes into pairs, rankings against a reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from titjudge.cli.options import JSON, PATH
+
+
+class _RunsByDefault(click.Group):
+    """`compare RUN...` without a further word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["runs", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_RunsByDefault)
+def compare() -> None:
+    """Compare runs with human pairs (`compare RUN...`), or work on votes and ranks.
+
+    \b
+    Examples:
+      python cli.py compare runs/first --pairs pairs.jsonl
+      python cli.py compare runs/gpt runs/gemini
+      python cli.py compare votes --votes votes.csv --json votes.json
+      python cli.py compare ranks --csv leaderboards.csv --reference human
+    """
+
+
+@compare.command()
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.option("--pairs", "pairs_file", type=PATH, metavar="FILE", help="Human pairs (jsonl or csv)  [default: those of the first run].")
+@JSON
+def runs(runs: tuple[Path, ...], pairs_file: Path | None, json_file: Path | None) -> int:
+    """Agreement of one or several runs with the same human pairs, and paired differences between them."""
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.compare.agreement import agreement
+    from titjudge.compare.differences import differences_table, paired_differences
+    from titjudge.run import RunFolder
+    from titjudge.suites.folder import read_pairs
+    from titjudge.types import Item, Pair
+
+    folders = [RunFolder(path) for path in runs]
+    stored = [folder.results() for folder in folders]
+    pairs = read_pairs(pairs_file) if pairs_file else [Pair(**pair) for pair in stored[0].get("pairs", [])]
+    items: dict[str, Item] = {}
+    scores = []
+    for path, folder in zip(runs, folders, strict=True):
+        folder.manifest()
+        items |= {item.id: item for item in folder.items() if isinstance(item, Item)}
+        for score in folder.scores().values():
+            name = score.metric if len(runs) == 1 else f"{score.metric} ({path.name})"
+            scores.append(_renamed(score, name))
+    found = agreement(list(items.values()), scores, pairs)
+    tables = found.tables()
+    results: dict[str, Any] = found.to_json()
+    names = sorted({score.metric for score in scores})
+    if pairs and len(names) > 1:
+        values = {name: {s.item_id: s.value for s in scores if s.metric == name and s.value is not None} for name in names}
+        differences = paired_differences(pairs, values)
+        tables.append(differences_table(differences))
+        results["differences"] = [each.to_json() for each in differences]
+    results["spent"] = sum(each.get("spent") or 0.0 for each in stored)
+    results["list_cost"] = sum(each.get("list_cost") or 0.0 for each in stored)
+    show_tables(tables)
+    for warning in results.get("warnings", []):
+        click.echo(f"  note: {warning}")
+    write_json(json_file, results)
+    return 0
+
+
+def _renamed(score: Any, name: str) -> Any:
+    from dataclasses import replace
+
+    return replace(score, metric=name)
+
+
+@compare.command()
+@click.option("--csv", "csv_file", type=PATH, required=True, metavar="FILE", help="One row a generator, one column a ranking.")
+@click.option("--reference", required=True, metavar="COLUMN", help="The column the others are compared with.")
+@JSON
+def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
+    """SRCC and KRCC of each ranking with a reference ranking."""
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.compare.correlation import compare_ranks
+
+    results, table = compare_ranks(csv_file, reference)
+    show_tables([table])
+    write_json(json_file, results)
+    return 0
