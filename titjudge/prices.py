@@ -1,0 +1,293 @@
+"""What an answer costs: the bundled price list of genai-prices, a user's own table on top, and the batch discounts.
+
+A price that is not known is None, never 0: under a cap such a model does not start. Nothing here asks the network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from titjudge.errors import ConfigError, UserError, nearest
+from titjudge.types import Usage
+
+MILLION = 1_000_000
+FLAG_FORM = "MODEL=IN,OUT or MODEL=IN,OUT,CACHED in USD per million tokens, for example gpt-4o=2.5,10,1.25"
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Rates of a request with more than `above` input tokens; they then hold for all of its tokens (a cliff)."""
+
+    above: int
+    input: float
+    output: float
+    cached_input: float | None = None
+    image: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens.
+
+    `cached_input` None: cached input costs what input costs. `image`: rate of image tokens in the input, None: the rate
+    of input. `per_request`: USD for each request besides its tokens. `source` says where the numbers come from.
+    """
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    image: float | None = None
+    per_request: float = 0.0
+    tiers: tuple[Tier, ...] = ()
+    source: str = ""
+
+    def cost(self, usage: Usage) -> float:
+        """USD of one request; thinking is billed as output, which includes it already."""
+        rate = self._rate(usage.input)
+        cached = min(usage.cached_input, usage.input)
+        image = min(usage.image, usage.input - cached) if rate.image is not None else 0
+        total = (usage.input - cached - image) * rate.input + usage.output * rate.output
+        total += cached * (rate.input if rate.cached_input is None else rate.cached_input)
+        total += image * (rate.image or 0.0)
+        return total / MILLION + self.per_request
+
+    def _rate(self, input_tokens: int) -> Price | Tier:
+        reached = [tier for tier in self.tiers if input_tokens > tier.above]
+        return max(reached, key=lambda tier: tier.above) if reached else self
+
+
+FREE = Price(0.0, 0.0, source="declared free")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDiscount:
+    """What a provider's batch jobs cost relative to its list price, from a date on."""
+
+    provider: str
+    factor: float
+    since: date
+    source: str
+
+
+BATCH_DISCOUNTS: tuple[BatchDiscount, ...] = (
+    BatchDiscount("openai", 0.5, date(2024, 4, 15), "https://platform.openai.com/docs/guides/batch"),
+    BatchDiscount("anthropic", 0.5, date(2024, 10, 8), "https://www.anthropic.com/news/message-batches-api"),
+    BatchDiscount(
+        "gemini",
+        0.5,
+        date(2025, 7, 7),
+        "https://developers.googleblog.com/scale-your-ai-workloads-batch-mode-gemini-api",
+    ),
+)
+"""Read in November 2026. The newest line of a provider that is in force counts."""
+
+
+def batch_price(provider: str, price: Price, on: date | None = None) -> Price:
+    """The price of a batch job on a day (default today); without a discount on file, the list price: never too low.
+
+    Cached input keeps its list rate unless the discounted input is cheaper: Google's two discounts do not stack
+    (docs.cloud.google.com, batch prediction), and where they do (OpenAI, Anthropic) this is the upper bound.
+    """
+    day = on or datetime.now(UTC).date()
+    name = {"google": "gemini"}.get(provider.lower(), provider.lower())
+    known = [line for line in BATCH_DISCOUNTS if line.provider == name and line.since <= day]
+    if not known:
+        return price
+    line = max(known, key=lambda line: line.since)
+    return replace(
+        price,
+        **_discounted(price, line.factor),
+        tiers=tuple(replace(tier, **_discounted(tier, line.factor)) for tier in price.tiers),
+        source=f"{price.source}; batch x {line.factor} since {line.since} ({line.source})",
+    )
+
+
+def _discounted(rate: Price | Tier, factor: float) -> dict[str, Any]:
+    cheaper: dict[str, Any] = {"input": rate.input * factor, "output": rate.output * factor}
+    if rate.cached_input is not None:
+        cheaper["cached_input"] = min(rate.cached_input, cheaper["input"])
+    if rate.image is not None:
+        cheaper["image"] = rate.image * factor
+    return cheaper
+
+
+UserPrices = Mapping[str, "Price | Mapping[str, Any]"]
+
+
+def price_of(
+    provider: str,
+    model: str,
+    user: UserPrices | None = None,
+    *,
+    base_url: str = "",
+    free: bool = False,
+    embedding: bool = False,
+    at: datetime | None = None,
+) -> Price | None:
+    """The list price of a model, or None when nobody knows it.
+
+    Args:
+        provider: our name of it (`openai`, `gemini`, `litellm`, ...); a litellm model names its own (`anthropic/x`).
+        model: the name the model is asked by.
+        user: the user's table, by `provider/model` or `model`; it wins over the bundled list.
+        base_url: a known address (OpenRouter, Azure, ...) names the provider better than `provider` does.
+        free: the provider declares that it costs nothing (local, recorded, fake).
+        embedding: a model without an output price is fine; for any other, that price is unknown.
+        at: when (default now); prices that depend on the hour are taken at their dearest.
+
+    Raises:
+        ConfigError: the user's table has an entry that is no price.
+    """
+    for name in _names(provider, model):
+        for key, entry in (user or {}).items():
+            if key.strip().lower() == name:
+                return _from_user(key, entry)
+    return FREE if free else _bundled(provider, model, base_url, embedding, at or datetime.now(UTC))
+
+
+def _names(provider: str, model: str) -> list[str]:
+    """What a user may have called a model, the most precise name first."""
+    names = [f"{provider}/{model}", model]
+    if provider == "litellm":
+        names.append(model.rpartition("/")[2])
+    return [name.lower() for name in names]
+
+
+def parse_price_flag(text: str) -> tuple[str, Price]:
+    """`MODEL=IN,OUT[,CACHED]` as (model, price).
+
+    Raises:
+        UserError: the text is not of that form, or a number is negative or not finite.
+    """
+    model, equals, numbers = text.rpartition("=")
+    parts = numbers.split(",")
+    if not equals or not model.strip() or len(parts) not in (2, 3):
+        raise UserError(f"--price {text!r}: expected {FLAG_FORM}")
+    try:
+        rates = [_rate(part) for part in parts]
+    except ValueError as error:
+        raise UserError(f"--price {text!r}: {error}; expected {FLAG_FORM}") from None
+    return model.strip(), Price(rates[0], rates[1], rates[2] if len(rates) == 3 else None, source="--price")
+
+
+def _rate(value: Any) -> float:
+    """A rate in USD per million tokens: finite and not negative."""
+    if isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a number")
+    try:
+        rate = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r} is not a number") from None
+    if not math.isfinite(rate) or rate < 0:
+        raise ValueError(f"{value!r} is not a price (finite, 0 or more)")
+    return rate
+
+
+def _from_user(name: str, entry: Price | Mapping[str, Any]) -> Price:
+    if isinstance(entry, Price):
+        return entry
+    if not isinstance(entry, Mapping):
+        raise ConfigError(f"prices: {name}: expected input and output in USD per million tokens, not {entry!r}")
+    known = [field.name for field in fields(Price) if field.name not in ("tiers", "source")]
+    for key in entry:
+        if key not in known:
+            raise ConfigError(
+                f"prices: {name}: unknown key '{key}'.{nearest(str(key), known)} Known: {', '.join(known)}"
+            )
+    missing = [key for key in ("input", "output") if entry.get(key) is None]
+    if missing:
+        raise ConfigError(f"prices: {name}: {' and '.join(missing)} missing (USD per million tokens)")
+    try:
+        rates: dict[str, Any] = {key: _rate(value) for key, value in entry.items() if value is not None}
+    except ValueError as error:
+        raise ConfigError(f"prices: {name}: {error}") from None
+    return Price(source="user table", **rates)
+
+
+def _bundled(provider: str, model: str, base_url: str, embedding: bool, at: datetime) -> Price | None:
+    from importlib.metadata import version
+
+    found = _find(provider, model, base_url)
+    if found is None:
+        return None
+    vendor, info = found
+    rates = _Rates(info, at)
+    bare = rates.missing("input_mtok") or (rates.missing("output_mtok") and not embedding)
+    if bare:
+        return None
+    return Price(
+        **rates.at(0),
+        per_request=rates.flat("requests_kcount") / 1000,
+        tiers=tuple(Tier(above, **rates.at(above + 1)) for above in rates.starts()),
+        source=f"genai-prices {version('genai-prices')}: {vendor}/{info.id}",
+    )
+
+
+def _find(provider: str, model: str, base_url: str) -> tuple[str, Any] | None:
+    """The vendor's id and genai-prices' model record."""
+    from genai_prices.data_snapshot import find_provider_by_id, get_snapshot
+
+    snapshot = get_snapshot()
+    vendor = provider
+    model = model.removeprefix("models/")
+    if provider == "litellm":
+        vendor, slash, rest = model.partition("/")
+        # litellm takes OpenAI's models without a prefix
+        vendor, model = (vendor, rest) if slash else ("openai", model)
+    places: list[tuple[str | None, str | None]] = [(None, base_url)] if base_url else []
+    if find_provider_by_id(snapshot.providers, vendor):
+        places.append((vendor, None))
+    for vendor_id, address in places:
+        try:
+            found, info = snapshot.find_provider_model(model, None, vendor_id, address)
+        except LookupError:
+            continue
+        return found.id, info
+    return None
+
+
+class _Rates:
+    """One genai-prices record read at a moment: the dearest of the day where the hour matters."""
+
+    def __init__(self, info: Any, at: datetime) -> None:
+        from genai_prices.types import TimeOfDateConstraint
+
+        prices = info.prices if isinstance(info.prices, list) else []
+        hourly = any(isinstance(price.constraint, TimeOfDateConstraint) for price in prices)
+        midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+        moments = [midnight + timedelta(minutes=30 * step) for step in range(48)] if hourly else [at]
+        self._records = [info.get_prices(moment) for moment in moments]
+
+    def _values(self, key: str) -> list[Any]:
+        return [value for record in self._records if (value := getattr(record, key, None)) is not None]
+
+    def missing(self, key: str) -> bool:
+        return not self._values(key)
+
+    def starts(self) -> list[int]:
+        keys = ("input_mtok", "output_mtok", "cache_read_mtok", "input_image_mtok")
+        found = {tier.start for key in keys for value in self._values(key) for tier in getattr(value, "tiers", ())}
+        return sorted(found)
+
+    def flat(self, key: str, tokens: int = 0) -> float:
+        """The dearest rate of a key for a request of so many input tokens; 0 when the key has none."""
+        rates = [0.0]
+        for value in self._values(key):
+            reached = [tier.price for tier in getattr(value, "tiers", ()) if tokens > tier.start]
+            rates.append(float(reached[-1] if reached else getattr(value, "base", value)))
+        return max(rates)
+
+    def at(self, tokens: int) -> dict[str, Any]:
+        def known(key: str) -> float | None:
+            return None if self.missing(key) else self.flat(key, tokens)
+
+        return {
+            "input": self.flat("input_mtok", tokens),
+            "output": max(self.flat("output_mtok", tokens), self.flat("output_reasoning_mtok", tokens)),
+            "cached_input": known("cache_read_mtok"),
+            "image": known("input_image_mtok"),
+        }
