@@ -108,8 +108,8 @@ class Server:
         try:
             while await self._one(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client has gone, or the server stops
         finally:
             self._tasks.discard(task)
             writer.close()

@@ -92,7 +92,9 @@ def read(method: str, path: str, headers: Mapping[str, str], raw: bytes) -> Seen
     texts, images = _texts_and_images(data)
     model = found.group(1) if found else str(data.get("model", ""))
     digest = hashlib.sha256(bare.encode() + json.dumps(body, sort_keys=True).encode()).digest()
-    shas = tuple(hashlib.sha256(base64.b64decode(each)).hexdigest() for each in images)
+    shas = tuple(
+        hashlib.sha256(base64.b64decode(each, "-_" if set("-_") & set(each) else None)).hexdigest() for each in images
+    )
     return Seen(api, method, path, headers, raw, body, model, "\n".join(texts), shas, _schema_in(data), 0, digest)
 
 

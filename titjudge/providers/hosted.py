@@ -93,7 +93,7 @@ class Hosted:
         return classify(error)
 
     def usage_bound(self, request: Request) -> Usage:
-        """At most what a request can use, in tokens: every byte of text counts as one; the limit sent covers thinking."""
+        """At most what a request can use, in tokens: every byte of text counts as one."""
         params = self.family.sent(request.params)
         extra = orjson.dumps(request.schema).decode() if request.schema else ""
         total, images = tokens.input_bound(request, self.name, self.model, params, extra)

@@ -1,6 +1,6 @@
 """The long tail of hosted models through litellm: Anthropic, Azure, Bedrock, OpenRouter, Mistral, Ollama, ...
 
-litellm takes seconds to import and would fetch a price list at import: it is imported at the first request, in a thread,
+litellm takes seconds to import and would fetch a price list then: it is imported at the first request, in a thread,
 with its bundled list. Its retries and its silent dropping of parameters are off; the table in `models.py` says what is
 left out. Names are litellm's: `litellm/anthropic/claude-sonnet-4-5`, `litellm/azure/DEPLOYMENT`, ...
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 import warnings
 from base64 import b64encode
@@ -40,7 +41,6 @@ _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by
     "APIError": FailureKind.RETRY,
 }
 _NO_SCHEMAS = ("response_format", "json_schema", "output_config", "output_format", "structured output")
-_lock = asyncio.Lock()
 
 
 class LiteLLM:
@@ -95,21 +95,23 @@ class LiteLLM:
         names = [each.__name__ for each in type(error).__mro__]
         kind = next((_KINDS[name] for name in names if name in _KINDS), None)
         status = getattr(error, "status_code", None)
-        text = str(error)
+        text = str(error).partition("This looks like a bug in LiteLLM")[0]
         if kind in (None, FailureKind.RETRY) and isinstance(status, int) and status >= 400:
             kind = kind_of_status(status)
         if kind is FailureKind.REJECTED and ("JSONDecodeError" in text or "Expecting value" in text):
             kind = FailureKind.RETRY
-        if kind is FailureKind.RATE_LIMIT and "insufficient_quota" in text:
+        if kind is FailureKind.RATE_LIMIT and "insufficient_quota" in f"{text} {getattr(error, 'body', '')}":
             kind = FailureKind.FATAL
-        headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None) or {}
-        headers = getattr(error, "litellm_response_headers", None) or headers
+        headers = _lowered(
+            getattr(error, "litellm_response_headers", None)
+            or getattr(getattr(error, "response", None), "headers", None)
+        )
         self._pass_on(headers)
-        lowered = {str(name).lower().removeprefix("llm_provider-"): str(value) for name, value in dict(headers).items()}
-        return Failure(kind or FailureKind.REJECTED, one_line(text, [self._key() or ""]), retry_after(lowered))
+        message = one_line(text, [os.environ.get(self.settings.api_key_env, "")])
+        return Failure(kind or FailureKind.REJECTED, message, retry_after(headers))
 
     def usage_bound(self, request: Request) -> Usage:
-        """At most what a request can use, in tokens: every byte of text counts as one; the limit sent covers thinking."""
+        """At most what a request can use, in tokens: every byte of text counts as one."""
         params = self.family.sent(request.params)
         total, images = tokens.input_bound(request, self.name, self.model, params, str(request.schema or ""))
         return Usage(input=total, output=int(params.get("max_tokens") or self.family.max_output), image=images)
@@ -124,8 +126,7 @@ class LiteLLM:
         self._litellm.in_memory_llm_clients_cache.flush_cache()
 
     async def _load(self) -> Any:
-        async with _lock:
-            self._litellm = await asyncio.to_thread(_import)
+        self._litellm = await asyncio.to_thread(_import)
         return self._litellm
 
     async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:
@@ -161,10 +162,12 @@ class LiteLLM:
 
     def _pass_on(self, headers: Any) -> None:
         if self.on_headers is not None and headers:
-            plain = {
-                str(name).lower().removeprefix("llm_provider-"): str(value) for name, value in dict(headers).items()
-            }
-            self.on_headers(plain)
+            self.on_headers(_lowered(headers))
+
+
+def _lowered(headers: Any) -> dict[str, str]:
+    """Headers by lower-case name, without the prefix litellm gives those of the provider."""
+    return {str(name).lower().removeprefix("llm_provider-"): str(value) for name, value in dict(headers or {}).items()}
 
 
 def _import() -> Any:
@@ -172,10 +175,17 @@ def _import() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import litellm
-
+        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+    warnings.filterwarnings("ignore", message="Item '.*' on TypedDict class", category=UserWarning)
     litellm.suppress_debug_info = True
     litellm.telemetry = False
+    AsyncHTTPHandler.single_connection_post_request = _not_again
     return litellm
+
+
+async def _not_again(*_: Any, **__: Any) -> None:
+    """Stands where litellm sends a request anew after a broken connection: that decision is the engine's."""
+    raise sys.exception() or ConnectionError("the connection broke")
 
 
 async def _message_of(message: Message, detail: str | None) -> dict[str, Any]:
