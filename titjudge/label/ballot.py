@@ -1,0 +1,134 @@
+"""One annotator: from the votes so far to the next question, its sides, and how much is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from titjudge.label.material import Material
+from titjudge.label.plan import Plan, Sorting, draw, shuffled
+from titjudge.label.store import Vote
+from titjudge.types import Pair
+
+_GOLD_EVERY = 12  # about one question in twelve is a check, fewer pairs to a check when there is little to ask
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A pair as it is shown. `kind` is `pair`, or `gold` for an attention check."""
+
+    kind: str
+    group: str
+    left: str
+    right: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far an annotator is: answers given, the most that can follow, prompts done, prompts in all."""
+
+    done: int
+    at_most: int
+    prompts_done: int
+    prompts: int
+
+
+class Ballot:
+    """The questions of one annotator. Order, sides and checks depend on (`seed`, `annotator`) and on the answers alone.
+
+    Prompts come in a random order; a prompt is asked to its end before the next begins, so that a long text is read
+    once.
+    """
+
+    def __init__(self, annotator: str, material: Material, plan: Plan, seed: int) -> None:
+        self.annotator, self._material, self._plan = annotator, material, plan
+        self._key = (seed, annotator)
+        self._groups = shuffled(material.images, *self._key, "prompts")
+        self._order = {group: shuffled(images, *self._key, group) for group, images in material.images.items()}
+        self._outcomes: dict[str, dict[tuple[str, str], int]] = {group: {} for group in self._groups}
+        self._states = {group: self._sort(group) for group in self._groups}
+        self._pairs = 0  # answers that are no checks
+        self._checked: set[tuple[str, frozenset[str]]] = set()
+        self._checks = self._schedule()
+
+    def _schedule(self) -> list[tuple[int, Pair]]:
+        gold = shuffled(self._material.gold, *self._key, "gold")
+        if not gold:
+            return []
+        expected = sum(state.at_most for state in self._states.values())
+        every = max(3, min(_GOLD_EVERY, expected // (len(gold) + 1)))
+        return [(n * every + 1 + draw(*self._key, "due", n) % (every - 1), pair) for n, pair in enumerate(gold)]
+
+    def _sort(self, group: str) -> Sorting:
+        usable = set(self._material.usable(group))
+        return self._plan([image for image in self._order[group] if image in usable], self._outcomes[group])
+
+    def refresh(self) -> None:
+        """Plan anew, after an image turned out to be unusable."""
+        self._states = {group: self._sort(group) for group in self._groups}
+
+    def take(self, vote: Vote | Question, outcome: int) -> None:
+        """Count an answer: 1 when left is better, -1 when right is, 0 for a tie."""
+        if vote.kind == "gold":
+            self._checked.add((vote.group, frozenset((vote.left, vote.right))))
+            return
+        self._pairs += 1
+        if vote.group in self._outcomes:
+            self._outcomes[vote.group] |= {(vote.left, vote.right): outcome, (vote.right, vote.left): -outcome}
+            self._states[vote.group] = self._sort(vote.group)
+
+    def give_back(self, vote: Vote | Question) -> None:
+        """Forget an answer."""
+        if vote.kind == "gold":
+            self._checked.discard((vote.group, frozenset((vote.left, vote.right))))
+            return
+        self._pairs -= 1
+        if vote.group in self._outcomes:
+            self._outcomes[vote.group].pop((vote.left, vote.right), None)
+            self._outcomes[vote.group].pop((vote.right, vote.left), None)
+            self._states[vote.group] = self._sort(vote.group)
+
+    def question(self) -> Question | None:
+        """The next question; None when everything is answered."""
+        check = self._check()
+        if check is not None:
+            return self._sides("gold", check.group, check.a, check.b)
+        for group in self._groups:
+            asked = self._states[group].question
+            if asked is not None:
+                return self._sides("pair", group, *asked)
+        return None
+
+    def _check(self) -> Pair | None:
+        for due, pair in self._checks:
+            if due > self._pairs:
+                return None
+            broken = {pair.a, pair.b} & self._material.broken.keys()
+            if not broken and (pair.group, frozenset((pair.a, pair.b))) not in self._checked:
+                return pair
+        return None
+
+    def _sides(self, kind: str, group: str, one: str, other: str) -> Question:
+        first, second = sorted((one, other))
+        if draw(*self._key, "side", kind, group, first, second) & 1:
+            first, second = second, first
+        return Question(kind, group, first, second)
+
+    def upcoming(self, question: Question) -> list[str]:
+        """Images of the questions that can come next, whatever is answered now."""
+        images: dict[str, None] = {}
+        for outcome in (1, -1, 0):
+            self.take(question, outcome)
+            following = self.question()
+            self.give_back(question)
+            if following is not None:
+                images |= {following.left: None, following.right: None}
+        return [image for image in images if image not in (question.left, question.right)]
+
+    def standing(self) -> Standing:
+        left = sum(state.at_most for state in self._states.values())
+        due = sum(
+            at <= self._pairs + left and (pair.group, frozenset((pair.a, pair.b))) not in self._checked
+            for at, pair in self._checks
+        )
+        finished = sum(state.question is None for state in self._states.values())
+        return Standing(self._pairs + len(self._checked), left + due, finished, len(self._groups))

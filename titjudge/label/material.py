@@ -1,0 +1,133 @@
+"""What people are shown: prompts and images of a data folder, and the only door to the image files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from titjudge.errors import DataError
+from titjudge.types import BadItem, Item, Pair
+
+
+@dataclass(slots=True)
+class Material:
+    """Prompts with at least two usable images each.
+
+    `images` maps a prompt id to image ids; `gold` are pairs whose answer is known; `problems` says in one line each
+    what was left out and why. `root` is the folder that no file access leaves.
+    """
+
+    root: Path
+    prompts: dict[str, str] = field(default_factory=dict)
+    images: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    items: dict[str, Item] = field(default_factory=dict)
+    gold: tuple[Pair, ...] = ()
+    problems: list[str] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+
+    def usable(self, group: str) -> list[str]:
+        """Images of a prompt that can be shown."""
+        return [image for image in self.images[group] if image not in self.broken]
+
+    def file(self, image: str) -> Path:
+        """The file of an image id.
+
+        Raises:
+            DataError: no such image, or the file lies outside the data folder (a link that leads away included).
+        """
+        item = self.items.get(image)
+        if item is None or item.image is None:
+            raise DataError("no such image", image)
+        real = item.image.resolve()
+        if not real.is_relative_to(self.root.resolve()):
+            raise DataError("the image lies outside the data folder", image)
+        return real
+
+
+def load_material(data: Path, gold: Path | None = None) -> Material:
+    """Prompts and images of a data folder or manifest (see `titjudge.suites.folder`), and gold pairs (as
+    `pairs.jsonl`).
+
+    A gold pair may take an image of another prompt: the plainest of attention checks.
+
+    Raises:
+        DataError: nothing to compare, or a gold pair names an image or prompt that is not there.
+    """
+    from titjudge.suites.folder import Folder
+
+    material = Material(data if data.is_dir() else data.parent)
+    found: dict[str, list[str]] = {}
+    for item in Folder().load(data):
+        reason = item.reason if isinstance(item, BadItem) else _unusable(material, item)
+        if reason:
+            material.problems.append(f"{item.id}: {reason}".encode("utf-8", "backslashreplace").decode())
+            continue
+        assert isinstance(item, Item)
+        material.prompts.setdefault(item.group, item.prompt)
+        material.items[item.id] = item
+        found.setdefault(item.group, []).append(item.id)
+    for group, images in found.items():
+        if len(images) > 1:
+            material.images[group] = tuple(images)
+        elif gold is None:
+            material.problems.append(
+                f"{images[0]}: the only image of its prompt, so there is nothing to compare it with"
+            )
+    if gold is not None:
+        material.gold = tuple(_gold(gold, material))
+    if not material.images:
+        raise DataError("no prompt has two usable images to compare" + _first(material.problems), data)
+    return material
+
+
+def _first(problems: Iterable[str]) -> str:
+    return next((f" ({problem})" for problem in problems), "")
+
+
+def _unusable(material: Material, item: Item) -> str:
+    from PIL import Image, UnidentifiedImageError
+
+    if item.group in material.prompts and material.prompts[item.group] != item.prompt:
+        return f"its prompt differs from that of the other images of '{item.group}'"
+    if not _is_utf8(item.id + item.group + item.prompt):
+        return "its name is not valid UTF-8"
+    material.items[item.id] = item
+    try:
+        with Image.open(material.file(item.id)):
+            return ""
+    except DataError as error:
+        return error.message
+    except FileNotFoundError:
+        return "no such image file"
+    except UnidentifiedImageError:
+        return "not an image"
+    except Exception as error:
+        return f"the image cannot be read ({type(error).__name__})"
+    finally:
+        del material.items[item.id]
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _gold(file: Path, material: Material) -> list[Pair]:
+    from titjudge.suites.folder import read_pairs
+
+    pairs = read_pairs(file)
+    if not pairs:
+        raise DataError("no gold pair in it", file)
+    for number, pair in enumerate(pairs, 1):
+        if pair.group not in material.prompts:
+            raise DataError(f"gold pair {number}: no prompt '{pair.group}' in the data", file)
+        for image in (pair.a, pair.b):
+            if image not in material.items:
+                raise DataError(f"gold pair {number}: no usable image '{image}' in the data", file)
+        if pair.a == pair.b:
+            raise DataError(f"gold pair {number}: {pair.a} is paired with itself", file)
+    return pairs

@@ -1,0 +1,165 @@
+"""`label`: the page where people vote.
+
+Every annotator has a personal link; its token stands behind `#`, which no browser sends anywhere, and travels as a
+header. There is no cookie, so a page of another site has nothing to ride on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import DataError
+from titjudge.label.material import load_material
+from titjudge.label.store import Store
+from titjudge.label.voting import Stale, Voting
+from titjudge.label.web import App, Guard, address, listen, need_serve, read_json, run, static
+
+_log = logging.getLogger("titjudge.label")
+_STATIC = Path(__file__).parent / "static"
+
+
+def serve_label(
+    data: Path,
+    *,
+    annotators: int,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    store: Path,
+    plan: str = "merge",
+    gold: Path | None = None,
+    seed: int = 0,
+    ready: Callable[[list[str]], None] | None = None,
+) -> None:
+    """Serve the labelling page until Ctrl-C.
+
+    Args:
+        data: a data folder or manifest (`titjudge.suites.folder`). Nothing outside it is read for the page.
+        annotators: how many people vote, 1 to 1000; each gets a link of their own, the same after every restart.
+        host, port: where to listen; port 0 takes a free one. Off loopback everyone who has a link can vote.
+        store: the SQLite file of the votes; made when absent, gone on with when there.
+        plan: `merge` (merge sort over the images of a prompt) or `all` (all pairs).
+        gold: pairs with known answers (as `pairs.jsonl`), mixed in as attention checks.
+        seed: decides orders and sides; recorded in the store.
+        ready: called with the links once the server listens. Inputs left out are logged as warnings of
+            `titjudge.label`.
+
+    Raises:
+        MissingExtra: starlette or uvicorn is not installed.
+        UserError, DataError: the data, the store or the address cannot be used.
+    """
+    need_serve("the labelling page")
+    material = load_material(data, gold)
+    for problem in material.problems:
+        _log.warning("left out: %s", problem)
+    votes = Store(store)
+    try:
+        voting = Voting(material, votes, annotators=annotators, plan=plan, seed=seed)
+        sock = listen(host, port)
+        if ready is not None:
+            ready([f"{address(host, sock)}/#{voting.token(name)}" for name in voting.names])
+        run(build_app(voting, host), sock)
+    finally:
+        votes.close()
+
+
+def build_app(voting: Voting, host: str = "127.0.0.1") -> App:
+    """The page and its four endpoints as an ASGI application."""
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    page = _Page(voting)
+    return Guard(
+        Starlette(
+            routes=[
+                Route("/", page.file("label.html")),
+                Route("/label.css", page.file("label.css")),
+                Route("/label.js", page.file("label.js")),
+                Route("/api/state", page.state),
+                Route("/api/image/{code:str}", page.image),
+                Route("/api/vote", page.vote, methods=["POST"]),
+                Route("/api/undo", page.undo, methods=["POST"]),
+            ]
+        ),
+        host,
+    )
+
+
+class _Page:
+    def __init__(self, voting: Voting) -> None:
+        from titjudge.images import Pictures
+
+        self._voting = voting
+        self._pictures = Pictures()
+
+    def file(self, name: str) -> Callable[[Any], Any]:
+        return lambda request: static(_STATIC, name)
+
+    def _who(self, request: Any) -> str | None:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return self._voting.annotator(token.strip()) if scheme.lower() == "bearer" else None
+
+    async def state(self, request: Any) -> Any:
+        who = self._who(request)
+        return _unknown() if who is None else await self._answer(self._voting.state, who)
+
+    async def vote(self, request: Any) -> Any:
+        who = self._who(request)
+        if who is None:
+            return _unknown()
+        body = await read_json(request)
+        if not isinstance(body, dict) or not all(isinstance(body.get(key), str) for key in ("question", "answer")):
+            return _json({"error": "a vote is a JSON object with question and answer"}, 400)
+        return await self._answer(self._voting.vote, who, body["question"], body["answer"], body.get("duration_ms"))
+
+    async def undo(self, request: Any) -> Any:
+        who = self._who(request)
+        if who is None:
+            return _unknown()
+        body = await read_json(request)
+        if not isinstance(body, dict) or not isinstance(body.get("question"), str):
+            return _json({"error": "an undo is a JSON object with question"}, 400)
+        return await self._answer(self._voting.undo, who, body["question"])
+
+    async def _answer(self, method: Callable[..., dict[str, Any]], who: str, *arguments: Any) -> Any:
+        from starlette.concurrency import run_in_threadpool
+
+        try:
+            return _json(await run_in_threadpool(method, who, *arguments))
+        except Stale:
+            return _json(await run_in_threadpool(self._voting.state, who), 409)
+        except DataError as error:
+            return _json({"error": error.message}, 400)
+
+    async def image(self, request: Any) -> Any:
+        from starlette.concurrency import run_in_threadpool
+        from starlette.responses import Response
+
+        if self._who(request) is None:
+            return _unknown()
+        code = request.path_params["code"]
+        try:
+            path = self._voting.image(code)
+            if path is None:
+                return _json({"error": "no such image"}, 404)
+            picture = await self._pictures.open(path)
+            content = await run_in_threadpool(picture.load)
+        except DataError as error:
+            _log.warning("not shown any more: %s", error)
+            await run_in_threadpool(self._voting.drop, code, error.message)
+            return _json({"error": "this image cannot be shown"}, 422)
+        headers = {"cache-control": "private, max-age=86400", "content-disposition": "inline"}
+        return Response(content, media_type=picture.media_type, headers=headers)
+
+
+def _json(content: Any, status: int = 200) -> Any:
+    import orjson
+    from starlette.responses import Response
+
+    return Response(orjson.dumps(content), status, media_type="application/json")
+
+
+def _unknown() -> Any:
+    return _json({"error": "this link is not known here"}, 401)

@@ -1,0 +1,250 @@
+"""Votes on disk: one SQLite file, append-only, for several annotators (and processes) at once.
+
+A vote is committed, and synced, before anything else happens (`synchronous=FULL` under WAL: a power cut loses nothing
+either). An undo is a row of its own: what was voted, and taken back, stays readable. Triggers refuse changes of both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from titjudge.errors import DataError, UserError
+from titjudge.label.material import Material
+from titjudge.types import Pair
+
+SCHEMA_VERSION = "1"
+ANSWERS = ("left", "right", "tie")
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS prompts(id TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS images(id TEXT PRIMARY KEY, prompt_id TEXT NOT NULL, generator TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS gold(
+  prompt_id TEXT NOT NULL, image_a TEXT NOT NULL, image_b TEXT NOT NULL, preference TEXT NOT NULL,
+  PRIMARY KEY(prompt_id, image_a, image_b)) STRICT;
+CREATE TABLE IF NOT EXISTS votes(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, annotator TEXT NOT NULL, turn INTEGER NOT NULL,
+  kind TEXT NOT NULL CHECK(kind IN ('pair', 'gold')), prompt_id TEXT NOT NULL,
+  left_image TEXT NOT NULL, right_image TEXT NOT NULL, answer TEXT NOT NULL CHECK(answer IN ('left', 'right', 'tie')),
+  shown_at REAL, voted_at REAL NOT NULL, duration_ms INTEGER, source TEXT NOT NULL, UNIQUE(annotator, turn)) STRICT;
+CREATE TABLE IF NOT EXISTS undos(
+  vote_id INTEGER PRIMARY KEY REFERENCES votes(id), annotator TEXT NOT NULL, turn INTEGER NOT NULL,
+  undone_at REAL NOT NULL, UNIQUE(annotator, turn)) STRICT;
+"""
+_APPEND_ONLY = "".join(
+    f"CREATE TRIGGER IF NOT EXISTS {table}_{event.lower()} BEFORE {event} ON {table}"
+    f" BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END;\n"
+    for table in ("votes", "undos")
+    for event in ("UPDATE", "DELETE")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One answer. `left`, `right` are image ids as they were shown; `answer` is left, right or tie; `duration_ms` is
+    the time the pair was in view (pauses taken out), None when unknown; times are Unix seconds; `turn` counts votes
+    and undos of the
+    annotator before this one; `undone_at` is set when it was taken back."""
+
+    id: int
+    annotator: str
+    turn: int
+    kind: str
+    group: str
+    left: str
+    right: str
+    answer: str
+    shown_at: float | None
+    voted_at: float
+    duration_ms: int | None
+    source: str
+    undone_at: float | None = None
+
+    @property
+    def outcome(self) -> int:
+        """1 when left is better, -1 when right is, 0 for a tie."""
+        return {"left": 1, "right": -1, "tie": 0}[self.answer]
+
+
+_SELECT = (
+    "SELECT v.id, v.annotator, v.turn, v.kind, v.prompt_id, v.left_image, v.right_image, v.answer, v.shown_at,"
+    " v.voted_at, v.duration_ms, v.source, u.undone_at FROM votes v LEFT JOIN undos u ON u.vote_id = v.id"
+)
+
+
+class Store:
+    """The votes of a labelling. Methods may be called from any thread.
+
+    Raises:
+        UserError: the file cannot be made or opened, or is no store of labels.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        self._depth = 0
+        if not create and not path.is_file():
+            raise UserError(f"{path}: no such store of labels (`label DATA` makes one)")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+        except (OSError, sqlite3.Error) as error:
+            raise UserError(f"{path}: the store of labels cannot be opened: {error}") from error
+        try:
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
+                self._db.execute(f"PRAGMA {pragma}").fetchall()
+            self._db.executescript(_SCHEMA + _APPEND_ONLY)
+            version = self.setting("schema_version", SCHEMA_VERSION)
+        except sqlite3.Error as error:
+            self._db.close()
+            raise UserError(f"{path}: not a store of labels, or a damaged one: {error}") from error
+        if version != SCHEMA_VERSION:
+            self._db.close()
+            raise UserError(f"{path}: the store has version {version}, this titjudge reads {SCHEMA_VERSION}")
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction that holds off other threads and other processes from its first statement on; may be nested."""
+        with self._lock:
+            if self._depth == 0:
+                self._db.execute("BEGIN IMMEDIATE")
+            self._depth += 1
+            try:
+                yield
+                if self._depth == 1:
+                    self._db.execute("COMMIT")
+            except BaseException:
+                if self._depth == 1 and self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth -= 1
+
+    # -- what is being labelled ------------------------------------------------------------------------------------
+
+    def setting(self, key: str, default: str | None = None) -> str | None:
+        """A setting; `default` is written down when there is none yet, and from then on it stands."""
+        with self._lock:
+            if default is not None:
+                self._db.execute("INSERT OR IGNORE INTO meta VALUES(?, ?)", (key, default))
+            row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def secret(self) -> bytes:
+        """The key from which tokens and the ids of images are derived: links hold over restarts."""
+        return bytes.fromhex(self.setting("secret", secrets.token_hex(32)) or "")
+
+    def begin(self, material: Material, *, plan: str, seed: int, annotators: int) -> None:
+        """Write down what is labelled, or check that it is what this store began with.
+
+        Raises:
+            UserError: the store was begun with another plan or seed.
+            DataError: a prompt has another text now.
+        """
+        with self.writing():
+            for key, value in (("plan", plan), ("seed", str(seed))):
+                known = self.setting(key, value)
+                if known != value:
+                    raise UserError(
+                        f"{self.path} was begun with {key} {known}, not {value}: use that, or another store"
+                    )
+            known_prompts = dict(self._db.execute("SELECT id, text FROM prompts"))
+            for group, prompt in material.prompts.items():
+                if known_prompts.get(group, prompt) != prompt:
+                    raise DataError(
+                        f"the prompt '{group}' has changed since the votes of {self.path} began: use another store"
+                    )
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES('annotators', ?)", (str(annotators),))
+            self.describe(material)
+
+    def describe(self, material: Material) -> None:
+        """Write down prompts, images and gold pairs, so that an export needs nothing else."""
+        with self.writing():
+            self._db.executemany("INSERT OR IGNORE INTO prompts VALUES(?, ?)", material.prompts.items())
+            images = [(item.id, item.group, item.generator) for item in material.items.values()]
+            self._db.executemany("INSERT OR IGNORE INTO images VALUES(?, ?, ?)", images)
+            gold = [(pair.group, pair.a, pair.b, pair.preference) for pair in material.gold]
+            self._db.executemany("INSERT OR REPLACE INTO gold VALUES(?, ?, ?, ?)", gold)
+
+    def prompts(self) -> dict[str, str]:
+        with self._lock:
+            return dict(self._db.execute("SELECT id, text FROM prompts ORDER BY rowid"))
+
+    def images(self) -> dict[str, tuple[str, str]]:
+        """Image id to (prompt id, generator)."""
+        with self._lock:
+            rows = self._db.execute("SELECT id, prompt_id, generator FROM images ORDER BY rowid").fetchall()
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+    def gold(self) -> list[Pair]:
+        with self._lock:
+            rows = self._db.execute("SELECT prompt_id, image_a, image_b, preference FROM gold ORDER BY rowid").fetchall()
+        return [Pair(group, a, b, preference, "gold") for group, a, b, preference in rows]
+
+    # -- votes -----------------------------------------------------------------------------------------------------
+
+    def turn(self, annotator: str) -> int:
+        """How many votes and undos an annotator has made."""
+        query = "SELECT 1 + max(coalesce((SELECT max(turn) FROM votes WHERE annotator = ?1), -1), \
+            coalesce((SELECT max(turn) FROM undos WHERE annotator = ?1), -1))"
+        with self._lock:
+            return int(self._db.execute(query, (annotator,)).fetchone()[0])
+
+    def votes(self, annotator: str | None = None, *, undone: bool = False) -> list[Vote]:
+        """Votes in the order they were given, without those taken back unless `undone`."""
+        where = [] if undone else ["u.vote_id IS NULL"]
+        where += [] if annotator is None else ["v.annotator = ?"]
+        query = f"{_SELECT} {'WHERE ' + ' AND '.join(where) if where else ''} ORDER BY v.id"
+        with self._lock:
+            return [Vote(*row) for row in self._db.execute(query, () if annotator is None else (annotator,))]
+
+    def add(
+        self,
+        annotator: str,
+        kind: str,
+        group: str,
+        left: str,
+        right: str,
+        answer: str,
+        *,
+        shown_at: float | None = None,
+        duration_ms: int | None = None,
+        voted_at: float | None = None,
+        source: str = "page",
+    ) -> Vote:
+        """Put a vote on disk; it is there when this returns."""
+        now = time.time() if voted_at is None else voted_at
+        with self.writing():
+            turn = self.turn(annotator)
+            values = (annotator, turn, kind, group, left, right, answer, shown_at, now, duration_ms, source)
+            cursor = self._db.execute(
+                "INSERT INTO votes(annotator, turn, kind, prompt_id, left_image, right_image, answer, shown_at,"
+                " voted_at, duration_ms, source) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                values,
+            )
+        return Vote(int(cursor.lastrowid or 0), *values)
+
+    def undo(self, annotator: str) -> Vote | None:
+        """Take back the last vote that stands; None when there is none."""
+        with self.writing():
+            query = f"{_SELECT} WHERE v.annotator = ? AND u.vote_id IS NULL ORDER BY v.turn DESC LIMIT 1"
+            row = self._db.execute(query, (annotator,)).fetchone()
+            if row is None:
+                return None
+            vote = Vote(*row)
+            self._db.execute(
+                "INSERT INTO undos VALUES(?, ?, ?, ?)", (vote.id, annotator, self.turn(annotator), time.time())
+            )
+        return vote
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()

@@ -1,0 +1,176 @@
+"""All annotators of one labelling: who holds which token, what they see, and votes on disk before the next question."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import DataError, UserError
+from titjudge.label.ballot import Ballot, Question
+from titjudge.label.material import Material
+from titjudge.label.plan import plan_of
+from titjudge.label.store import ANSWERS, Store
+
+MAX_ANNOTATORS = 1000
+_LONGEST = 24 * 3600 * 1000  # ms; a clock that says more is wrong
+
+
+class Stale(Exception):
+    """The answer is to a question that is no longer the current one (another tab, or a repeated request)."""
+
+
+class Voting:
+    """Takes votes. Methods may be called from any thread; what an annotator sees depends on the store alone.
+
+    Raises:
+        UserError: the number of annotators or the plan is wrong, or the store was begun otherwise.
+    """
+
+    def __init__(self, material: Material, store: Store, *, annotators: int, plan: str, seed: int) -> None:
+        if not 1 <= annotators <= MAX_ANNOTATORS:
+            raise UserError(f"the number of annotators is between 1 and {MAX_ANNOTATORS}, not {annotators}")
+        self.material, self.store = material, store
+        self._plan, self._seed = plan_of(plan), seed
+        store.begin(material, plan=plan, seed=seed, annotators=annotators)
+        self._secret = store.secret()
+        self.names = [f"annotator-{number:02d}" for number in range(1, annotators + 1)]
+        self._tokens = {self.token(name): name for name in self.names}
+        self._images = {self._sign("image", image): image for image in material.items}
+        self._codes = {image: code for code, image in self._images.items()}
+        self._ballots: dict[str, tuple[int, Ballot]] = {}
+        self._shown: dict[str, tuple[str, float]] = {}
+        self._lock = threading.RLock()
+
+    def _sign(self, *parts: str) -> str:
+        text = "\x1f".join(parts).encode("utf-8", "surrogatepass")
+        return hmac.new(self._secret, text, hashlib.sha256).hexdigest()[:32]
+
+    def token(self, annotator: str) -> str:
+        """The token of an annotator: the same after a restart."""
+        return self._sign("annotator", annotator)
+
+    def annotator(self, token: str) -> str | None:
+        """Who holds a token; None for an unknown one."""
+        return self._tokens.get(token)
+
+    def image(self, code: str) -> Path | None:
+        """The file behind the code of an image; None for an unknown code.
+
+        Raises:
+            DataError: the file lies outside the data folder.
+        """
+        image = self._images.get(code)
+        return None if image is None else self.material.file(image)
+
+    def drop(self, code: str, reason: str) -> None:
+        """An image cannot be shown: no question has it from now on."""
+        with self._lock:
+            self.material.broken.setdefault(self._images[code], reason)
+            for _, ballot in self._ballots.values():
+                ballot.refresh()
+
+    def state(self, annotator: str) -> dict[str, Any]:
+        """What the page shows: the question (prompt, codes of two images), progress, images to load ahead."""
+        with self._lock:
+            turn, ballot = self._ballot(annotator)
+            return self._state(annotator, turn, ballot)
+
+    def vote(self, annotator: str, question: str, answer: str, duration_ms: object = None) -> dict[str, Any]:
+        """Put an answer (left, right, tie) on disk and return the next state.
+
+        Raises:
+            DataError: the answer is none of the three.
+            Stale: `question` is not the current one.
+        """
+        if answer not in ANSWERS:
+            raise DataError("the answer is left, right or tie")
+        with self._lock:
+            with self.store.writing():
+                turn, ballot = self._ballot(annotator)
+                asked = ballot.question()
+                if asked is None or not self._is_current(annotator, turn, asked, question):
+                    raise Stale
+                shown = self._shown.get(annotator)
+                vote = self.store.add(
+                    annotator,
+                    asked.kind,
+                    asked.group,
+                    asked.left,
+                    asked.right,
+                    answer,
+                    shown_at=shown[1] if shown and shown[0] == question else None,
+                    duration_ms=_duration(duration_ms),
+                )
+            ballot.take(vote, vote.outcome)
+            self._ballots[annotator] = (turn + 1, ballot)
+            return self._state(annotator, turn + 1, ballot)
+
+    def undo(self, annotator: str, question: str) -> dict[str, Any]:
+        """Take back the last vote and return to its question. `question` is the id of the state one undoes from.
+
+        Raises:
+            Stale: `question` is not the current one.
+        """
+        with self._lock:
+            with self.store.writing():
+                turn, ballot = self._ballot(annotator)
+                if not self._is_current(annotator, turn, ballot.question(), question):
+                    raise Stale
+                vote = self.store.undo(annotator)
+            if vote is not None:
+                ballot.give_back(vote)
+                self._ballots[annotator] = (turn + 1, ballot)
+            return self.state(annotator)
+
+    def _ballot(self, annotator: str) -> tuple[int, Ballot]:
+        turn = self.store.turn(annotator)
+        known = self._ballots.get(annotator)
+        if known is None or known[0] != turn:  # the first time, or another process wrote
+            ballot = Ballot(annotator, self.material, self._plan, self._seed)
+            for vote in self.store.votes(annotator):
+                ballot.take(vote, vote.outcome)
+            known = self._ballots[annotator] = (turn, ballot)
+        return known
+
+    def _is_current(self, annotator: str, turn: int, question: Question | None, claimed: str) -> bool:
+        mine = self._id(annotator, turn, question)
+        return hmac.compare_digest(mine.encode(), claimed.encode("utf-8", "replace"))
+
+    def _id(self, annotator: str, turn: int, question: Question | None) -> str:
+        pair = ("done",) if question is None else (question.kind, question.left, question.right)
+        return f"{turn}-{self._sign('question', annotator, str(turn), *pair)[:16]}"
+
+    def _state(self, annotator: str, turn: int, ballot: Ballot) -> dict[str, Any]:
+        question = ballot.question()
+        name = self._id(annotator, turn, question)
+        standing = ballot.standing()
+        state: dict[str, Any] = {
+            "annotator": annotator,
+            "question": name,
+            "done": standing.done,
+            "at_most": standing.at_most,
+            "prompts_done": standing.prompts_done,
+            "prompts": standing.prompts,
+            "pair": None,
+            "upcoming": [],
+        }
+        if question is not None:
+            if self._shown.get(annotator, ("",))[0] != name:
+                self._shown[annotator] = (name, time.time())
+            state["pair"] = {
+                "prompt": self.material.prompts[question.group],
+                "left": self._codes[question.left],
+                "right": self._codes[question.right],
+            }
+            state["upcoming"] = [self._codes[image] for image in ballot.upcoming(question)]
+        return state
+
+
+def _duration(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LONGEST:
+        return None
+    return round(value)
