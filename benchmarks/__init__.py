@@ -1,1 +1,1 @@
-"""Commands that print ratios, each with its reference beside it: `python -m benchmarks.NAME`."""
+"""Figures that the README quotes: each command prints ratios or counts against a reference in the same run."""

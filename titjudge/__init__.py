@@ -23,7 +23,7 @@ _WHERE = {
     "Unanswered": "titjudge.errors",
 }
 
-__all__ = ["__version__", *_WHERE]  # noqa: PLE0604
+__all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> Any:

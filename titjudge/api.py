@@ -138,7 +138,9 @@ class Judge:
                 self._runner = asyncio.Runner()
             return self._runner.run(work)
         work.close()
-        raise UserError("an event loop is running here: use `await judge.ascore(...)` or `await judge.ascore_many(...)`")
+        raise UserError(
+            "an event loop is running here: use `await judge.ascore(...)` or `await judge.ascore_many(...)`"
+        )
 
     async def aclose(self) -> None:
         if self._engine is not None:
@@ -160,5 +162,7 @@ class Judge:
     def __enter__(self) -> Judge:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

@@ -64,7 +64,10 @@ def request_key(request: Request) -> str:
         "sample": request.sample,
         "attempt": request.attempt,
         "messages": [
-            [message.role, *(part if isinstance(part, str) else ["image", part.sha256, part.media_type] for part in message.parts)]
+            [
+                message.role,
+                *(part if isinstance(part, str) else ["image", part.sha256, part.media_type] for part in message.parts),
+            ]
             for message in request.messages
         ],
     }
@@ -103,7 +106,12 @@ class AnswerCache:
     def _open(self) -> Any:
         try:
             return diskcache.Cache(
-                str(self.folder), disk=_RawDisk, eviction_policy="none", cull_limit=0, disk_min_file_size=2**20, timeout=60
+                str(self.folder),
+                disk=_RawDisk,
+                eviction_policy="none",
+                cull_limit=0,
+                disk_min_file_size=2**20,
+                timeout=60,
             )
         except sqlite3.DatabaseError as error:
             return self._replace(error)
@@ -116,7 +124,9 @@ class AnswerCache:
         aside.mkdir()
         for path in self.folder.glob("cache.db*"):
             path.rename(aside / path.name)
-        self.warnings.append(f"the cache database in {self.folder} is damaged ({error}); it was moved to {aside.name} and a new one begun")
+        self.warnings.append(
+            f"the cache database in {self.folder} is damaged ({error}); it was moved to {aside.name} and a new one begun"
+        )
         return diskcache.Cache(
             str(self.folder), disk=_RawDisk, eviction_policy="none", cull_limit=0, disk_min_file_size=2**20, timeout=60
         )

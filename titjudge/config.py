@@ -177,7 +177,9 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 def _explain(error: ValidationError, path: Path | None) -> str:
     """The first problem in one line, with the nearest known key where one is unknown."""
     problems = error.errors(include_url=False)
-    problem = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])  # a typo explains the rest
+    problem = next(
+        (each for each in problems if each["type"] == "extra_forbidden"), problems[0]
+    )  # a typo explains the rest
     where = ".".join(str(part) for part in problem["loc"] if part not in ("function-before[_role()", "nullable"))
     prefix = f"{path}: " if path else ""
     if problem["type"] == "extra_forbidden":

@@ -220,7 +220,11 @@ class Engine:
         shown = _json(schema_of(schema))
         again = self.request(
             role,
-            (*request.messages, Message("assistant", (reply.text,)), *prompt.messages({"problem": problem, "schema": shown})),
+            (
+                *request.messages,
+                Message("assistant", (reply.text,)),
+                *prompt.messages({"problem": problem, "schema": shown}),
+            ),
             template=request.template,
             item_id=request.item_id,
             schema=schema,
@@ -310,14 +314,18 @@ class Engine:
             return
         if reply.status is Status.OK:
             self._journaled.add(reply.key)
-        self._journal("reply", {**request_record(request), **reply_record(reply), "key": reply.key, "cached": reply.cached})
+        self._journal(
+            "reply", {**request_record(request), **reply_record(reply), "key": reply.key, "cached": reply.cached}
+        )
 
     # -- vectors ---------------------------------------------------------------------------------------------------
 
     async def embed(self, texts: Sequence[str], reservation: Reservation | None = None) -> list[tuple[str, Embedding]]:
         """Key and unit vector of each text; each distinct text is embedded once, ever."""
         embedder = self.roles.embedder()
-        wanted = {text: keys.content_key("embed", {"identity": dict(embedder.identity), "text": text}) for text in texts}
+        wanted = {
+            text: keys.content_key("embed", {"identity": dict(embedder.identity), "text": text}) for text in texts
+        }
         found: dict[str, Embedding] = {}
         for text, key in wanted.items():
             kept = self.cache.get(key) if self.cache is not None else None
@@ -325,7 +333,9 @@ class Engine:
                 found[text] = embedding_from(kept)
                 self.roles.embedded.cached += 1
         absent = [text for text in wanted if text not in found]
-        vectors = await asyncio.gather(*(self._once(wanted[text], lambda t=text: self._embed(wanted[t], t)) for text in absent))
+        vectors = await asyncio.gather(
+            *(self._once(wanted[text], lambda t=text: self._embed(wanted[t], t)) for text in absent)
+        )
         found.update(zip(absent, vectors, strict=True))
         for text, key in wanted.items():
             self._note_vector(key, text, found[text])
@@ -517,7 +527,8 @@ def request_record(request: Request) -> dict[str, Any]:
         "sample": request.sample,
         "attempt": request.attempt,
         "messages": [
-            [m.role, *(part if isinstance(part, str) else {"image": part.sha256} for part in m.parts)] for m in request.messages
+            [m.role, *(part if isinstance(part, str) else {"image": part.sha256} for part in m.parts)]
+            for m in request.messages
         ],
     }
 
@@ -568,4 +579,13 @@ def embedding_from(record: Mapping[str, Any]) -> Embedding:
     return Embedding(np.frombuffer(base64.b64decode(record["vector"]), dtype="<f4"), record["used"], record["total"])
 
 
-__all__ = ["BoundAsk", "BudgetExhausted", "Engine", "Interrupted", "embedding_from", "measure", "reply_from", "reply_record"]
+__all__ = [
+    "BoundAsk",
+    "BudgetExhausted",
+    "Engine",
+    "Interrupted",
+    "embedding_from",
+    "measure",
+    "reply_from",
+    "reply_record",
+]

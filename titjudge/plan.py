@@ -139,10 +139,22 @@ class Forecast:
             )  # fmt: skip
         requests = sum(role.requests for role in self.roles.values())
         rows.append(("all", "", requests, sum(self.cached.values()), None, None, None, None, _dollars(self.total)))
-        notes = ["list price in USD at p10 / p50 / p90 of the expected answer lengths; requests in the cache are not counted"]
+        notes = [
+            "list price in USD at p10 / p50 / p90 of the expected answer lengths; requests in the cache are not counted"
+        ]
         if any(cost is None for cost in self.costs.values()):
             notes.append("a price is unknown: give it with --price MODEL=IN,OUT (USD per million tokens)")
-        columns = ("role", "model", "requests", "cached", "text tokens", "image tokens", "output tokens", "thinking", "list price")
+        columns = (
+            "role",
+            "model",
+            "requests",
+            "cached",
+            "text tokens",
+            "image tokens",
+            "output tokens",
+            "thinking",
+            "list price",
+        )
         return Table("Dry run: what this would ask and cost", columns, tuple(rows), tuple(notes))
 
 
@@ -150,7 +162,9 @@ def _dollars(cost: tuple[float, float, float] | None) -> str | None:
     return None if cost is None else " / ".join(f"{value:.2f}" if value >= 0.1 else f"{value:.4f}" for value in cost)
 
 
-async def forecast(config: RunConfig, planner: Planner, items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> Forecast:
+async def forecast(
+    config: RunConfig, planner: Planner, items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]
+) -> Forecast:
     """Walk every item through every metric without sending anything."""
     roles: dict[str, RoleForecast] = defaultdict(RoleForecast)
     seen = bad = 0
@@ -160,7 +174,9 @@ async def forecast(config: RunConfig, planner: Planner, items: Iterable[Item | B
             continue
         seen += 1
         for each in await planner.expect(item, metrics):
-            if planner.roles[each.role].provider.capabilities.local and getattr(planner.roles[each.role].provider, "free", False):
+            if planner.roles[each.role].provider.capabilities.local and getattr(
+                planner.roles[each.role].provider, "free", False
+            ):
                 continue
             role = roles[each.role]
             role.requests += 1

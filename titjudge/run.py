@@ -1,12 +1,12 @@
 """A run: a folder that can be resumed, merged and verified, and the loop that fills it.
 
-    manifest.json   what was asked of whom: configuration, versions, prompt hashes, status, money
-    items.jsonl     what was judged, and what could not be
-    replies.jsonl   every answer used: rendered prompt, raw text, usage, model version (append-only)
-    vectors.jsonl   every embedding used (append-only)
-    scores.jsonl    one line a score; the last line of an item and metric counts (append-only)
-    results.json    the tables, as `--json` prints them
-    report.html     for people
+manifest.json   what was asked of whom: configuration, versions, prompt hashes, status, money
+items.jsonl     what was judged, and what could not be
+replies.jsonl   every answer used: rendered prompt, raw text, usage, model version (append-only)
+vectors.jsonl   every embedding used (append-only)
+scores.jsonl    one line a score; the last line of an item and metric counts (append-only)
+results.json    the tables, as `--json` prints them
+report.html     for people
 """
 
 from __future__ import annotations
@@ -167,10 +167,12 @@ class RunFolder:
         """Write items.jsonl anew, whole or not at all; returns how many there are."""
         aside = self.path / ".items.jsonl.new"
         aside.unlink(missing_ok=True)
-        appender, count = Appender(aside), 0
+        appender = Appender(aside)
+        count = 0
         try:
-            for count, item in enumerate(items, 1):
+            for item in items:
                 appender.add(item_record(item))
+                count += 1
         finally:
             appender.close()
         aside.replace(self.path / "items.jsonl")
@@ -179,7 +181,11 @@ class RunFolder:
     def write(self, name: str, content: Any) -> Path:
         """Write a file whole, or not at all."""
         target = self.path / name
-        data = content if isinstance(content, bytes) else json.dumps(content, indent=2, ensure_ascii=False, default=str).encode()
+        data = (
+            content
+            if isinstance(content, bytes)
+            else json.dumps(content, indent=2, ensure_ascii=False, default=str).encode()
+        )
         aside = self.path / f".{name}.new"
         aside.write_bytes(data)
         aside.replace(target)
@@ -365,7 +371,8 @@ def provenance(config: RunConfig, engine: Engine, metrics: Mapping[str, Metric])
             "model": role.label,
             "base_url": role.provider.base_url,
             "answered": [
-                {"version": version, "endpoint": endpoint, "answers": count} for (version, endpoint), count in sorted(tally.versions.items())
+                {"version": version, "endpoint": endpoint, "answers": count}
+                for (version, endpoint), count in sorted(tally.versions.items())
             ],
             "asked": tally.asked,
             "cached": tally.cached,
@@ -381,7 +388,10 @@ def provenance(config: RunConfig, engine: Engine, metrics: Mapping[str, Metric])
         "identity": identity(config),
         "limits": config.limits.model_dump(),
         "protocol": config.protocol,
-        "metrics": {name: {"version": metric.version, "range": metric.range, "source": metric.source} for name, metric in metrics.items()},
+        "metrics": {
+            name: {"version": metric.version, "range": metric.range, "source": metric.source}
+            for name, metric in metrics.items()
+        },
         "prompts": engine.library.used,
         "roles": roles,
     }

@@ -21,7 +21,7 @@ from titjudge.metrics import Metric
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
 from titjudge.roles import Roles
-from titjudge.run import Loop, Progress, RunFolder, default_folder, item_record, provenance
+from titjudge.run import Loop, Progress, RunFolder, default_folder, provenance
 from titjudge.types import BadItem, Item, Pair, Score, Table
 
 _WATCH = 0.2  # seconds between looks at the progress
@@ -65,7 +65,10 @@ class Outcome:
 def example_folder() -> Path | None:
     """The bundled example: in a checkout, or inside the wheel."""
     here = Path(__file__).resolve().parent
-    return next((p for p in (here / "_example", here.parent / "examples" / "known_answer") if (p / "images.jsonl").is_file()), None)
+    return next(
+        (p for p in (here / "_example", here.parent / "examples" / "known_answer") if (p / "images.jsonl").is_file()),
+        None,
+    )
 
 
 def complete(config: RunConfig) -> RunConfig:
@@ -100,7 +103,9 @@ def complete(config: RunConfig) -> RunConfig:
         for role in metric.roles:
             if role != "embedder" and done.role(role) is None:
                 hint = "" if role != "captioner" else " (or put a descriptions.jsonl into the data folder)"
-                raise ConfigError(f"the metric {name} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o{hint}")
+                raise ConfigError(
+                    f"the metric {name} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o{hint}"
+                )
     return done
 
 
@@ -229,7 +234,14 @@ class Session:
         self._manifest(folder, engine, loop, status, started)
         if fatal is not None:
             raise fatal
-        return finish(folder, self.suite, self.pairs(), self.metrics, status=status, extra_warnings=[*self.warnings, *_drift(engine)])
+        return finish(
+            folder,
+            self.suite,
+            self.pairs(),
+            self.metrics,
+            status=status,
+            extra_warnings=[*self.warnings, *_drift(engine)],
+        )
 
     def _check_unchanged(self, folder: RunFolder) -> None:
         """Prompts and metrics of a run that goes on must be those it began with."""
@@ -238,10 +250,14 @@ class Session:
         before = folder.manifest()
         for name, digest in before.get("prompts", {}).items():
             if self.library.get(name).sha256 != digest:
-                raise UserError(f"{folder.path}: the prompt {name} has changed since this run began: choose another --out")
+                raise UserError(
+                    f"{folder.path}: the prompt {name} has changed since this run began: choose another --out"
+                )
         for name, facts in before.get("metrics", {}).items():
             if name in self.metrics and self.metrics[name].version != facts["version"]:
-                raise UserError(f"{folder.path}: the metric {name} has changed since this run began: choose another --out")
+                raise UserError(
+                    f"{folder.path}: the metric {name} has changed since this run began: choose another --out"
+                )
 
     async def _watch(self, loop: Loop, engine: Engine, folder: RunFolder, watcher: Watcher, started: float) -> None:
         written = 0.0
@@ -256,11 +272,20 @@ class Session:
         progress = loop.progress
         record = provenance(self.config, engine, self.metrics)
         record |= {
-            "suite": {"name": self.suite.name, "version": self.suite.VERSION, "deviations": list(self.suite.DEVIATIONS)},
+            "suite": {
+                "name": self.suite.name,
+                "version": self.suite.VERSION,
+                "deviations": list(self.suite.DEVIATIONS),
+            },
             "status": status,
             "started": started,
             "updated": time.time(),
-            "progress": {"total": progress.total, "done": progress.done, "scored": progress.scored, "failed": progress.failed},
+            "progress": {
+                "total": progress.total,
+                "done": progress.done,
+                "scored": progress.scored,
+                "failed": progress.failed,
+            },
             "spent": round(engine.budget.spent, 6),
         }
         if status == "running" and (folder.path / "manifest.json").is_file():
@@ -370,6 +395,3 @@ def _signals(loop: Loop, watcher: Watcher) -> Iterator[None]:
     finally:
         for remove in installed:
             remove()
-
-
-

@@ -22,7 +22,12 @@ ROOT = Path(__file__).resolve().parents[2]
 def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     env = {**os.environ, "TITJUDGE_CACHE": str(folder / "cache"), "COLUMNS": "160", **environment}
     return subprocess.Popen(
-        [sys.executable, str(ROOT / "cli.py"), *arguments], cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, str(ROOT / "cli.py"), *arguments],
+        cwd=folder,
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
@@ -47,9 +52,17 @@ def small(folder: Path, images: int = 6, prompts: int = 2) -> Path:
     with (data / "images.jsonl").open("w") as file, (data / "pairs.jsonl").open("w") as pairs:
         for i in range(images):
             Image.new("RGB", (32, 32), (i * 7 % 256, i // 256, 90)).save(data / f"{i}.png")
-            file.write(json.dumps({"image": f"{i}.png", "prompt_id": f"p{i % prompts}", "generator": f"g{i // prompts % 3}"}) + "\n")
+            file.write(
+                json.dumps({"image": f"{i}.png", "prompt_id": f"p{i % prompts}", "generator": f"g{i // prompts % 3}"})
+                + "\n"
+            )
             if i >= prompts:
-                pair = {"prompt_id": f"p{i % prompts}", "image_a": f"{i}.png", "image_b": f"{i - prompts}.png", "preference": "a"}
+                pair = {
+                    "prompt_id": f"p{i % prompts}",
+                    "image_a": f"{i}.png",
+                    "image_b": f"{i - prompts}.png",
+                    "preference": "a",
+                }
                 pairs.write(json.dumps(pair) + "\n")
     return data
 
@@ -90,7 +103,19 @@ def test_the_same_command_again_asks_nothing_and_says_the_same(tmp_path: Path) -
             cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--json", "out.json", **hosted(server))
             first = results(tmp_path)
         assert server.count() == 12
-        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--out", "elsewhere", "--json", "again.json", **hosted(server))
+        cli(
+            tmp_path,
+            "judge",
+            "--data",
+            str(data),
+            "--provider",
+            "openai",
+            "--out",
+            "elsewhere",
+            "--json",
+            "again.json",
+            **hosted(server),
+        )
         assert server.count() == 12
     again = results(tmp_path, "again.json")
     assert again["metrics"] == first["metrics"]
@@ -133,7 +158,19 @@ def test_bad_input_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
     with (data / "images.jsonl").open("a") as file:
         file.write("{broken\n")
     with Server(good) as server:
-        out = cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--json", "out.json", **hosted(server))
+        out = cli(
+            tmp_path,
+            "judge",
+            "--data",
+            str(data),
+            "--provider",
+            "openai",
+            "--metric",
+            "tit-llm",
+            "--json",
+            "out.json",
+            **hosted(server),
+        )
         assert server.count() == 6
     reasons = {each["item"]: each["reason"] for each in results(tmp_path)["failures"]}
     assert "empty" in reasons["0.png"]
@@ -147,7 +184,18 @@ def test_bad_input_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
 def test_a_wrong_key_stops_at_once_with_one_line(tmp_path: Path) -> None:
     data = small(tmp_path, images=200)
     with Server(lambda seen: Scripted.fault("401")) as server:
-        out = cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--concurrency", "8", code=2, **hosted(server))
+        out = cli(
+            tmp_path,
+            "judge",
+            "--data",
+            str(data),
+            "--provider",
+            "openai",
+            "--concurrency",
+            "8",
+            code=2,
+            **hosted(server),
+        )
         assert server.count() <= 8
     assert "sk-test-0123456789" not in out
     assert len([line for line in out.splitlines() if line.startswith("titjudge:")]) == 1
@@ -172,7 +220,17 @@ def test_the_key_is_written_nowhere(tmp_path: Path) -> None:
 
 def test_the_cap_holds_and_a_higher_one_goes_on(tmp_path: Path) -> None:
     data = small(tmp_path, images=40)
-    arguments = ("judge", "--data", str(data), "--provider", "openai", "--price", "gpt-4o=1000,1000", "--json", "out.json")
+    arguments = (
+        "judge",
+        "--data",
+        str(data),
+        "--provider",
+        "openai",
+        "--price",
+        "gpt-4o=1000,1000",
+        "--json",
+        "out.json",
+    )
     with Server(good) as server:
         cli(tmp_path, *arguments, "--metric", "tit-llm", "--max-cost", "0", code=3, **hosted(server))
         assert server.count() == 0
@@ -193,7 +251,18 @@ def test_the_cap_holds_and_a_higher_one_goes_on(tmp_path: Path) -> None:
 def test_a_cap_without_a_price_refuses_to_start(tmp_path: Path) -> None:
     data = small(tmp_path)
     with Server(good) as server:
-        out = cli(tmp_path, "judge", "--data", str(data), "--captioner", "openai/my-own", "--max-cost", "1", code=2, **hosted(server))
+        out = cli(
+            tmp_path,
+            "judge",
+            "--data",
+            str(data),
+            "--captioner",
+            "openai/my-own",
+            "--max-cost",
+            "1",
+            code=2,
+            **hosted(server),
+        )
         assert "--price my-own=IN,OUT" in out
         assert server.count() == 0
 
@@ -214,7 +283,18 @@ def test_what_the_cache_holds_is_not_in_the_dry_run(tmp_path: Path) -> None:
     data = small(tmp_path)
     with Server(good) as server:
         cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--limit", "4", **hosted(server))
-        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--dry-run", "--json", "out.json", **hosted(server))
+        cli(
+            tmp_path,
+            "judge",
+            "--data",
+            str(data),
+            "--provider",
+            "openai",
+            "--dry-run",
+            "--json",
+            "out.json",
+            **hosted(server),
+        )
         assert server.count() == 8
     assert results(tmp_path)["roles"]["captioner"]["requests"] == 2
     assert results(tmp_path)["roles"]["captioner"]["cached"] == 4
@@ -223,7 +303,19 @@ def test_what_the_cache_holds_is_not_in_the_dry_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_killed_in_the_middle_nothing_is_asked_twice(tmp_path: Path, number: signal.Signals) -> None:
     data = small(tmp_path, images=60)
-    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--concurrency", "4", "--json", "out.json")
+    arguments = (
+        "judge",
+        "--data",
+        str(data),
+        "--provider",
+        "openai",
+        "--metric",
+        "tit-llm",
+        "--concurrency",
+        "4",
+        "--json",
+        "out.json",
+    )
     with Server(good, latency=0.05) as server:
         with start(tmp_path, *arguments, **hosted(server)) as process:
             deadline = time.monotonic() + 60
@@ -250,7 +342,9 @@ def test_the_same_picture_under_three_names_is_paid_once(tmp_path: Path) -> None
     with Server(good, latency=0.05) as server:
         cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--json", "out.json", **hosted(server))
         assert server.count() == 2
-    assert [row["generator"] for row in results(tmp_path)["leaderboard"]] == ["a", "b", "c"] or len(results(tmp_path)["leaderboard"]) == 3
+    assert [row["generator"] for row in results(tmp_path)["leaderboard"]] == ["a", "b", "c"] or len(
+        results(tmp_path)["leaderboard"]
+    ) == 3
 
 
 def test_config_flags_and_typos(tmp_path: Path) -> None:
@@ -286,7 +380,19 @@ def test_a_prompt_of_20000_words_is_judged_and_the_cut_is_reported(tmp_path: Pat
 def test_score_on_the_spot(tmp_path: Path) -> None:
     Image.new("RGB", (32, 32), (200, 0, 0)).save(tmp_path / "ü x.png")
     with Server(good) as server:
-        out = cli(tmp_path, "score", "--prompt", "a red square", "--provider", "openai", "ü x.png", "none.png", "--json", "out.json", **hosted(server))
+        out = cli(
+            tmp_path,
+            "score",
+            "--prompt",
+            "a red square",
+            "--provider",
+            "openai",
+            "ü x.png",
+            "none.png",
+            "--json",
+            "out.json",
+            **hosted(server),
+        )
     first, second = results(tmp_path)["scores"]
     assert first["status"] == "ok"
     assert (second["value"], second["status"]) == (None, "bad_input")

@@ -34,13 +34,16 @@ class Canary:
         return os.mkdir, ("canary-was-executed",)
 
 
-def test_a_planted_pickle_is_never_executed(cache: AnswerCache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_planted_pickle_is_never_executed(
+    cache: AnswerCache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     cache.set("ask:1", {"a": 1})
     planted = sqlite3.connect(cache.folder / "cache.db")
     planted.execute("update Cache set mode = 4, value = ?", (pickle.dumps(Canary()),))
     planted.execute(
-        "insert into Cache (key, raw, store_time, access_time, mode, value) values (?, 0, 0, 0, 4, ?)", (pickle.dumps(Canary()), pickle.dumps(Canary()))
+        "insert into Cache (key, raw, store_time, access_time, mode, value) values (?, 0, 0, 0, 4, ?)",
+        (pickle.dumps(Canary()), pickle.dumps(Canary())),
     )
     planted.commit()
     planted.close()

@@ -8,7 +8,21 @@ import titjudge
 from titjudge.cli import COMMANDS, help_text
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ["openai", "google", "litellm", "torch", "transformers", "numpy", "scipy", "pydantic", "rich", "jinja2", "asyncio", "pandas", "aiohttp"]
+HEAVY = [
+    "openai",
+    "google",
+    "litellm",
+    "torch",
+    "transformers",
+    "numpy",
+    "scipy",
+    "pydantic",
+    "rich",
+    "jinja2",
+    "asyncio",
+    "pandas",
+    "aiohttp",
+]
 
 
 def run(code: str) -> str:

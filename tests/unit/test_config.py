@@ -33,7 +33,9 @@ def test_the_shape_of_run_yaml(tmp_path: Path) -> None:
 
 def test_flags_go_before_the_file(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(ISSUE)
-    config = load_config(tmp_path / "run.yaml", {"judge": {"model": "openai"}, "limits": {"max_cost": 1.0, "rpm": None}, "limit": None})
+    config = load_config(
+        tmp_path / "run.yaml", {"judge": {"model": "openai"}, "limits": {"max_cost": 1.0, "rpm": None}, "limit": None}
+    )
     assert config.judge is not None
     assert (config.judge.model_name, config.judge.max_tokens) == ("gpt-4o", 2048)
     assert (config.limits.max_cost, config.limits.concurrency) == (1.0, 32)

@@ -16,7 +16,10 @@ def loaded(path: Path) -> tuple[list[Item], dict[str, str]]:
 
 
 def write_lines(path: Path, *records: object) -> Path:
-    path.write_text("\n".join(r if isinstance(r, str) else json.dumps(r, ensure_ascii=False) for r in records) + "\n", encoding="utf-8")
+    path.write_text(
+        "\n".join(r if isinstance(r, str) else json.dumps(r, ensure_ascii=False) for r in records) + "\n",
+        encoding="utf-8",
+    )
     return path
 
 
@@ -57,7 +60,9 @@ def test_bad_lines_are_named_and_the_rest_is_judged(tmp_path: Path) -> None:
 def test_manifests_as_jsonl_and_csv(tmp_path: Path) -> None:
     long = "word " * 20_000
     jsonl = write_lines(tmp_path / "m.jsonl", {"image": "a b/ü.png", "prompt": long, "generator": "g", "seed": 3})
-    (tmp_path / "m.csv").write_text(f'image,prompt,generator,seed\na b/ü.png,"{long}",g,3\nshort\n', encoding="utf-8-sig")
+    (tmp_path / "m.csv").write_text(
+        f'image,prompt,generator,seed\na b/ü.png,"{long}",g,3\nshort\n', encoding="utf-8-sig"
+    )
     for file in (jsonl, tmp_path / "m.csv"):
         items, _ = loaded(file)
         (item,) = items

@@ -64,7 +64,10 @@ def test_hostile_lengths_end_soon() -> None:
     assert value("{" * 50_000 + GOOD) in (61.5, None)
 
 
-@given(st.lists(st.dictionaries(st.text(), st.integers() | st.text()), max_size=4), st.text(alphabet=st.characters(exclude_characters="{}")))
+@given(
+    st.lists(st.dictionaries(st.text(), st.integers() | st.text()), max_size=4),
+    st.text(alphabet=st.characters(exclude_characters="{}")),
+)
 def test_objects_come_back_in_order_from_any_surroundings(values: list[dict[str, object]], noise: str) -> None:
     assert objects(noise + noise.join(json.dumps(v) + "\n" for v in values)) == values
 

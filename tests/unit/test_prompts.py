@@ -48,7 +48,11 @@ def test_exactly_one_newline_at_the_end_is_dropped(tmp_path: Path) -> None:
 def test_pictures_inline_first_and_last(tmp_path: Path) -> None:
     inline = library(tmp_path, "left {{ image }} right {{ image2 }} {{ prompt }}").get("mine/p")
     assert inline.messages({"prompt": "p"}, [PICTURE, OTHER])[0].parts == ("left ", PICTURE, " right ", OTHER, " p")
-    last = library(tmp_path / "b", "{{ prompt }}", "version: 1\nvars: [prompt]\nimages: last") if (tmp_path / "b").mkdir() is None else None
+    last = (
+        library(tmp_path / "b", "{{ prompt }}", "version: 1\nvars: [prompt]\nimages: last")
+        if (tmp_path / "b").mkdir() is None
+        else None
+    )
     assert last is not None
     assert last.get("mine/p").messages({"prompt": "p"}, [PICTURE])[0].parts == ("p", PICTURE)
 

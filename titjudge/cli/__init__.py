@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 
 COMMANDS = {
-    "judge": ("titjudge.cli.judge:judge", "Judge the images of a data folder, and say how far the judges agree with people."),
+    "judge": (
+        "titjudge.cli.judge:judge",
+        "Judge the images of a data folder, and say how far the judges agree with people.",
+    ),
     "score": ("titjudge.cli.score:score", "Score images against one prompt on the spot."),
     "compare": ("titjudge.cli.compare:compare", "Compare runs with human pairs, votes or ranks."),
     "aggregate": ("titjudge.cli.aggregate:aggregate", "Tables from answers that exist already; no model is asked."),
@@ -41,7 +44,9 @@ Options:
 
 def help_text(program: str) -> str:
     width = max(map(len, COMMANDS)) + 2
-    return _HELP.format(program=program, commands="\n".join(f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items()))
+    return _HELP.format(
+        program=program, commands="\n".join(f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items())
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:

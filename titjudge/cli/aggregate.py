@@ -33,7 +33,9 @@ def _show(work: Callable[[], tuple[dict[str, Any], list[Any]]], json_file: Path 
 
 
 @aggregate.command()
-@click.option("--answers", type=PATH, required=True, metavar="DIR", help="Holds GENERATOR/TYPE/{short,long}/INDEX.json.")
+@click.option(
+    "--answers", type=PATH, required=True, metavar="DIR", help="Holds GENERATOR/TYPE/{short,long}/INDEX.json."
+)
 @JSON
 def tiif(answers: Path, json_file: Path | None) -> int:
     """TIIF-Bench: types, nine dimensions, Basic, Advanced, Overall, in percent."""
@@ -54,9 +56,17 @@ def tiif_text(ocr: Path, questions: Path | None, json_file: Path | None) -> int:
 
 
 @aggregate.command("qwen-image-bench")
-@click.option("--responses", type=PATH, required=True, metavar="FILE", help="JSON lines of case, ID, model, dim, response.")
+@click.option(
+    "--responses", type=PATH, required=True, metavar="FILE", help="JSON lines of case, ID, model, dim, response."
+)
 @click.option("--metadata", type=PATH, required=True, metavar="FILE", help="bench_metadata.json.")
-@click.option("--protocol", type=click.Choice(["official", "strict"]), default="official", show_default=True, help="strict averages over the facets a prompt activates (paper, Eq. 8 to 10).")
+@click.option(
+    "--protocol",
+    type=click.Choice(["official", "strict"]),
+    default="official",
+    show_default=True,
+    help="strict averages over the facets a prompt activates (paper, Eq. 8 to 10).",
+)
 @JSON
 def qwen_image_bench(responses: Path, metadata: Path, protocol: str, json_file: Path | None) -> int:
     """Qwen-Image-Bench: levels 1, 2, 3 and overall from judge responses."""
@@ -66,9 +76,23 @@ def qwen_image_bench(responses: Path, metadata: Path, protocol: str, json_file: 
 
 
 @aggregate.command()
-@click.option("--generations", type=PATH, required=True, metavar="FILE", help="A saved generation_results file of the official script.")
-@click.option("--split", type=PATH, required=True, metavar="FILE", help="The split (train, test or val .json) with the annotations.")
-@click.option("--matching", default="casefold", show_default=True, metavar="RULE", help="How predicted elements are matched.")
+@click.option(
+    "--generations",
+    type=PATH,
+    required=True,
+    metavar="FILE",
+    help="A saved generation_results file of the official script.",
+)
+@click.option(
+    "--split",
+    type=PATH,
+    required=True,
+    metavar="FILE",
+    help="The split (train, test or val .json) with the annotations.",
+)
+@click.option(
+    "--matching", default="casefold", show_default=True, metavar="RULE", help="How predicted elements are matched."
+)
 @JSON
 def longt2ibench(generations: Path, split: Path, matching: str, json_file: Path | None) -> int:
     """LongT2IBench: interpretation accuracy, SRCC and PLCC overall and by prompt length."""

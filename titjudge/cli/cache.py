@@ -9,7 +9,9 @@ import click
 
 from titjudge.cli.options import JSON, PATH
 
-_CACHE = click.option("--cache", "folder", type=PATH, metavar="DIR", help="The cache folder  [default: $TITJUDGE_CACHE or cache/].")
+_CACHE = click.option(
+    "--cache", "folder", type=PATH, metavar="DIR", help="The cache folder  [default: $TITJUDGE_CACHE or cache/]."
+)
 
 
 @click.group()
@@ -43,7 +45,16 @@ def stats(folder: Path | None, json_file: Path | None) -> int:
     names = {"ask": "answers", "embed": "embeddings", "image": "image verdicts"}
     rows = tuple((names.get(kind, kind), count) for kind, count in sorted(kinds.items()))
     size = opened.size()
-    show_tables([Table(f"cache {opened.folder}", ("kind", "entries"), rows, (f"{size / 2**20:.1f} MiB on disk", *opened.warnings))])
+    show_tables(
+        [
+            Table(
+                f"cache {opened.folder}",
+                ("kind", "entries"),
+                rows,
+                (f"{size / 2**20:.1f} MiB on disk", *opened.warnings),
+            )
+        ]
+    )
     write_json(json_file, {"folder": str(opened.folder), "bytes": size, "entries": dict(kinds)})
     opened.close()
     return 0

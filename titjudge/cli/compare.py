@@ -34,7 +34,13 @@ def compare() -> None:
 
 @compare.command()
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option("--pairs", "pairs_file", type=PATH, metavar="FILE", help="Human pairs (jsonl or csv)  [default: those of the first run].")
+@click.option(
+    "--pairs",
+    "pairs_file",
+    type=PATH,
+    metavar="FILE",
+    help="Human pairs (jsonl or csv)  [default: those of the first run].",
+)
 @JSON
 def runs(runs: tuple[Path, ...], pairs_file: Path | None, json_file: Path | None) -> int:
     """Agreement of one or several runs with the same human pairs, and paired differences between them."""
@@ -61,7 +67,9 @@ def runs(runs: tuple[Path, ...], pairs_file: Path | None, json_file: Path | None
     results: dict[str, Any] = found.to_json()
     names = sorted({score.metric for score in scores})
     if pairs and len(names) > 1:
-        values = {name: {s.item_id: s.value for s in scores if s.metric == name and s.value is not None} for name in names}
+        values = {
+            name: {s.item_id: s.value for s in scores if s.metric == name and s.value is not None} for name in names
+        }
         differences = paired_differences(pairs, values)
         tables.append(differences_table(differences))
         results["differences"] = [each.to_json() for each in differences]
@@ -81,7 +89,9 @@ def _renamed(score: Any, name: str) -> Any:
 
 
 @compare.command()
-@click.option("--csv", "csv_file", type=PATH, required=True, metavar="FILE", help="One row a generator, one column a ranking.")
+@click.option(
+    "--csv", "csv_file", type=PATH, required=True, metavar="FILE", help="One row a generator, one column a ranking."
+)
 @click.option("--reference", required=True, metavar="COLUMN", help="The column the others are compared with.")
 @JSON
 def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:

@@ -14,7 +14,11 @@ KEYS = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_
 
 
 @click.command()
-@click.option("--ask", is_flag=True, help="Send one tiny question to the captioner and judge named, and say which endpoint and model version answered.")
+@click.option(
+    "--ask",
+    is_flag=True,
+    help="Send one tiny question to the captioner and judge named, and say which endpoint and model version answered.",
+)
 @model_options
 @JSON
 def doctor(ask: bool, json_file: Path | None, **flags: Any) -> int:
@@ -34,7 +38,13 @@ def doctor(ask: bool, json_file: Path | None, **flags: Any) -> int:
     rows: list[tuple[str, str, str]] = [_key(name, names) for name, names in KEYS.items()]
     rows.append(_embedder(config))
     cache = AnswerCache(cache_folder(config))
-    rows.append(("cache", "ok" if not cache.warnings else "warning", "; ".join([str(cache.folder), f"{len(cache)} entries", *cache.warnings])))
+    rows.append(
+        (
+            "cache",
+            "ok" if not cache.warnings else "warning",
+            "; ".join([str(cache.folder), f"{len(cache)} entries", *cache.warnings]),
+        )
+    )
     cache.close()
     if ask:
         rows += _ask(config)
@@ -78,20 +88,33 @@ def _ask(config: Any) -> list[tuple[str, str, str]]:
     from titjudge.roles import Roles
     from titjudge.types import Message
 
-    names = [name for name in ("captioner", "judge") if config.role(name) is not None and config.role(name).provider != "recorded"]
+    names = [
+        name
+        for name in ("captioner", "judge")
+        if config.role(name) is not None and config.role(name).provider != "recorded"
+    ]
     if not names:
         raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")
 
     async def one(engine: Engine, name: str) -> tuple[str, str, str]:
         role = engine.roles[name]
         request = engine.request(
-            role, (Message("user", ("Answer with the word ok.",)),), template="doctor", item_id="doctor", schema=None, params={"max_tokens": 16}
+            role,
+            (Message("user", ("Answer with the word ok.",)),),
+            template="doctor",
+            item_id="doctor",
+            schema=None,
+            params={"max_tokens": 16},
         )
         try:
             reply = await engine.answer(role, request, accept_truncated=True)
         except TitjudgeError as error:
             return (f"{name} {role.label}", "failed", str(error))
-        return (f"{name} {role.label}", "ok", f"{reply.endpoint} answered as {reply.model_version or 'an unnamed version'} in {reply.seconds:.2f} s")
+        return (
+            f"{name} {role.label}",
+            "ok",
+            f"{reply.endpoint} answered as {reply.model_version or 'an unnamed version'} in {reply.seconds:.2f} s",
+        )
 
     async def run() -> list[tuple[str, str, str]]:
         engine = Engine(Roles(config), PromptLibrary(config.prompts))

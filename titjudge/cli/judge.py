@@ -11,17 +11,30 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
 
 
 @click.command(epilog="See README.md for run.yaml, the data layouts and the metrics.")
-@click.option("--data", type=PATH, metavar="DIR", help="Data folder, or one manifest (.jsonl or .csv)  [default: the bundled example].")
+@click.option(
+    "--data",
+    type=PATH,
+    metavar="DIR",
+    help="Data folder, or one manifest (.jsonl or .csv)  [default: the bundled example].",
+)
 @click.option("--pairs", type=PATH, metavar="FILE", help="Human pairs, when they are not in the data folder.")
 @click.option("--suite", metavar="NAME", help="How the data are read and aggregated; see `suites`  [default: folder].")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="A metric; repeatable; see `metrics`  [default: the suite's].")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="A metric; repeatable; see `metrics`  [default: the suite's].",
+)
 @model_options
 @click.option("--limit", type=int, metavar="N", help="Judge only the first N items.")
 @click.option("--max-requests", type=int, metavar="N", help="Hard cap on requests over the whole run.")
 @click.option("--max-tokens", type=int, metavar="N", help="Hard cap on tokens over the whole run.")
 @click.option("--rpm", type=int, metavar="N", help="Requests a minute the account allows.")
 @click.option("--tpm", type=int, metavar="N", help="Tokens a minute the account allows.")
-@click.option("--out", type=PATH, metavar="DIR", help="The run folder  [default: runs/DATA-HASH; the same command resumes it].")
+@click.option(
+    "--out", type=PATH, metavar="DIR", help="The run folder  [default: runs/DATA-HASH; the same command resumes it]."
+)
 @click.option("--dry-run", is_flag=True, help="Count requests and tokens and price them; send nothing.")
 @JSON
 def judge(**flags: Any) -> int:
@@ -84,7 +97,9 @@ def _run(session: Any, json_file: Path | None) -> int:
 
 
 def _opening(config: Any) -> str:
-    roles = [f"{name} {role.model}" for name in ("captioner", "judge", "embedder") if (role := config.role(name)) is not None]
+    roles = [
+        f"{name} {role.model}" for name in ("captioner", "judge", "embedder") if (role := config.role(name)) is not None
+    ]
     return f"judging {config.data} with {', '.join(config.metrics)} ({'; '.join(roles)}; protocol {config.protocol})"
 
 

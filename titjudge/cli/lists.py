@@ -20,10 +20,21 @@ def metrics(json_file: Path | None) -> int:
 
     found: list[Metric] = [registry.load("metrics", name) for name in registry.names("metrics")]
     rows = tuple(
-        (m.name, ", ".join(m.roles), f"{m.range[0]:g} to {m.range[1]:g}", ", ".join(m.needs) or None, m.summary, m.source) for m in found
+        (
+            m.name,
+            ", ".join(m.roles),
+            f"{m.range[0]:g} to {m.range[1]:g}",
+            ", ".join(m.needs) or None,
+            m.summary,
+            m.source,
+        )
+        for m in found
     )
     show_tables([Table("metrics", ("metric", "asks", "range", "needs", "what it is", "source"), rows)])
-    write_json(json_file, [dict(zip(("metric", "asks", "range", "needs", "summary", "source"), row, strict=True)) for row in rows])
+    write_json(
+        json_file,
+        [dict(zip(("metric", "asks", "range", "needs", "summary", "source"), row, strict=True)) for row in rows],
+    )
     return 0
 
 
@@ -37,7 +48,10 @@ def providers(json_file: Path | None) -> int:
     from titjudge.config import DEFAULT_MODELS
     from titjudge.types import Table
 
-    rows = [("provider", name, DEFAULT_MODELS.get(name), " or ".join(KEYS.get(name, ())) or None) for name in registry.names("providers")]
+    rows = [
+        ("provider", name, DEFAULT_MODELS.get(name), " or ".join(KEYS.get(name, ())) or None)
+        for name in registry.names("providers")
+    ]
     rows += [("embedder", name, None, None) for name in registry.names("embedders")]
     show_tables([Table("providers and embedders", ("kind", "name", "default model", "key"), tuple(rows))])
     write_json(json_file, [dict(zip(("kind", "name", "default_model", "key"), row, strict=True)) for row in rows])
@@ -60,14 +74,19 @@ def suites(json_file: Path | None) -> int:
             click.echo(f"  {suite.name}: {deviation}")
     write_json(
         json_file,
-        [{"suite": s.name, "version": s.VERSION, "metrics": list(s.metrics), "deviations": list(s.DEVIATIONS)} for s in found],
+        [
+            {"suite": s.name, "version": s.VERSION, "metrics": list(s.metrics), "deviations": list(s.DEVIATIONS)}
+            for s in found
+        ],
     )
     return 0
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--prompts", "overlay", type=PATH, metavar="DIR", help="Templates that replace the bundled ones of the same name.")
+@click.option(
+    "--prompts", "overlay", type=PATH, metavar="DIR", help="Templates that replace the bundled ones of the same name."
+)
 def prompts(name: str | None, overlay: Path | None) -> int:
     """List the prompt templates, or show the file of one.
 
@@ -83,7 +102,12 @@ def prompts(name: str | None, overlay: Path | None) -> int:
     library = PromptLibrary(overlay)
     if name:
         library.get(name)
-        click.echo(next(root / f"{name}.md" for root in library.roots if (root / f"{name}.md").is_file()).read_text(encoding="utf-8"), nl=False)
+        click.echo(
+            next(root / f"{name}.md" for root in library.roots if (root / f"{name}.md").is_file()).read_text(
+                encoding="utf-8"
+            ),
+            nl=False,
+        )
         return 0
     found = [library.get(each) for each in library.names()]
     rows = tuple((p.name, p.version, ", ".join(sorted(p.variables)), p.source, p.sha256[:16]) for p in found)

@@ -11,7 +11,9 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
-JSON = click.option("--json", "json_file", type=PATH, metavar="FILE", help="Write the tables as JSON too (- for standard output).")
+JSON = click.option(
+    "--json", "json_file", type=PATH, metavar="FILE", help="Write the tables as JSON too (- for standard output)."
+)
 
 MODELS = (
     click.option("--provider", metavar="NAME", help="Captioner and judge at once: openai, gemini, ... with its default model."),

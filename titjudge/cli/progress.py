@@ -41,7 +41,11 @@ def line(progress: Progress, engine: Engine, cap: float | None) -> str:
 
 def _duration(seconds: float) -> str:
     whole = int(seconds)
-    return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}" if whole >= 3600 else f"{whole // 60}:{whole % 60:02}"
+    return (
+        f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
+        if whole >= 3600
+        else f"{whole // 60}:{whole % 60:02}"
+    )
 
 
 class Plain:
@@ -71,7 +75,9 @@ class Live:
         from rich.progress import Progress as Bar
 
         self._cap = cap
-        self._bar = Bar(BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
+        self._bar = Bar(
+            BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+        )
         self._task = self._bar.add_task("starting", total=None)
         self._bar.start()
 

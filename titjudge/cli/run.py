@@ -20,7 +20,9 @@ def command_of(name: str) -> click.Command:
 def run_command(program: str, arguments: list[str]) -> int:
     name = arguments[0]
     if name not in COMMANDS:
-        print(f"titjudge: there is no command '{name}'.{nearest(name, COMMANDS)} Try `{program} --help`.", file=sys.stderr)
+        print(
+            f"titjudge: there is no command '{name}'.{nearest(name, COMMANDS)} Try `{program} --help`.", file=sys.stderr
+        )
         return 2
     try:
         result = command_of(name).main(arguments[1:], prog_name=f"{program} {name}", standalone_mode=False)

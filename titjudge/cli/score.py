@@ -14,10 +14,19 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
 @click.argument("images", nargs=-1, required=True, type=PATH)
 @click.option("--prompt", metavar="TEXT", help="The prompt the images were made from.")
 @click.option("--prompt-file", type=PATH, metavar="FILE", help="The same from a file (UTF-8).")
-@click.option("--metric", default=None, metavar="NAME", help="The metric  [default: tit; tit-llm when there is a judge].")
+@click.option(
+    "--metric", default=None, metavar="NAME", help="The metric  [default: tit; tit-llm when there is a judge]."
+)
 @model_options
 @JSON
-def score(images: tuple[Path, ...], prompt: str | None, prompt_file: Path | None, metric: str | None, json_file: Path | None, **flags: Any) -> int:
+def score(
+    images: tuple[Path, ...],
+    prompt: str | None,
+    prompt_file: Path | None,
+    metric: str | None,
+    json_file: Path | None,
+    **flags: Any,
+) -> int:
     """Score images against one prompt.
 
     \b

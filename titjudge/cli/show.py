@@ -38,7 +38,9 @@ def _draw(table: Table) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(title=Text(table.title, style="bold"), title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False)
+    drawn = RichTable(
+        title=Text(table.title, style="bold"), title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False
+    )
     numeric = _numeric(table)
     for name, is_number in zip(table.columns, numeric, strict=True):
         drawn.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
@@ -56,7 +58,10 @@ def _plain(table: Table) -> None:
     numeric = _numeric(table)
     print(f"\n{table.title}")
     for row in ([*table.columns], ["-" * width for width in widths], *texts):
-        cells = (text.rjust(width) if number else text.ljust(width) for text, width, number in zip(row, widths, numeric, strict=True))
+        cells = (
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(row, widths, numeric, strict=True)
+        )
         print("  " + "  ".join(cells).rstrip())
     for note in table.notes:
         print(f"  {note}")

@@ -73,7 +73,13 @@ def read_pairs(file: Path) -> list[Pair]:
         if preference not in ("a", "b", "tie"):
             raise DataError(f"the preference is a, b or tie, not '{record['preference']}'", file, number)
         pairs.append(
-            Pair(str(record["prompt_id"]), str(record["image_a"]), str(record["image_b"]), preference, str(record.get("source", "")))
+            Pair(
+                str(record["prompt_id"]),
+                str(record["image_a"]),
+                str(record["image_b"]),
+                preference,
+                str(record.get("source", "")),
+            )
         )
     return pairs
 
@@ -91,26 +97,39 @@ def _csv_rows(file: Path, required: tuple[str, ...]) -> Iterator[tuple[int, dict
             reader = csv.DictReader(handle)
             absent = [key for key in required if key not in (reader.fieldnames or ())]
             if absent:
-                raise DataError(f"the column '{absent[0]}' is missing (there are: {', '.join(reader.fieldnames or ())})", file, 1)
+                raise DataError(
+                    f"the column '{absent[0]}' is missing (there are: {', '.join(reader.fieldnames or ())})", file, 1
+                )
             for record in reader:
                 short = any(record.get(key) is None for key in required)
-                yield reader.line_num, DataError("the line has too few columns", file, reader.line_num) if short else record
+                yield (
+                    reader.line_num,
+                    DataError("the line has too few columns", file, reader.line_num) if short else record,
+                )
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"the table cannot be read: {error}", file) from error
 
 
 def _images(folder: Path) -> Iterator[Item | BadItem]:
-    prompts = {str(record["prompt_id"]): record for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))}
+    prompts = {
+        str(record["prompt_id"]): record for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))
+    }
     for number, record in scan_jsonl(folder / "images.jsonl", ("image", "prompt_id")):
         if isinstance(record, DataError):
             yield BadItem(f"images.jsonl:{number}", str(record))
             continue
         prompt = prompts.get(str(record["prompt_id"]))
         if prompt is None:
-            yield BadItem(str(record["image"]), f"prompts.jsonl has no prompt '{record['prompt_id']}' (images.jsonl:{number})")
+            yield BadItem(
+                str(record["image"]), f"prompts.jsonl has no prompt '{record['prompt_id']}' (images.jsonl:{number})"
+            )
             continue
-        meta = {key: value for key, value in {**prompt, **record}.items() if key not in ("prompt", "image", "prompt_id")}
-        yield _item(folder, str(record["image"]), str(prompt["prompt"]), _generator(record), str(record["prompt_id"]), meta)
+        meta = {
+            key: value for key, value in {**prompt, **record}.items() if key not in ("prompt", "image", "prompt_id")
+        }
+        yield _item(
+            folder, str(record["image"]), str(prompt["prompt"]), _generator(record), str(record["prompt_id"]), meta
+        )
 
 
 def _manifest(file: Path) -> Iterator[Item | BadItem]:
@@ -123,7 +142,11 @@ def _manifest_items(file: Path) -> Iterator[Item | BadItem]:
             yield BadItem(f"{file.name}:{number}", str(record))
             continue
         prompt = str(record["prompt"])
-        meta = {key: value for key, value in record.items() if key not in ("prompt", "image", "prompt_id") and key is not None}
+        meta = {
+            key: value
+            for key, value in record.items()
+            if key not in ("prompt", "image", "prompt_id") and key is not None
+        }
         group = str(record.get("prompt_id") or prompt)
         yield _item(file.parent, str(record["image"]), prompt, _generator(record), group, meta)
 
@@ -145,7 +168,12 @@ def _unique(items: Iterable[Item | BadItem]) -> Iterator[Item | BadItem]:
     seen: set[str] = set()
     for item in items:
         if isinstance(item, Item) and item.id in seen:
-            yield BadItem(f"{item.id} (again)", "the same image is listed twice; the first line counts", item.generator, item.group)
+            yield BadItem(
+                f"{item.id} (again)",
+                "the same image is listed twice; the first line counts",
+                item.generator,
+                item.group,
+            )
             continue
         seen.add(item.id)
         yield item
@@ -155,7 +183,9 @@ def _loose(folder: Path) -> Iterator[Item | BadItem]:
     """Images with same-named text files."""
     images = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not images:
-        raise DataError("nothing to judge here: no images.jsonl and no images (see `judge --help` for the layouts)", folder)
+        raise DataError(
+            "nothing to judge here: no images.jsonl and no images (see `judge --help` for the layouts)", folder
+        )
     used: set[Path] = set()
     for path in images:
         place = path.relative_to(folder)
