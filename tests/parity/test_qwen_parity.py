@@ -1,0 +1,52 @@
+"""Qwen-Image-Bench: the 72 responses with the official result of each; the published prompt and checklists by hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from titjudge.metrics.checklist import checklist_text, judge_answer, rubric
+
+CHECKLISTS = {
+    "Quality": "8a6d823d018c436c",
+    "Aesthetics": "17842a0465c43e1d",
+    "Alignment": "f7c12833f8b09e05",
+    "Real-world Fidelity": "4d9cf534b6b8d9fa",
+    "Creative Generation": "632992f5e337d6bb",
+}
+STATUS = {"ok": "ok", "parse_failure": "parse_failure", "exception": "invalid"}
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@pytest.fixture
+def responses(shared: Path) -> list[dict[str, Any]]:
+    lines = (shared / "qwen_image_bench" / "responses.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("pillar", CHECKLISTS)
+def test_the_checklists_are_the_published_ones(pillar: str) -> None:
+    assert sha(checklist_text(pillar)) == CHECKLISTS[pillar]
+
+
+def test_the_rubric_has_its_published_size() -> None:
+    subs = [sub for of in rubric().values() for sub in of.values()]
+    assert (len(rubric()), len(subs), sum(map(len, subs))) == (5, 23, 56)
+
+
+def test_every_response_has_the_official_status_and_scores(responses: list[dict[str, Any]]) -> None:
+    assert len(responses) == 72
+    for response in responses:
+        expected, verdict = response["expected"], judge_answer(response["response"], response["dim"])
+        assert verdict.status == STATUS[expected["status"]], response["case"]
+        if verdict.status == "ok":
+            found = (verdict.level1, verdict.level2, verdict.level3, verdict.corrected)
+            wanted = (expected["level1"], expected["level2"], expected["level3"], expected["fixed"])
+            assert found == wanted, response["case"]
