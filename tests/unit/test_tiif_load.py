@@ -140,6 +140,15 @@ def test_real_world_is_mapped_without_the_full_set(tmp_path: Path) -> None:
     assert good["g/real_world/short/7"].prompt == "real_world 7"
 
 
+def test_style_numbered_as_the_full_set_is_not_guessed(tmp_path: Path) -> None:
+    write_set(tmp_path, "testmini")
+    for number in MAP["style"]:
+        image(tmp_path, "style", number)
+    good, bad = load(tmp_path)
+    assert good == {}
+    assert "takes test_prompts" in bad["g/style/short/line-0"]
+
+
 def test_two_numberings_are_refused(tmp_path: Path) -> None:
     write_set(tmp_path, "testmini")
     for number, full in enumerate(MAP["real_world"]):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.errors import ConfigError
+from titjudge.ocr import words_from_questions
 from titjudge.suites import tiif_load as official
 from titjudge.suites.tiif_answers import METRIC, Answers, Problem, read_answers
 from titjudge.suites.tiif_layout import LENGTHS, SIZES, Cell
@@ -58,6 +59,8 @@ class Tiif:
         "two images for one prompt are not scored; upstream takes the first that the file system names",
         "Overall, Basic and Advanced follow the published scripts (mean of 9 dimensions, 12 types, 26 types; "
         "what is missing is left out), which Table 2 of the paper does not; the mean over images (3.3) is shown beside",
+        "text rendering reads images with rapidocr; upstream with PaddleOCR. An OCR result that cannot be read is an error; "
+        "upstream scores it as perfect (GNED 0)",
         "values are not rounded; upstream rounds type accuracies to four decimals before it averages them",
     )
 
@@ -182,6 +185,11 @@ def _folder_items(
     extra: dict[str, Any],
 ) -> Iterator[Item | BadItem]:
     place = f"{kind}/{generator}/{length}_description"
+    if how == "full" and any(line.full is None for line in lines):
+        reason = f"{place} is numbered as the full set: which prompt is which takes test_prompts and test_eval_prompts"
+        for line in lines:
+            yield BadItem(f"{generator}/{kind}/{length}/line-{line.number}", reason, generator, f"{kind}/{length}")
+        return
     left = set(images.by_number)
     for line in lines:
         number = line.full if how == "full" and line.full is not None else line.number
@@ -208,8 +216,6 @@ def _folder_items(
 
 
 def _asked(line: official.Line) -> dict[str, Any]:
-    from titjudge.ocr import words_from_questions
-
     words = words_from_questions(line.questions)
     asked: dict[str, Any] = {"questions": list(line.questions), "gold_answers": list(line.gold)}
     return asked | ({"text_words": words} if words else {})

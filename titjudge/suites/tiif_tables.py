@@ -78,6 +78,8 @@ def _warnings(found: Mapping[str, Any], *, inferred: bool) -> list[str]:
                 if left_out
                 else ""
             )
+            parts = len(coverage["incomplete_types"])
+            types = f"; {parts} types are incomplete{types}" if parts else types
             warnings.append(f"{name}, {length}: {coverage['scored']} of {coverage['expected']} images{types}")
         elif not coverage["scored"] and coverage["expected"]:
             warnings.append(f"{name}, {length}: no answers")
