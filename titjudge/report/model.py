@@ -1,0 +1,305 @@
+"""What a report shows of one or several runs, as plain JSON: items, scores, receipts, pairs; every long text once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from titjudge.report.texts import Texts, valid
+
+from titjudge.types import BadItem, Item, Score
+
+if TYPE_CHECKING:
+    from titjudge.run import RunFolder
+
+Json = dict[str, Any]
+_SHOWN = frozenset({"description", "missing", "contradicted", "prompt_tokens_used", "prompt_tokens",
+                    "description_tokens_used", "description_tokens"})  # fmt: skip
+_SIGN = {"a": 1, "tie": 0, "b": -1}
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """One metric of one run: a column of numbers. `digits` are the decimals shown."""
+
+    run: int
+    metric: str
+    label: str
+    range: tuple[float, float] | None
+    higher: bool
+    digits: int
+
+
+@dataclass(slots=True)
+class Entry:
+    """One item over all runs; `scores` by judge number."""
+
+    id: str
+    generator: str
+    group: str
+    prompt: str
+    image: Path | None
+    bad: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    scores: dict[int, Score] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """One run folder, read once."""
+
+    name: str
+    manifest: Json
+    results: Json
+    items: list[Item | BadItem]
+    scores: dict[tuple[str, str], Score]
+    replies: dict[str, Json]
+    vectors: dict[str, Json]
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything a report is made from. `pairs` are (entry a, entry b, preference) with 1 for a, 0 for a tie, -1 for b."""
+
+    runs: list[Loaded]
+    judges: list[Judge]
+    entries: list[Entry]
+    pairs: list[tuple[int, int, int]]
+    lost_pairs: int = 0
+
+
+def load(runs: Sequence[RunFolder], agreement: Mapping[str, Any] | None = None) -> Report:
+    """Read the run folders; `agreement` (the shape of results.json) takes the place of the first run's results.
+
+    Raises:
+        DataError: a folder is not a run, or one of its files is damaged.
+    """
+    loaded = [_load(run, name) for run, name in zip(runs, _names(runs), strict=True)]
+    if agreement and loaded:
+        loaded[0].results = {**loaded[0].results, **agreement}
+    judges = [judge for number, run in enumerate(loaded) for judge in _judges(number, run, several=len(loaded) > 1)]
+    entries, places = _entries(loaded, judges)
+    pairs, lost = _pairs(loaded, places)
+    return Report(loaded, judges, entries, pairs, lost)
+
+
+def _load(run: RunFolder, name: str) -> Loaded:
+    manifest, results = run.manifest(), run.results()
+    items = list({item.id: item for item in run.items()}.values())
+    replies: dict[str, Json] = {}
+    for record in run.replies():
+        key = str(record.get("key", ""))
+        if key not in replies or record.get("status") == "ok":
+            replies[key] = record
+    vectors = {str(r.get("key", "")): {k: r.get(k) for k in ("text", "used", "total")} for r in run.vectors()}
+    return Loaded(name, manifest, results, items, run.scores(), replies, vectors)
+
+
+def _names(runs: Sequence[RunFolder]) -> list[str]:
+    """Folder names, made different where they are the same."""
+    seen: dict[str, int] = {}
+    names = []
+    for run in runs:
+        name = valid(run.path.resolve().name or str(run.path))
+        seen[name] = seen.get(name, 0) + 1
+        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return names
+
+
+def _judges(number: int, run: Loaded, *, several: bool) -> list[Judge]:
+    facts = _mapping(run.manifest.get("metrics"))
+    names = list(dict.fromkeys([*facts, *(metric for _, metric in run.scores)]))
+    judges = []
+    for name in names:
+        about = _mapping(facts.get(name))
+        span = about.get("range")
+        limits = (float(span[0]), float(span[1])) if isinstance(span, list | tuple) and len(span) == 2 else None
+        values = [abs(s.value) for (_, metric), s in run.scores.items() if metric == name and s.value is not None]
+        largest = max((abs(end) for end in limits), default=0.0) if limits else max(values, default=0.0)
+        label = f"{name} · {run.name}" if several else name
+        judges.append(
+            Judge(number, name, label, limits, bool(about.get("higher_is_better", True)), 3 if largest <= 2 else 1)
+        )
+    return judges
+
+
+def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entry], list[dict[str, int]]]:
+    """Items of all runs; the same id with the same prompt and generator is one item. Also: entry by id, for each run."""
+    entries: list[Entry] = []
+    known: dict[tuple[str, str, str], int] = {}
+    places: list[dict[str, int]] = []
+    for number, run in enumerate(runs):
+        columns = [(place, judge.metric) for place, judge in enumerate(judges) if judge.run == number]
+        where: dict[str, int] = {}
+        for item in [*run.items, *_orphans(run)]:
+            prompt = item.prompt if isinstance(item, Item) else ""
+            same = (item.id, item.generator, prompt)
+            if same not in known:
+                known[same] = len(entries)
+                entries.append(_entry(item))
+            where[item.id] = known[same]
+            entry = entries[known[same]]
+            for place, metric in columns:
+                if (item.id, metric) in run.scores:
+                    entry.scores[place] = run.scores[item.id, metric]
+        places.append(where)
+    return entries, places
+
+
+def _entry(item: Item | BadItem) -> Entry:
+    if isinstance(item, BadItem):
+        return Entry(item.id, item.generator, item.group, "", None, item.reason)
+    return Entry(item.id, item.generator, item.group, item.prompt, item.image, "", item.meta)
+
+
+def _orphans(run: Loaded) -> list[Item]:
+    """Scores whose item is not on file (a damaged or merged folder): shown all the same."""
+    known = {item.id for item in run.items}
+    lost = {score.item_id: score for score in run.scores.values() if score.item_id not in known}
+    return [Item(score.item_id, "", None, score.generator, score.group) for score in lost.values()]
+
+
+def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> tuple[list[tuple[int, int, int]], int]:
+    found: dict[tuple[int, int, int], None] = {}
+    lost = 0
+    for run, where in zip(runs, places, strict=True):
+        for pair in run.results.get("pairs") or ():
+            a, b = where.get(str(pair.get("a"))), where.get(str(pair.get("b")))
+            sign = _SIGN.get(str(pair.get("preference")))
+            if a is None or b is None or sign is None or a == b:
+                lost += 1
+            else:
+                found[a, b, sign] = None
+    return list(found), lost
+
+
+def as_json(report: Report, images: Mapping[Path, int]) -> Json:
+    """The part of a report that the browser works on: `images` gives each picture its number."""
+    texts = Texts()
+    writer = _Writer(report, texts)
+    items = [writer.item(entry, images) for entry in report.entries]
+    return {
+        "judges": [
+            {
+                "label": j.label,
+                "metric": j.metric,
+                "run": j.run,
+                "range": j.range,
+                "higher": j.higher,
+                "digits": j.digits,
+            }
+            for j in report.judges
+        ],
+        "items": items,
+        "pairs": [value for pair in report.pairs for value in pair],
+        "replies": writer.replies,
+        "texts": texts.table,
+    }
+
+
+class _Writer:
+    """Turns entries into JSON; answers and texts that several items share are written once."""
+
+    def __init__(self, report: Report, texts: Texts) -> None:
+        self.report, self.texts = report, texts
+        self.replies: list[Json] = []
+        self._known: dict[tuple[int, str], int | None] = {}
+
+    def item(self, entry: Entry, images: Mapping[Path, int]) -> Json:
+        descriptions = [
+            str(s.parts["description"]).strip() for s in entry.scores.values() if s.parts.get("description")
+        ]
+        known = [entry.prompt.strip(), *descriptions]
+        record: Json = {"id": entry.id, "g": entry.generator, "grp": entry.group}
+        if entry.prompt:
+            record["p"] = self.texts.compose(entry.prompt, known[:1])
+        if entry.bad:
+            record["bad"] = entry.bad
+        if entry.image is not None and entry.image in images:
+            record["im"] = images[entry.image]
+        record["s"] = [
+            self._score(entry.scores[place], self.report.judges[place].run, known) if place in entry.scores else None
+            for place in range(len(self.report.judges))
+        ]
+        return record
+
+    def _score(self, score: Score, run: int, known: Sequence[str]) -> Json:
+        parts = score.parts
+        record: Json = {"v": None if score.value is None else round(score.value, 6), "st": str(score.status)}
+        if score.reason:
+            record["r"] = self.texts.add(score.reason)
+        for name, short in (("missing", "mi"), ("contradicted", "co")):
+            if details := [_plain(detail) for detail in _sequence(parts.get(name))]:
+                record[short] = details
+        if parts.get("description"):
+            record["d"] = self.texts.add(str(parts["description"]).strip())
+        read = [
+            parts.get(key)
+            for key in ("prompt_tokens_used", "prompt_tokens", "description_tokens_used", "description_tokens")
+        ]
+        if any(isinstance(count, int) for count in read):
+            record["n"] = read
+        if rest := {key: value for key, value in parts.items() if key not in _SHOWN}:
+            record["x"] = [[key, self.texts.compose(_plain(value), known)] for key, value in rest.items()]
+        record["k"] = [number for key in score.replies if (number := self._reply(run, key, known)) is not None]
+        return record
+
+    def _reply(self, run: int, key: str, known: Sequence[str]) -> int | None:
+        if (run, key) not in self._known:
+            self._known[run, key] = len(self.replies)
+            loaded = self.report.runs[run]
+            if key in loaded.replies:
+                self.replies.append(self._answer(key, loaded.replies[key], known))
+            elif key in loaded.vectors:
+                self.replies.append(self._vector(key, loaded.vectors[key], known))
+            else:
+                self.replies.append({"k": key, "lost": 1})
+        return self._known[run, key]
+
+    def _answer(self, key: str, reply: Json, known: Sequence[str]) -> Json:
+        messages = [
+            [str(turn[0]), *(self._part(part, known) for part in turn[1:])] for turn in reply.get("messages") or ()
+        ]
+        record: Json = {"k": key, "text": self.texts.compose(str(reply.get("text", "")), known), "msg": messages}
+        for name in (
+            "role",
+            "template",
+            "provider",
+            "model",
+            "model_version",
+            "endpoint",
+            "status",
+            "reason",
+            "finish",
+        ):
+            if reply.get(name):
+                record[name] = reply[name]
+        for name in ("params", "usage", "flags", "list_cost", "cached", "sample", "attempt"):
+            if reply.get(name):
+                record[name] = reply[name]
+        return record
+
+    def _part(self, part: Any, known: Sequence[str]) -> int | str:
+        """A number is a text; a string is the hash of an image."""
+        if isinstance(part, Mapping):
+            return str(part.get("image", ""))
+        return self.texts.compose(str(part), known)
+
+    def _vector(self, key: str, vector: Json, known: Sequence[str]) -> Json:
+        text = self.texts.compose(str(vector.get("text", "")), known)
+        return {"k": key, "embedded": text, "tokens": [vector.get("used"), vector.get("total")]}
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=None, default=str)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _sequence(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple) else ()

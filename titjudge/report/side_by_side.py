@@ -1,0 +1,144 @@
+"""Several runs side by side: paired differences with their significance, and what changed between the configurations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from titjudge.report.cells import DASH, Json, cell, is_number, measured, number, table
+from titjudge.report.model import Loaded, Report
+from titjudge.report.people import value
+from titjudge.types import Pair
+
+RESAMPLES = 1000
+
+
+def differences(report: Report) -> list[Json]:
+    """For each metric that several runs have: every other run against the first, on the same pairs and the same images.
+
+    Accuracies where there are pairs, mean scores always; intervals and p-values resample or permute whole prompts.
+    """
+    rows = [row for metric in _shared(report) for row in _of(report, metric)]
+    note = ("Each run minus the first, over what both scored. Interval and p by prompts; p adjusted after "
+            "Benjamini–Hochberg over the runs of one metric.")  # fmt: skip
+    columns = [
+        "metric",
+        "run",
+        "against",
+        "measure",
+        "its value",
+        "first’s value",
+        "difference",
+        "n",
+        "p",
+        "p adjusted",
+    ]
+    return [
+        table("Runs compared", columns, rows, text=4, notes=[note] if rows else [], empty="The runs share no metric.")
+    ]
+
+
+def _shared(report: Report) -> list[str]:
+    """Metrics of the first run that another run has too."""
+    first = [judge.metric for judge in report.judges if judge.run == 0]
+    others = {judge.metric for judge in report.judges if judge.run > 0}
+    return [metric for metric in first if metric in others]
+
+
+def _of(report: Report, metric: str) -> list[list[Any]]:
+    from titjudge.compare.differences import mean_differences, paired_differences
+
+    columns = [(judge, number) for number, judge in enumerate(report.judges) if judge.metric == metric]
+    values = {
+        report.runs[judge.run].name: {
+            str(at): value(entry, number, report.judges) for at, entry in enumerate(report.entries)
+        }
+        for judge, number in columns
+    }
+    baseline, digits = next(iter(values)), columns[0][0].digits
+    letters = {1: "a", 0: "tie", -1: "b"}
+    found: list[Any] = []
+    if report.pairs:
+        pairs = [Pair(report.entries[a].group, str(a), str(b), letters[sign]) for a, b, sign in report.pairs]
+        found += paired_differences(pairs, values, baseline=baseline, resamples=RESAMPLES)
+    groups = {str(at): entry.group for at, entry in enumerate(report.entries)}
+    found += mean_differences(groups, values, baseline=baseline, resamples=RESAMPLES)
+    return [_row(metric, one, digits) for one in found]
+
+
+def _row(metric: str, one: Any, digits: int) -> list[Any]:
+    share = one.what == "accuracy"
+    return [metric, one.first, one.second, "agreement" if share else one.what, _shown(one.first_value, share, digits),
+            _shown(one.second_value, share, digits), _difference(one, share, digits), one.n, measured(one.p_value), measured(one.p_adjusted)]  # fmt: skip
+
+
+def _shown(what: float | None, share: bool, digits: int) -> Any:
+    if not is_number(what) or what is None:
+        return DASH
+    return cell(f"{what:.1%}" if share else number(float(what), digits), sort=what)
+
+
+def _difference(one: Any, share: bool, digits: int) -> Any:
+    if one.difference is None:
+        return cell(DASH, sub=one.reason)
+    scale, unit = (100, " pts") if share else (1, "")
+    places = 1 if share else digits
+    ends = f"{one.interval[0] * scale:+.{places}f} – {one.interval[1] * scale:+.{places}f}" if one.interval else ""
+    return cell(f"{one.difference * scale:+.{places}f}{unit}", sub=ends, sort=one.difference)
+
+
+def changes(report: Report) -> list[Json]:
+    """What is not the same in the runs: configuration, models that answered, prompts, metric versions, software."""
+    flat = [_facts(run) for run in report.runs]
+    names = list(dict.fromkeys(name for facts in flat for name in facts))
+    rows = [
+        [name, *(facts.get(name, DASH) for facts in flat)]
+        for name in names
+        if len({facts.get(name) for facts in flat}) > 1
+    ]
+    columns = ["what", *(run.name for run in report.runs)]
+    return [
+        table(
+            "What changed between the runs",
+            columns,
+            rows,
+            text=len(columns),
+            empty="Nothing: same configuration, models and prompts.",
+        )
+    ]
+
+
+def _facts(run: Loaded) -> dict[str, str]:
+    """The manifest as `place: value`, without what differs between any two runs (money, time, counts)."""
+    manifest = run.manifest
+    facts = _flat(manifest.get("identity"), "")
+    for name, about in _mapping(manifest.get("roles")).items():
+        facts[f"{name}: model asked"] = str(about.get("model", DASH))
+        versions = sorted({str(one.get("version") or DASH) for one in about.get("answered") or ()})
+        if versions:
+            facts[f"{name}: version that answered"] = ", ".join(versions)
+    facts |= _flat(manifest.get("prompts"), "prompt ")
+    facts |= _flat(
+        {name: _mapping(about).get("version") for name, about in _mapping(manifest.get("metrics")).items()},
+        "version of metric ",
+    )
+    if manifest.get("titjudge"):
+        facts["titjudge"] = str(manifest["titjudge"])
+    return facts
+
+
+def _flat(record: Any, prefix: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, content in _mapping(record).items():
+        if isinstance(content, Mapping):
+            found |= _flat(content, f"{prefix}{key}.")
+        elif content not in (None, "", []):
+            found[f"{prefix}{key}"] = (
+                content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+            )
+    return found
+
+
+def _mapping(content: Any) -> Mapping[str, Any]:
+    return content if isinstance(content, Mapping) else {}

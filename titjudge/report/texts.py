@@ -1,0 +1,62 @@
+"""Texts of a report, each kept once: a prompt that is shown to three models and rendered into six requests is one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_WORTH = 40  # characters; splitting at shorter texts costs more than it saves
+
+
+class Texts:
+    """A table of texts. An entry is a string, or a list of entry numbers whose texts follow each other."""
+
+    def __init__(self) -> None:
+        self.table: list[str | list[int]] = []
+        self._plain: dict[str, int] = {}
+        self._composed: dict[tuple[int, ...], int] = {}
+
+    def add(self, text: str) -> int:
+        """The number of a text; the same text has the same number."""
+        text = valid(text)
+        number = self._plain.get(text)
+        if number is None:
+            number = self._plain[text] = len(self.table)
+            self.table.append(text)
+        return number
+
+    def compose(self, text: str, known: Sequence[str]) -> int:
+        """The number of a text that may contain `known` ones: what it shares with them is not stored again."""
+        pieces = _split(text, sorted({one for one in known if len(one) >= _WORTH}, key=len, reverse=True))
+        if len(pieces) < 2:
+            return self.add(text)
+        numbers = tuple(self.add(piece) for piece in pieces)
+        number = self._composed.get(numbers)
+        if number is None:
+            number = self._composed[numbers] = len(self.table)
+            self.table.append(list(numbers))
+        return number
+
+    def get(self, number: int) -> str:
+        entry = self.table[number]
+        return entry if isinstance(entry, str) else "".join(self.get(part) for part in entry)
+
+
+def _split(text: str, known: Sequence[str]) -> list[str]:
+    if not known:
+        return [text] if text else []
+    first, rest = known[0], known[1:]
+    pieces: list[str] = []
+    for number, between in enumerate(text.split(first)):
+        if number:
+            pieces.append(first)
+        pieces.extend(_split(between, rest))
+    return pieces
+
+
+def valid(text: str) -> str:
+    """Text that can be written as UTF-8: a lone surrogate (a file name that is no UTF-8) becomes a question mark."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text

@@ -1,0 +1,109 @@
+"""Thumbnails of a report: WebP, as large as the room allows. An image that cannot be shown is a reason, never an error."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import DataError
+from titjudge.images import MAX_PIXELS, read
+
+Thumbnail = bytes | str  # the WebP file, or why there is none
+
+FULL = (1024, 82)
+LADDER = ((448, 78), (384, 76), (320, 74), (288, 70), (256, 66), (224, 62), (208, 56), (192, 50), (176, 44), (160, 38),
+          (144, 32), (128, 26), (96, 20), (64, 12), (48, 5))  # fmt: skip
+"""(longest edge in pixels, WebP quality), best first."""
+_SAMPLE = 24
+_SLACK = 0.97
+
+
+def thumbnails(paths: Sequence[Path], room: int, *, full: bool = False) -> list[Thumbnail]:
+    """One thumbnail for each path, all together at most `room` bytes (`full`: up to 1,024 pixels, whatever it takes).
+
+    Size and quality are chosen on a sample and go down together until all fit; the last step of the ladder is kept even
+    where it does not.
+    """
+    if not paths:
+        return []
+    with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=_workers()) as pool:
+        warnings.simplefilter("ignore")  # Pillow's remarks on odd files; `read` and the pixel limit guard what matters
+        if full:
+            return list(pool.map(lambda path: thumbnail(path, *FULL), paths))
+        step = _choose(paths, room, pool)
+        made = list(pool.map(lambda path: thumbnail(path, *LADDER[step]), paths))
+        while _size(made) > room and step + 1 < len(LADDER):
+            step += 1
+            made = list(pool.map(lambda one: _smaller(one, *LADDER[step]), made))  # noqa: B023
+    return made
+
+
+def thumbnail(path: Path, edge: int, quality: int) -> Thumbnail:
+    """The image at `path` as a WebP file whose longest edge is at most `edge` pixels, or why it cannot be shown."""
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(read(path))) as image:
+            if image.width * image.height > MAX_PIXELS:
+                return f"the image has {image.width} x {image.height} pixels, too many to show"
+            return _encode(_upright(image, edge), edge, quality)
+    except DataError as error:
+        return error.message
+    except Exception as error:
+        return f"the file cannot be decoded or is not an image ({type(error).__name__})"
+
+
+def _upright(image: Any, edge: int) -> Any:
+    from PIL import ImageOps
+
+    image.draft("RGB", (edge * 2, edge * 2))
+    image = ImageOps.exif_transpose(image)
+    if image.mode in ("RGB", "RGBA"):
+        return image
+    return image.convert("RGBA" if "transparency" in image.info or image.mode in ("LA", "PA") else "RGB")
+
+
+def _encode(image: Any, edge: int, quality: int) -> bytes:
+    from PIL import Image
+
+    image.thumbnail((edge, edge), Image.Resampling.LANCZOS, reducing_gap=2.0)
+    out = io.BytesIO()
+    image.save(out, "WEBP", quality=quality, method=4)
+    return out.getvalue()
+
+
+def _smaller(made: Thumbnail, edge: int, quality: int) -> Thumbnail:
+    from PIL import Image
+
+    if isinstance(made, str):
+        return made
+    with Image.open(io.BytesIO(made)) as image:
+        image.load()
+        return min(_encode(image, edge, quality), made, key=len)
+
+
+def _choose(paths: Sequence[Path], room: int, pool: ThreadPoolExecutor) -> int:
+    """The best step of the ladder at which a sample says that all will fit."""
+    sample = paths[:: max(1, len(paths) // _SAMPLE)][:_SAMPLE]
+    made = list(pool.map(lambda path: thumbnail(path, *LADDER[0]), sample))
+    for step in range(len(LADDER)):
+        if step:
+            made_now = list(pool.map(lambda one: _smaller(one, *LADDER[step]), made))  # noqa: B023
+        else:
+            made_now = made
+        if _size(made_now) / len(sample) * len(paths) <= room * _SLACK:
+            return step
+    return len(LADDER) - 1
+
+
+def _size(made: Sequence[Thumbnail]) -> int:
+    return sum(len(one) for one in made if isinstance(one, bytes))
+
+
+def _workers() -> int:
+    return min(8, os.cpu_count() or 1)

@@ -1,0 +1,114 @@
+// Data, and the one way anything gets into the page: elements made by name, text as text nodes.
+const LIMIT_ROW_TEXT = 220;
+
+const $ = (selector, root = document) => root.querySelector(selector);
+
+/** An element. Attributes are set by name; children that are no nodes become text. Nothing is ever parsed as HTML. */
+function h(tag, attributes, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const element = document.createElement(name || "div");
+  if (classes.length) element.className = classes.join(" ");
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(key, value);
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  add(element, children);
+  return element;
+}
+
+function add(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return element;
+}
+
+function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+/** Text from outside: its own direction, so that a right-to-left mark turns nothing around it. */
+const outside = (text, tag = "bdi") => h(tag, { dir: "auto" }, text);
+
+const number = (value) => value.toLocaleString("en-US");
+
+let data = null;
+let imageLines = null;
+
+async function open() {
+  const found = JSON.parse($("#data").textContent);
+  data = found.packed ? JSON.parse(await unpack(found.packed)) : found;
+  $("#data").remove();
+  data.pairs = chunk(data.pairs, 3);
+  data.items.forEach((item, at) => { item.at = at; });
+  data.generators = [...new Set(data.items.map((item) => item.g))].filter(Boolean).sort((a, b) => a.localeCompare(b));
+}
+
+async function unpack(text) {
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let at = 0; at < raw.length; at += 1) bytes[at] = raw.charCodeAt(at);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}
+
+function chunk(flat, size) {
+  const made = [];
+  for (let at = 0; at < flat.length; at += size) made.push(flat.slice(at, at + size));
+  return made;
+}
+
+/** The text with a number: a string, or other texts one after the other. */
+function text(at) {
+  if (at === undefined || at === null) return "";
+  const entry = data.texts[at];
+  return typeof entry === "string" ? entry : entry.map(text).join("");
+}
+
+/** The image of an item as an <img>, or a placeholder that says why there is none. */
+function picture(item, alt, extra) {
+  const line = item.im === undefined ? null : imageLine(item.im);
+  if (line && !line.startsWith("!")) {
+    return h("img" + (extra || ""), { src: "data:image/webp;base64," + line, alt, decoding: "async" });
+  }
+  const reason = line ? utf8(line.slice(1)) : item.bad || "no image: the description was given as text";
+  return h("div.noimage" + (extra || ""), { role: "img", "aria-label": `${alt}: ${reason}` }, h("span", null, "No image"), outside(reason, "small"));
+}
+
+function imageLine(at) {
+  if (!imageLines) {
+    imageLines = $("#image-data").textContent.split("\n");
+    $("#image-data").remove();
+  }
+  return imageLines[at];
+}
+
+const utf8 = (base64) => new TextDecoder().decode(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)));
+
+/** A score's number as people read it. */
+function shown(value, judge) {
+  return value === null || value === undefined ? "–" : value.toFixed(data.judges[judge].digits);
+}
+
+/** A place in this report: always a fragment, so never an address that can run or load anything. */
+function place(view, wanted) {
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(wanted || {})) {
+    if (value !== "" && value !== null && value !== undefined) query.set(key, value);
+  }
+  const tail = query.toString();
+  return "#" + view + (tail ? "?" + tail : "");
+}
+
+const shorten = (long, length = LIMIT_ROW_TEXT) => (long.length > length ? long.slice(0, length - 1).trimEnd() + "…" : long);
+
+const STATUS = {
+  ok: "scored", truncated: "truncated", refused: "refused", unparsed: "not readable", failed: "failed",
+  bad_input: "bad input", missing: "missing", budget: "not asked: budget",
+};
+const statusName = (status) => STATUS[status] || status;

@@ -1,0 +1,142 @@
+// One image at a time: picture, prompt, description and judgement side by side.
+const IMAGE_SORTS = [["", "as in the data"], ["low", "score, lowest first"], ["high", "score, highest first"], ["odd", "metrics disagree most"], ["long", "longest prompt first"], ["flaws", "most details missed first"]];
+
+const imagesView = {
+  name: "images",
+  noun: "images",
+  total: () => data.items.length,
+  has: (at) => data.items[at] !== undefined,
+  options() {
+    const statuses = [...new Set(data.items.flatMap((item) => [item.bad ? "bad_input" : "", ...item.s.map((score) => (score ? score.st : ""))]))].filter(Boolean);
+    return {
+      g: generatorChoices(),
+      s: [["", "all"], ["none", "without a score"], ...statuses.sort().map((status) => [status, statusName(status)])],
+      m: metricChoices("all"),
+      o: data.judges.length > 1 ? IMAGE_SORTS : IMAGE_SORTS.filter(([key]) => key !== "odd"),
+    };
+  },
+  select(filters) {
+    const judge = filters.m === "" ? null : Number(filters.m);
+    const wanted = filters.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const found = data.items.filter((item) => (!filters.g || item.g === filters.g) && hasStatus(item, filters.s, judge) && wanted.every((word) => haystack(item).includes(word)));
+    return order(found, filters.o, judge ?? 0).map((item) => item.at);
+  },
+  row(at, filters, href) {
+    const item = data.items[at];
+    const judges = filters.m === "" ? data.judges.map((_, number) => number).slice(0, 3) : [Number(filters.m)];
+    return h("a.row", { href },
+      picture(item, "", ".thumb"),
+      h("span.row-text", null, outside(item.bad || shorten(text(item.p), 110), "span"), outside([item.g, item.grp].filter(Boolean).map((one) => shorten(one, 40)).join(" · "), "small")),
+      h("span.row-scores", null, judges.map((judge) => rowScore(item.s[judge], judge, judges.length > 1))));
+  },
+  detail(at, view) {
+    const item = data.items[at];
+    const prompt = text(item.p);
+    const scored = item.s.map((score, judge) => [score, judge]).filter(([score]) => score);
+    const details = findDetails(prompt, scored.flatMap(([score]) => score.mi || []), scored.flatMap(([score]) => score.co || []));
+    const descriptions = new Map();
+    for (const [score, judge] of scored) {
+      if (score.d === undefined) continue;
+      if (!descriptions.has(score.d)) descriptions.set(score.d, []);
+      descriptions.get(score.d).push(data.judges[judge].label);
+    }
+    return [
+      h("header.detail-head", null, h("div", null, outside(item.id, "h2"), h("p.note", null, about(item))), view.steps()),
+      h("div.four", null,
+        h("figure.the-image", null, picture(item, `Image ${item.id}`)),
+        h("section.the-prompt", null, h("h3", null, "Prompt"), promptBlock(prompt, details, item.s)),
+        [...descriptions].map(([number, who]) => descriptionBlock(number, who, descriptions.size > 1)),
+        h("section.the-scores", null, h("h3", null, "Judgement"), item.bad ? h("p.status-bad", null, outside(item.bad, "span")) : null,
+          scored.map(([score, judge]) => scoreBlock(score, judge, details)), !scored.length && !item.bad ? h("p.note", null, "Not judged.") : null)),
+    ];
+  },
+};
+
+function about(item) {
+  const parts = [];
+  if (item.g) parts.push(h("a", { href: place("images", { g: item.g }) }, outside(item.g)));
+  if (item.grp && item.grp !== text(item.p)) parts.push(["prompt ", h("a", { href: place("images", { q: item.grp }) }, outside(shorten(item.grp, 80)))]);
+  const met = data.pairs.filter(([a, b]) => a === item.at || b === item.at).length;
+  if (met) parts.push(h("a", { href: place("pairs", { q: item.id }) }, `${number(met)} pair${met > 1 ? "s" : ""}`));
+  return parts.flatMap((part, at) => (at ? [" · ", part] : [part]));
+}
+
+function promptBlock(prompt, details, scores) {
+  if (!prompt) return h("p.note", null, "There is no prompt.");
+  const cuts = cutoffs(prompt, scores);
+  const kinds = new Set(details.map((one) => one.kind));
+  return [
+    h("p.reading", { dir: "auto" }, markedPrompt(prompt, details, cuts)),
+    kinds.size ? h("p.key-line", null, [...kinds].sort().map((kind) => h("span", null, h("mark." + kind, null, kind), " "))) : null,
+  ];
+}
+
+function descriptionBlock(number_, who, several) {
+  return h("section.the-description", null, h("h3", null, "Description", several ? h("small", null, outside(who.join(", "))) : null), h("p.reading", { dir: "auto" }, text(number_)));
+}
+
+function scoreBlock(score, judge, details) {
+  const placed = new Set(details.map((one) => one.detail));
+  const list = (kind, found) => found && h("div.details", null, h("h4", null, kind === "missing" ? "Missing" : "Contradicted"),
+    h("ul", null, found.map((detail) => h("li." + kind, placed.has(detail) ? null : { title: "not found in the words of the prompt" }, outside(detail)))));
+  return h("div.score", null,
+    h("div.score-head", null, outside(data.judges[judge].label, "h4"), score.v === null ? h("span.status-bad", null, statusName(score.st)) : h("span.value", null, shown(score.v, judge)), scale(score.v, judge)),
+    score.v !== null && score.st !== "ok" ? h("p.status-bad", null, statusName(score.st)) : null,
+    score.r === undefined ? null : outside(text(score.r), "p"),
+    list("contradicted", score.co), list("missing", score.mi), receipts(score, judge));
+}
+
+function scale(value, judge) {
+  const { range } = data.judges[judge];
+  if (value === null || !range || !(range[1] > range[0])) return null;
+  const low = range[0] < 0 ? 0 : range[0];
+  const share = Math.min(1, Math.max(0, (value - low) / (range[1] - low)));
+  return svg("svg", { class: "scale", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { class: "axis-fill", width: 100, height: 4 }), svg("rect", { class: "reach-fill", width: share * 100, height: 4 }));
+}
+
+function rowScore(score, judge, named) {
+  const name = named ? h("small", null, outside(shorten(data.judges[judge].label, 18))) : null;
+  if (!score) return h("span.one", null, name, "–");
+  return score.v === null ? h("span.one.status-bad", null, name, statusName(score.st)) : h("span.one", null, name, shown(score.v, judge));
+}
+
+function hasStatus(item, status, judge) {
+  if (!status) return true;
+  const scores = judge === null ? item.s : [item.s[judge]];
+  if (status === "none") return Boolean(item.bad) || scores.some((score) => !score || score.v === null);
+  return (status === "bad_input" && Boolean(item.bad)) || scores.some((score) => score && score.st === status);
+}
+
+function haystack(item) {
+  if (item.hay === undefined) {
+    const told = item.s.filter(Boolean).flatMap((score) => [text(score.d), text(score.r), ...(score.mi || []), ...(score.co || [])]);
+    item.hay = [item.id, item.g, item.grp, text(item.p), item.bad || "", ...told].join("\n").toLowerCase();
+  }
+  return item.hay;
+}
+
+function order(items, by, judge) {
+  const valued = (item) => (item.s[judge] && item.s[judge].v !== null ? item.s[judge].v : null);
+  const keys = {
+    low: (item) => valued(item),
+    high: (item) => (valued(item) === null ? null : -valued(item)),
+    long: (item) => -text(item.p).length,
+    flaws: (item) => -item.s.reduce((sum, score) => sum + (score ? (score.mi || []).length + (score.co || []).length : 0), 0),
+    odd: (item) => { const ranks = item.s.map((score, at) => (score && score.v !== null ? rankShare(at, score.v) : null)).filter((one) => one !== null); return ranks.length > 1 ? Math.min(...ranks) - Math.max(...ranks) : null; },
+  };
+  if (!keys[by]) return items;
+  const keyed = items.map((item) => [keys[by](item), item]);
+  return keyed.sort(([x, a], [y, b]) => (x === null) - (y === null) || x - y || a.at - b.at).map(([, item]) => item);
+}
+
+const rankTables = [];
+/** The share of all images whose score is below this one: what makes two metrics' numbers comparable. */
+function rankShare(judge, value) {
+  rankTables[judge] ??= data.items.map((item) => item.s[judge]).filter((score) => score && score.v !== null).map((score) => score.v).sort((a, b) => a - b);
+  const table = rankTables[judge];
+  let low = 0;
+  for (let high = table.length; low < high;) { const middle = (low + high) >> 1; if (table[middle] < value) low = middle + 1; else high = middle; }
+  const share = low / Math.max(1, table.length);
+  return data.judges[judge].higher ? share : 1 - share;
+}

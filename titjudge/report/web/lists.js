@@ -1,0 +1,169 @@
+// A list of thousands that holds a few dozen rows in the page, its filters, and its place in the address.
+const ROWS_AROUND = 6;
+
+class VirtualList {
+  constructor(scroller, draw) {
+    this.scroller = scroller;
+    this.rows = $(".rows", scroller);
+    this.draw = draw;
+    this.shown = [];
+    this.chosen = -1;
+    this.from = this.to = -1;
+    let waiting = false;
+    scroller.addEventListener("scroll", () => {
+      if (waiting) return;
+      waiting = true;
+      requestAnimationFrame(() => { waiting = false; this.render(); });
+    }, { passive: true });
+    new ResizeObserver(() => this.render(true)).observe(scroller);
+  }
+
+  get height() {
+    return parseFloat(getComputedStyle(this.rows).getPropertyValue("--row")) || 88;
+  }
+
+  show(shown, chosen) {
+    this.shown = shown;
+    this.chosen = chosen;
+    this.rows.style.height = this.height * shown.length + "px";
+    this.render(true);
+  }
+
+  render(again) {
+    const { height } = this;
+    const from = Math.max(0, Math.floor(this.scroller.scrollTop / height) - ROWS_AROUND);
+    const to = Math.min(this.shown.length, Math.ceil((this.scroller.scrollTop + this.scroller.clientHeight) / height) + ROWS_AROUND);
+    if (!again && from === this.from && to === this.to) return;
+    const focused = this.rows.contains(document.activeElement) ? Number(document.activeElement.dataset.at) : -1;
+    this.from = from;
+    this.to = to;
+    const made = [];
+    for (let at = from; at < to; at += 1) made.push(this.row(at, height));
+    this.rows.replaceChildren(...made);
+    if (focused >= from && focused < to) $(`a[data-at="${focused}"]`, this.rows)?.focus({ preventScroll: true });
+  }
+
+  row(at, height) {
+    const chosen = at === this.chosen;
+    const link = this.draw(this.shown[at], chosen);
+    link.dataset.at = at;
+    if (chosen) link.setAttribute("aria-current", "true");
+    const row = h("li", { "aria-setsize": this.shown.length, "aria-posinset": at + 1 }, link);
+    row.style.top = at * height + "px";
+    return row;
+  }
+
+  /** Scroll so that a row is in sight. */
+  reveal(at) {
+    const { height } = this;
+    const top = at * height;
+    if (top < this.scroller.scrollTop) this.scroller.scrollTop = top - height;
+    else if (top + height > this.scroller.scrollTop + this.scroller.clientHeight) {
+      this.scroller.scrollTop = top + 2 * height - this.scroller.clientHeight;
+    }
+    this.render();
+  }
+}
+
+/** One of the two split views: filters on the left with their list, the chosen one on the right. */
+class SplitView {
+  /** `about`: name, options(), select(filters) -> numbers, row(at, filters, link), detail(at, filters). */
+  constructor(about) {
+    this.about = about;
+    this.root = $("#view-" + about.name);
+    this.form = $(".filters", this.root);
+    this.detail = $(".detail", this.root);
+    this.filters = {};
+    this.shown = [];
+    this.key = null;
+    this.at = null;
+    this.list = new VirtualList($(".scroller", this.root), (one, chosen) => this.row(one, chosen));
+    this.fillOptions();
+    let timer = 0;
+    this.form.addEventListener("submit", (event) => event.preventDefault());
+    this.form.addEventListener("input", (event) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => this.change(), event.target.name === "q" ? 140 : 0);
+    });
+  }
+
+  fillOptions() {
+    const options = this.about.options();
+    for (const [name, choices] of Object.entries(options)) {
+      const select = this.form.elements[name];
+      select.replaceChildren(...choices.map(([value, label]) => h("option", { value }, label)));
+      select.closest("label").hidden = choices.length < 2;
+    }
+  }
+
+  /** The form has changed: the address follows, and with it the list. */
+  change() {
+    const filters = {};
+    for (const name of ["q", "g", "s", "m", "o"]) filters[name] = this.form.elements[name].value;
+    location.replace(place(this.about.name, filters));
+  }
+
+  /** Show what the address asks for. */
+  enter(query) {
+    const filters = {};
+    for (const name of ["q", "g", "s", "m", "o"]) {
+      const field = this.form.elements[name];
+      const value = query.get(name) ?? "";
+      if (field !== document.activeElement || field.value !== value) field.value = value;
+      if (field.tagName === "SELECT" && field.selectedIndex < 0) field.selectedIndex = 0;
+      filters[name] = field.value;
+    }
+    const key = JSON.stringify(filters);
+    const fresh = key !== this.key;
+    if (fresh) {
+      this.key = key;
+      this.filters = filters;
+      this.shown = this.about.select(filters);
+      this.list.scroller.scrollTop = 0;
+      const all = this.about.total();
+      $(".found", this.root).textContent = this.shown.length === all ? `${number(all)} ${this.about.noun}` : `${number(this.shown.length)} of ${number(all)} ${this.about.noun}`;
+    }
+    const asked = query.get("i");
+    this.root.classList.toggle("opened", asked !== null);
+    const chosen = asked === null ? this.shown[0] : Number(asked);
+    const at = this.shown.indexOf(chosen);
+    this.list.show(this.shown, at);
+    if (at >= 0) this.list.reveal(at);
+    if (fresh || chosen !== this.at) this.open(chosen);
+  }
+
+  open(chosen) {
+    this.at = chosen;
+    const known = chosen !== undefined && this.about.has(chosen);
+    this.detail.replaceChildren(...(known ? this.about.detail(chosen, this) : [h("p.plain", null, "Nothing matches these filters.")]));
+    this.detail.scrollTop = 0;
+  }
+
+  row(one) {
+    return this.about.row(one, this.filters, this.link(one));
+  }
+
+  link(one) {
+    return place(this.about.name, { ...this.filters, i: one });
+  }
+
+  /** Forth or back by `step`, from where the reader is. */
+  move(step) {
+    const at = this.shown.indexOf(this.at);
+    const next = Math.min(this.shown.length - 1, Math.max(0, at < 0 ? 0 : at + step));
+    if (this.shown.length) location.replace(this.link(this.shown[next]));
+  }
+
+  steps() {
+    const at = this.shown.indexOf(this.at);
+    const step = (label, by, key) => h("button.quiet", { type: "button", disabled: at + by < 0 || at + by >= this.shown.length, click: () => this.move(by), title: `${label} (${key})` }, label);
+    return h("div.steps", null,
+      h("a.back", { href: place(this.about.name, this.filters) }, "← List"),
+      h("span.where", null, at >= 0 ? `${number(at + 1)} of ${number(this.shown.length)}` : ""), step("Previous", -1, "k"), step("Next", 1, "j"));
+  }
+}
+
+function metricChoices(first) {
+  return [...(first ? [["", first]] : []), ...data.judges.map((judge, at) => [String(at), judge.label])];
+}
+const generatorChoices = () => [["", "all"], ...data.generators.map((name) => [name, shorten(name, 60)])];

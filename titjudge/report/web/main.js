@@ -1,0 +1,113 @@
+// The sections, the address, the keyboard, light and dark.
+const VIEWS = ["overview", "people", "images", "pairs", "failures", "provenance"];
+const split = {};
+
+function drawStatic() {
+  const told = data.summary;
+  $("#title").textContent = told.title;
+  $("#n-images").textContent = number(data.items.length);
+  $("#n-pairs").textContent = number(data.pairs.length);
+  add($("#headlines"), [told.runs.map((run) => headline(run, told.runs.length > 1))]);
+  add($("#overview-tables"), [told.overview.map((table) => drawTable(table))]);
+  add($("#failures-tables"), [told.failures.map((table) => drawTable(table))]);
+  add($("#deviations"), [told.deviations.map(deviations)]);
+  add($("#provenance-tables"), [told.provenance.map((table) => drawTable(table))]);
+  add($("#manifests"), [told.manifests.map((one) => h("details.block", null, h("summary", null, "The whole manifest, ", outside(one.run)), outside(one.text, "pre")))]);
+  const legend = $("#legend");
+  if (legend) add(legend, [data.judges.slice(0, 6).map((judge, at) => h("li", null, marker(at), outside(judge.label)))]);
+  const charts = JSON.parse($("#chart-data").textContent);
+  for (const spot of document.querySelectorAll(".chart-table")) {
+    const chart = charts[Number(spot.dataset.chart)];
+    spot.append(drawTable({ title: chart.title, columns: chart.columns, rows: chart.rows, text: 2 }, "h3"));
+  }
+}
+
+function headline(run, several) {
+  const complete = run.status === "complete";
+  return h("section.headline", null,
+    several ? outside(run.name, "h2") : null,
+    h("p.lead", null, outside(run.lead, "span")),
+    h("p.note", null, outside(run.counts, "span")),
+    complete ? null : h("p.banner", { role: "note" }, h("strong", null, "This run is not complete: "), outside(run.status, "span")),
+    h("dl.facts", null, run.facts.map((fact) => h("div", null, h("dt", null, outside(fact.label, "span")), h("dd", null, h("a", { href: fact.h }, fact.value), h("small", null, fact.sub))))),
+    run.warnings.map((warning) => h("p.banner", { role: "note" }, outside(warning, "span"))),
+    run.notes.map((note) => h("p.note", null, outside(note, "span"))));
+}
+
+function deviations(about) {
+  return h("section.block", null, h("h2", null, "Deviations from the suite", data.summary.runs.length > 1 ? [", ", outside(about.run)] : null),
+    about.protocol ? h("p.note", null, `Protocol: ${about.protocol}.`) : null,
+    about.list.length ? h("ul.plain-list", null, about.list.map((one) => h("li", null, outside(one, "span")))) : h("p.plain", null, "None are listed."));
+}
+
+const SHAPES = ["M1 6a5 5 0 1 0 10 0a5 5 0 1 0-10 0", "M2 2h8v8h-8z", "M6 1l5 9.5h-10z", "M6 0.5l5.5 5.5l-5.5 5.5l-5.5-5.5z", "M6 11l5-9.5h-10z", "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z"];
+const marker = (at) => svg("svg", { class: "marker", viewBox: "0 0 12 12", "aria-hidden": "true" }, svg("path", { class: "f-c" + at, d: SHAPES[at] }));
+
+function route() {
+  const [name, tail] = location.hash.slice(1).split("?");
+  const view = VIEWS.includes(name) ? name : "overview";
+  for (const one of VIEWS) $("#view-" + one).hidden = one !== view;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.view === view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.body.dataset.view = view;
+  if (view === "images" || view === "pairs") {
+    split[view] ??= new SplitView(view === "images" ? imagesView : pairsView);
+    split[view].enter(new URLSearchParams(tail || ""));
+  } else if (route.last !== view) {
+    scrollTo(0, 0);
+  }
+  route.last = view;
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || $("#help").open) return;
+  const view = split[document.body.dataset.view];
+  const typing = event.target.closest?.("input, select, textarea");
+  if (event.key === "Escape") {
+    if (typing) typing.blur();
+    else if (view && view.root.classList.contains("opened")) location.hash = place(view.about.name, view.filters);
+    return;
+  }
+  if (typing) return;
+  const act = {
+    j: () => view && view.move(1),
+    k: () => view && view.move(-1),
+    "/": () => { if (!view) location.hash = "#images"; setTimeout(() => $(".view:not([hidden]) input[type=search]")?.focus(), view ? 0 : 30); },
+    "?": () => $("#help").showModal(),
+    t: nextTheme,
+    r: () => { const all = [...document.querySelectorAll(".view:not([hidden]) .receipts")]; const shut = all.some((one) => !one.open); all.forEach((one) => { one.open = shut; }); },
+  }[event.key];
+  if (act) { event.preventDefault(); act(); }
+  else if (/^[1-6]$/.test(event.key)) location.hash = "#" + VIEWS[Number(event.key) - 1];
+}
+
+const THEMES = ["auto", "light", "dark"];
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  $("#theme").textContent = "Theme: " + theme;
+  try { localStorage.setItem("titjudge-theme", theme); } catch { /* a file without storage: the choice lasts as long as the page */ }
+}
+const nextTheme = () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]);
+
+async function main() {
+  let theme = "auto";
+  try { theme = localStorage.getItem("titjudge-theme") || "auto"; } catch { /* as above */ }
+  setTheme(THEMES.includes(theme) ? theme : "auto");
+  $("#theme").addEventListener("click", nextTheme);
+  $("#help-open").addEventListener("click", () => $("#help").showModal());
+  await open();
+  drawStatic();
+  $("#loading").remove();
+  addEventListener("hashchange", route);
+  addEventListener("keydown", onKey);
+  $(".skip").addEventListener("click", (event) => { event.preventDefault(); $("#main").focus(); });
+  route();
+  document.documentElement.dataset.ready = "yes";
+}
+
+main().catch((error) => {
+  const spot = $("#loading") || $("#main").appendChild(h("p.plain"));
+  spot.textContent = "The report could not be opened: " + error;
+});

@@ -1,0 +1,108 @@
+// What a judge found missing or contradicted, found again in the words of the prompt; and where a model stopped reading.
+const STOP = new Set(("a an and are as at be been but by for from has have in into is it its no not of on or so than that the " +
+  "their them there these they this those to was were which while with without instead image picture shown visible missing " +
+  "only should does appears described prompt description absent lacks").split(" "));
+const MAX_DETAILS = 60;
+const MAX_WORDS = 20000;
+
+const words = (string) => {
+  const found = [];
+  for (const match of string.matchAll(/[\p{L}\p{N}]+/gu)) {
+    found.push({ from: match.index, to: match.index + match[0].length, stem: stem(match[0]) });
+    if (found.length >= MAX_WORDS) break;
+  }
+  return found;
+};
+
+function stem(word) {
+  const low = word.toLowerCase();
+  return low.length > 3 && low.endsWith("s") && !low.endsWith("ss") ? low.slice(0, -1) : low;
+}
+
+/** Spans {from, to, kind, detail} of the prompt for each detail whose words are in it. */
+function findDetails(prompt, missing, contradicted) {
+  const inPrompt = words(prompt);
+  const low = prompt.toLowerCase();
+  const found = [];
+  const all = [...contradicted.map((detail) => ["contradicted", detail]), ...missing.map((detail) => ["missing", detail])];
+  for (const [kind, detail] of all.slice(0, MAX_DETAILS)) {
+    const span = exact(low, detail) || closest(inPrompt, detail);
+    if (span) found.push({ ...span, kind, detail });
+  }
+  return found;
+}
+
+function exact(low, detail) {
+  const wanted = detail.trim().toLowerCase().replace(/[.]$/, "");
+  if (wanted.length < 4) return null;
+  const at = low.indexOf(wanted);
+  return at < 0 ? null : { from: at, to: at + wanted.length };
+}
+
+/** The shortest stretch of the prompt that holds the most of a detail's telling words, at least half of them. */
+function closest(inPrompt, detail) {
+  const wanted = new Set(words(detail.slice(0, 400)).map((word) => word.stem).filter((one) => one.length > 1 && !STOP.has(one)));
+  if (!wanted.size) return null;
+  const reach = Math.min(24, wanted.size * 2 + 3);
+  const hits = inPrompt.map((word, at) => ({ ...word, at })).filter((word) => wanted.has(word.stem));
+  let best = null;
+  for (let first = 0; first < hits.length; first += 1) {
+    const seen = new Set();
+    for (let last = first; last < hits.length && hits[last].at - hits[first].at <= reach; last += 1) {
+      seen.add(hits[last].stem);
+      const length = hits[last].at - hits[first].at;
+      if (!best || seen.size > best.size || (seen.size === best.size && length < best.length)) {
+        best = { size: seen.size, length, from: hits[first].from, to: hits[last].to };
+      }
+    }
+  }
+  const enough = Math.max(wanted.size > 1 ? 2 : 1, Math.ceil(wanted.size / 2));
+  return best && best.size >= enough ? { from: best.from, to: best.to } : null;
+}
+
+/** Where each model stopped reading the prompt: {at, judges, used, total}, at a word boundary, by its share of tokens. */
+function cutoffs(prompt, scores) {
+  const found = new Map();
+  scores.forEach((score, judge) => {
+    if (!score || !score.n || !(score.n[0] < score.n[1])) return;
+    let at = Math.round((prompt.length * score.n[0]) / score.n[1]);
+    const space = prompt.indexOf(" ", at);
+    if (space >= 0 && space - at < 40) at = space;
+    const key = at + "/" + score.n[0];
+    if (!found.has(key)) found.set(key, { at, judges: [], used: score.n[0], total: score.n[1] });
+    found.get(key).judges.push(data.judges[judge].label);
+  });
+  return [...found.values()].sort((a, b) => a.at - b.at);
+}
+
+/** The prompt with its marks, as a list of nodes. */
+function markedPrompt(prompt, details, cuts) {
+  const edges = new Set([0, prompt.length]);
+  details.forEach((one) => { edges.add(one.from); edges.add(one.to); });
+  cuts.forEach((one) => edges.add(one.at));
+  const ordered = [...edges].sort((a, b) => a - b);
+  const nodes = [];
+  ordered.forEach((from, place) => {
+    for (const cut of cuts.filter((one) => one.at === from)) nodes.push(scissors(cut));
+    const to = ordered[place + 1];
+    if (to === undefined) return;
+    const inside = details.filter((one) => one.from <= from && one.to >= to);
+    const unread = cuts.length > 0 && from >= cuts[0].at;
+    const piece = prompt.slice(from, to);
+    const words = unread ? h("span.unread", null, piece) : document.createTextNode(piece);
+    nodes.push(inside.length ? mark(inside, words) : words);
+  });
+  return nodes;
+}
+
+function mark(inside, content) {
+  const kind = inside.some((one) => one.kind === "contradicted") ? "contradicted" : "missing";
+  const title = [...new Set(inside.map((one) => `${one.kind}: ${one.detail}`))].join("\n");
+  return h("mark." + kind, { title: shorten(title, 600) }, content);
+}
+
+function scissors(cut) {
+  const who = cut.judges.join(", ");
+  return h("span.cut", { title: "By its share of tokens, so to within a few words" },
+    outside(who), ` read up to about here: ${number(cut.used)} of ${number(cut.total)} tokens`);
+}

@@ -1,0 +1,115 @@
+// Two images, what people said, what each metric said; the worst disagreements first.
+const SAID = { 1: "A", 0: "neither", "-1": "B" };
+
+const gapOf = ([a, b], judge) => {
+  const [x, y] = [data.items[a].s[judge], data.items[b].s[judge]];
+  if (!x || !y || x.v === null || y.v === null) return null;
+  return data.judges[judge].higher ? x.v - y.v : y.v - x.v;
+};
+
+/** How one metric stands to people on a pair: agree, disagree, tied (equal scores), open (people tied), none. */
+function outcome(pair, judge) {
+  const gap = gapOf(pair, judge);
+  if (gap === null) return "none";
+  if (pair[2] === 0) return "open";
+  if (gap === 0) return "tied";
+  return gap > 0 === pair[2] > 0 ? "agree" : "disagree";
+}
+const OUTCOME = { agree: "agrees", disagree: "disagrees", tied: "equal scores", open: "people tied", none: "no score" };
+
+const spreads = [];
+/** Standard deviation of a metric's gaps, so that gaps of several metrics can be added. */
+function spread(judge) {
+  if (spreads[judge] === undefined) {
+    const gaps = data.pairs.map((pair) => gapOf(pair, judge)).filter((gap) => gap !== null);
+    spreads[judge] = Math.sqrt(gaps.reduce((sum, gap) => sum + gap * gap, 0) / Math.max(1, gaps.length)) || 1;
+  }
+  return spreads[judge];
+}
+
+/** How much the metrics lean against people: positive where they disagree, null where there is nothing to compare. */
+function against(pair, judges) {
+  const found = judges.map((judge) => [gapOf(pair, judge), judge]).filter(([gap]) => gap !== null);
+  if (!found.length || pair[2] === 0) return null;
+  return found.reduce((sum, [gap, judge]) => sum - (gap * pair[2]) / spread(judge), 0) / found.length;
+}
+
+const pairsView = {
+  name: "pairs",
+  noun: "pairs",
+  total: () => data.pairs.length,
+  has: (at) => data.pairs[at] !== undefined,
+  options: () => ({
+    g: generatorChoices(),
+    s: [["", "all"], ["disagree", "metric disagrees"], ["agree", "metric agrees"], ["tied", "equal scores"], ["open", "people tied"], ["none", "no score"]],
+    m: metricChoices(data.judges.length > 1 ? "all" : null),
+    o: [["", "worst disagreement first"], ["sure", "clearest agreement first"], ["close", "closest call first"], ["data", "as in the data"]],
+  }),
+  select(filters) {
+    const judges = judgesOf(filters);
+    const wanted = filters.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const found = data.pairs.map((pair, at) => ({ pair, at })).filter(({ pair }) => {
+      const [a, b] = [data.items[pair[0]], data.items[pair[1]]];
+      if (filters.g && a.g !== filters.g && b.g !== filters.g) return false;
+      if (filters.s && !judges.some((judge) => outcome(pair, judge) === filters.s)) return false;
+      return wanted.every((word) => pairHay(a).includes(word) || pairHay(b).includes(word));
+    });
+    if (filters.o === "data") return found.map(({ at }) => at);
+    for (const one of found) one.lean = against(one.pair, judges);
+    const sign = { "": -1, sure: 1 }[filters.o];
+    const key = (one) => (sign ? sign * one.lean : Math.abs(one.lean));
+    return found.sort((x, y) => (x.lean === null) - (y.lean === null) || key(x) - key(y) || x.at - y.at).map(({ at }) => at);
+  },
+  row(at, filters, href) {
+    const pair = data.pairs[at];
+    const [a, b] = [data.items[pair[0]], data.items[pair[1]]];
+    const judges = judgesOf(filters).slice(0, 4);
+    return h("a.row", { href },
+      h("span.two", null, picture(a, "", ".thumb" + (pair[2] > 0 ? ".won" : "")), picture(b, "", ".thumb" + (pair[2] < 0 ? ".won" : ""))),
+      h("span.row-text", null, outside(shorten(text(a.p), 70), "span"), outside(shorten(`${a.g || "A"} / ${b.g || "B"}`, 60), "small")),
+      h("span.row-scores", null, judges.map((judge) => {
+        const how = outcome(pair, judge);
+        return h("span.one." + how, null, judges.length > 1 ? h("small", null, outside(shorten(data.judges[judge].label, 18))) : null, OUTCOME[how]);
+      })));
+  },
+  detail(at, view) {
+    const pair = data.pairs[at];
+    const [a, b] = [data.items[pair[0]], data.items[pair[1]]];
+    const details = (item) => findDetails(text(item.p), item.s.flatMap((s) => (s && s.mi) || []), item.s.flatMap((s) => (s && s.co) || []));
+    return [
+      h("header.detail-head", null, h("div", null, h("h2", null, pair[2] === 0 ? "People see no difference" : `People prefer ${SAID[pair[2]]}`), h("p.note", null, outside(a.grp === text(a.p) ? "" : a.grp))), view.steps()),
+      h("div.duel", null, side("A", a, pair[2] > 0), side("B", b, pair[2] < 0)),
+      verdictTable(pair, a, b),
+      h("section.the-prompt", null, h("h3", null, "Prompt"), h("p.reading", { dir: "auto" }, text(a.p))),
+      h("div.duel", null, [["A", a], ["B", b]].map(([letter, item]) => h("section", null, h("h3", null, `What was missed in ${letter}`), missed(item, details(item))))),
+    ];
+  },
+};
+
+const judgesOf = (filters) => (filters.m === "" ? data.judges.map((_, at) => at) : [Number(filters.m)]);
+const pairHay = (item) => (item.pairHay ??= [item.id, item.g, item.grp, text(item.p)].join("\n").toLowerCase());
+
+function side(letter, item, won) {
+  return h("figure" + (won ? ".won" : ""), null, picture(item, `Image ${letter}, ${item.id}`),
+    h("figcaption", null, h("strong", null, letter), " ", h("a", { href: place("images", { i: item.at }) }, outside(item.id)), item.g ? [" · ", outside(item.g)] : null,
+      won ? h("span.badge", null, "people’s choice") : null));
+}
+
+function verdictTable(pair, a, b) {
+  const rows = data.judges.map((judge, at) => {
+    const how = outcome(pair, at);
+    const gap = gapOf(pair, at);
+    const says = gap === null ? "–" : gap > 0 ? "A" : gap < 0 ? "B" : "equal";
+    return h("tr", null, h("th", { scope: "row" }, outside(judge.label)), [a, b].map((item) => h("td.num", null, scoreOf(item.s[at], at))), h("td", null, says), h("td", null, h("span.one." + how, null, OUTCOME[how])));
+  });
+  const head = ["metric", "A", "B", "prefers", "with people"].map((name, at) => h("th", { scope: "col", class: at === 1 || at === 2 ? "num" : null }, name));
+  return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "What the metrics said" }, h("table", null, h("caption.away", null, "What the metrics said"), h("thead", null, h("tr", null, head)), h("tbody", null, rows)));
+}
+
+const scoreOf = (score, judge) => (!score ? "–" : score.v === null ? statusName(score.st) : shown(score.v, judge));
+
+function missed(item) {
+  const found = [...new Set(item.s.flatMap((score) => (score ? [...(score.co || []).map((one) => "contradicted\n" + one), ...(score.mi || []).map((one) => "missing\n" + one)] : [])))];
+  if (!found.length) return h("p.note", null, "No judge named anything.");
+  return h("div.details", null, h("ul", null, found.map((one) => { const [kind, detail] = [one.slice(0, one.indexOf("\n")), one.slice(one.indexOf("\n") + 1)]; return h("li." + kind, null, h("small", null, kind + " "), outside(detail)); })));
+}

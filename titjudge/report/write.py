@@ -1,0 +1,131 @@
+"""One self-contained HTML file: no network, no inline handler, nothing untrusted in the markup."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from titjudge.report.charts import charts
+from titjudge.report.model import Report, as_json, load
+from titjudge.report.summary import summary
+from titjudge.report.thumbnails import Thumbnail, thumbnails
+
+
+if TYPE_CHECKING:
+    from titjudge.run import RunFolder
+
+LIMIT = 15_000_000  # bytes of the whole file, but for full_images
+_ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
+_PACK_ABOVE = 300_000  # characters of JSON from which it is compressed
+_SCRIPTS = ("base.js", "marks.js", "tables.js", "lists.js", "receipts.js", "images.js", "pairs.js", "main.js")
+_STYLES = ("base.css", "views.css")
+
+
+def write_report(
+    runs: Sequence[RunFolder], out: Path, *, agreement_json: dict[str, Any] | None = None, full_images: bool = False
+) -> Path:
+    """Write the report of one or several runs as one HTML file; returns its path.
+
+    Args:
+        runs: run folders; with several, they are shown side by side, the first being the one that others are compared with.
+        out: the file to write (written whole, or not at all).
+        agreement_json: results in the shape of results.json that take the place of the first run's.
+        full_images: embed images of up to 1,024 pixels, however large the file becomes; else it stays below 15 MB.
+    Raises:
+        DataError: a folder is not a run, or is damaged.
+    """
+    report = load(runs, agreement_json)
+    page = render(report, full_images=full_images)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    aside = out.with_name(f".{out.name}.new")
+    aside.write_bytes(page)
+    os.replace(aside, out)
+    return out
+
+
+def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
+    """The page of a report, as UTF-8."""
+    paths = list(dict.fromkeys(entry.image for entry in report.entries if entry.image is not None))
+    data = as_json(report, {path: number for number, path in enumerate(paths)})
+    data["summary"] = summary(report)
+    packed = _data(data)
+    drawn = [_fields(chart) for chart in charts(report)]
+    style, script = _joined(_STYLES), _joined(_SCRIPTS)
+    used = len(packed) + sum(len(chart["svg"]) for chart in drawn) + len(style) + len(script) + _ROOM_KEPT
+    made = thumbnails(paths, max(0, (limit - used) * 3 // 4), full=full_images)
+    return _page(data["summary"]["title"], drawn, style, script, packed, _image_lines(made))
+
+
+def _fields(chart: Any) -> Mapping[str, Any]:
+    return {name: getattr(chart, name) for name in chart.__dataclass_fields__}
+
+
+def _page(title: str, drawn: Sequence[Mapping[str, Any]], style: str, script: str, data: str, images: str) -> bytes:
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    page = environment.from_string(_file("page.html"))
+    return page.render(
+        title=title,
+        charts=drawn,
+        chart_data=_chart_data(drawn),
+        style=style,
+        script=script,
+        data=data,
+        images=images,
+        script_hash=_sha256(script),
+        style_hash=_sha256(style),
+    ).encode(errors="replace")
+
+
+def _chart_data(drawn: Sequence[Mapping[str, Any]]) -> str:
+    """The numbers behind the charts, without the drawings."""
+    return script_safe(json.dumps([{key: value for key, value in chart.items() if key != "svg"} for chart in drawn]))
+
+
+def _data(data: Mapping[str, Any]) -> str:
+    """JSON for a script element: plain while it is small, else compressed (`{"packed": base64 of gzip}`)."""
+    text = orjson.dumps(data, default=str, option=orjson.OPT_SERIALIZE_NUMPY).decode()  # NaN and infinities become null
+    if len(text) <= _PACK_ABOVE:
+        return script_safe(text)
+    raw = gzip.compress(text.encode(), compresslevel=6, mtime=0)
+    return script_safe(json.dumps({"packed": base64.b64encode(raw).decode()}))
+
+
+def script_safe(text: str) -> str:
+    """JSON in which nothing can end a script element or start a comment, whatever its strings hold."""
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _image_lines(made: Sequence[Thumbnail]) -> str:
+    """One line an image: base64 of a WebP file, or `!` and the base64 of the reason why there is none."""
+    return "\n".join(
+        base64.b64encode(one).decode()
+        if isinstance(one, bytes)
+        else "!" + base64.b64encode(one.encode(errors="replace")).decode()
+        for one in made
+    )
+
+
+def _joined(names: Sequence[str]) -> str:
+    content = "\n".join(_file(name) for name in names)
+    return f'"use strict";(() => {{\n{content}\n}})();' if names[0].endswith(".js") else content
+
+
+def _file(name: str) -> str:
+    return (resources.files("titjudge.report") / "web" / name).read_text(encoding="utf-8")
+
+
+def _sha256(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
