@@ -18,6 +18,7 @@ TABLES: dict[str, dict[str, str]] = {
     "providers": {
         "openai": "titjudge.providers.openai:OpenAI",
         "gemini": "titjudge.providers.google:Gemini",
+        "litellm": "titjudge.providers.litellm:LiteLLM",
         "recorded": "titjudge.providers.recorded:Recorded",
         "fake": "titjudge.providers.fake:Fake",
     },
@@ -30,9 +31,12 @@ TABLES: dict[str, dict[str, str]] = {
         "tit-llm": "titjudge.metrics.tit:tit_llm",
         "self-eval": "titjudge.metrics.tit:self_eval",
         "lmm-score": "titjudge.metrics.lmm_score:lmm_score",
+        "yes-no": "titjudge.metrics.yes_no:yes_no",
+        "text-rendering": "titjudge.metrics.text_rendering:text_rendering",
     },
     "suites": {
         "folder": "titjudge.suites.folder:Folder",
+        "tiif": "titjudge.suites.tiif:Tiif",
     },
 }
 

@@ -106,14 +106,27 @@ class Roles:
         if name not in self._roles:
             config = self.config.role(name)
             if config is None:
-                raise ConfigError(f"this metric needs a {name}: add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-4o")
+                raise ConfigError(
+                    f"this metric needs a {name}: add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-4o"
+                )
             self._roles[name] = self._role(name, config, self._make(config))
         return self._roles[name]
 
     def _role(self, name: str, config: RoleConfig, provider: Any) -> Role:
-        user = {model: price.model_dump() for model, price in self.config.prices.items()}
-        price = prices.price_of(config.provider, config.model_name, user, local=getattr(provider, "free", provider.capabilities.local))
-        return Role(name, config, provider, price, self._limiter(provider))
+        return Role(name, config, provider, self._price(config, provider), self._limiter(provider))
+
+    def _price(self, config: RoleConfig, model: Any, *, embedding: bool = False) -> prices.Price | None:
+        """The list price of a provider's or an embedder's model; an estimating stand-in says itself what is free."""
+        local = model.local if embedding else model.capabilities.local
+        user = {name: price.model_dump() for name, price in self.config.prices.items()}
+        return prices.price_of(
+            config.provider,
+            config.model_name,
+            user,
+            base_url=getattr(model, "base_url", ""),
+            free=getattr(model, "free", local),
+            embedding=embedding,
+        )
 
     def _limiter(self, provider: Provider) -> Limiter:
         """One limiter for each account: roles that share a key share its limits."""
@@ -144,8 +157,7 @@ class Roles:
         """Price and limiter of a hosted embedder."""
         if self._embedder_role is None:
             config, embedder = self.config.embedder, self.embedder()
-            user = {model: price.model_dump() for model, price in self.config.prices.items()}
-            price = prices.price_of(config.provider, config.model_name, user, local=getattr(embedder, "free", embedder.local))
+            price = self._price(config, embedder, embedding=True)
             limits = self.config.limits
             limiter = Limiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
             self._embedder_role = Role("embedder", config, embedder, price, limiter)  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ def model_overrides(flags: dict[str, Any]) -> dict[str, Any]:
     prices = {}
     for flag in flags["price"]:
         model, price = parse_price_flag(flag)
-        prices[model] = {key: value for key, value in price.items() if value is not None}
+        prices[model] = {"input": price.input, "output": price.output, "cached_input": price.cached_input}
     return {
         "captioner": _role(captioner, None if captioner == "recorded" else base),
         "judge": _role(judge, base),
