@@ -129,6 +129,8 @@ def _schema_in(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
         named
         or config.get("responseJsonSchema")
         or config.get("responseSchema")
+        or config.get("response_json_schema")  # litellm writes snake_case, which the API reads as well
+        or config.get("response_schema")
         or output.get("schema")
         or tools[0].get("input_schema")
     )

@@ -12,14 +12,13 @@ import os
 import sys
 import time
 import warnings
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from titjudge.errors import ConfigError
 from titjudge.providers import Capabilities, ProviderSettings, models, tokens
 from titjudge.providers.faults import ProviderFailure, classify, kind_of_status, one_line, retry_after
-from titjudge.providers.hosted import clean
+from titjudge.providers.hosted import clean, encoded
 from titjudge.providers.http import Endpoint
 from titjudge.providers.openai import IN_PROMPT, NO_USAGE, append_text, response_format, text_of, usage_of
 from titjudge.providers.strict import instruction
@@ -81,9 +80,8 @@ class LiteLLM:
                 message = one_line(f"no JSON-schema answers here, asking in words: {error}")
                 raise ProviderFailure(FailureKind.RETRY, message, retry_after=0.0) from None
             raise
-        self._pass_on(
-            getattr(answer, "_response_headers", None) or getattr(answer, "_hidden_params", {}).get("headers")
-        )
+        hidden = getattr(answer, "_hidden_params", {})
+        self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
         reply = _reply(answer, IN_PROMPT if in_prompt else "")
         endpoint = self.base_url or self.model.partition("/")[0]
         return reply.with_(endpoint=endpoint, seconds=time.perf_counter() - started)
@@ -196,7 +194,7 @@ async def _message_of(message: Message, detail: str | None) -> dict[str, Any]:
         if isinstance(part, str):
             content.append({"type": "text", "text": part})
         else:
-            url = f"data:{part.media_type};base64,{b64encode(part.load()).decode()}"
+            url = f"data:{part.media_type};base64,{(await encoded.get(part)).decode()}"
             content.append(
                 {"type": "image_url", "image_url": {"url": url} if detail is None else {"url": url, "detail": detail}}
             )
