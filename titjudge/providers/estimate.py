@@ -39,7 +39,12 @@ class Estimate:
     """
 
     def __init__(
-        self, real: Provider, lengths: Callable[[str], Lengths | None], sink: Callable[[Expected], None], *, worst: bool = False
+        self,
+        real: Provider,
+        lengths: Callable[[str], Lengths | None],
+        sink: Callable[[Expected], None],
+        *,
+        worst: bool = False,
     ) -> None:
         self.real, self._lengths, self._sink, self._worst = real, lengths, sink, worst
         self.name, self.version, self.base_url, self.account = real.name, real.version, real.base_url, real.account
@@ -59,7 +64,7 @@ class Estimate:
             words = int((bound.output if self._worst else middle.output - middle.thinking) * _WORDS_PER_TOKEN)
         self._sink(Expected(request.item_id, request.role, request.template, low, middle, high, bound))
         text = stub(request.schema) if request.schema else "words " * max(1, words)
-        return Reply(text, usage=middle, finish="stop", model_version="estimate", endpoint="estimate")
+        return Reply(text, usage=middle, finish="stop", model_version="estimate", endpoint="estimate", flags=() if self._worst else ("estimate",))
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
         most = int(request.params.get("max_tokens", bound.output) or bound.output)
