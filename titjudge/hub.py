@@ -1,0 +1,142 @@
+"""Models in folders and on the hub, without loading them: where they lie, what identifies them, how they stay quiet.
+
+Nothing here imports torch or transformers at the top; `folder_of` and `identity_of` never do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import UserError
+
+SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.py")
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf")
+_WHOLE = 256 * 2**20  # bytes; longer files are sampled
+_BLOCK = 64 * 2**10
+
+
+def offline() -> bool:
+    """Whether the environment forbids the hub."""
+    on = {"1", "true", "yes", "on"}
+    return any(os.environ.get(name, "").lower() in on for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+
+
+def absent(model: str) -> UserError:
+    """The one line for a model that is neither a folder nor to be had."""
+    why = "HF_HUB_OFFLINE is set, so nothing is downloaded" if offline() else "the hub did not give it"
+    return UserError(
+        f"no model '{model}': it is no folder here, not in the local cache, and {why}. "
+        "Check the name, download it first, or name its folder."
+    )
+
+
+@lru_cache(maxsize=64)
+def folder_of(model: str, revision: str = "") -> tuple[Path, str]:
+    """Folder of a model's small files and the commit they are of ("" for a folder of the person's own).
+
+    Args:
+        model: a folder, or `owner/name` on the hub. Only small files are downloaded, and only when the hub is allowed.
+
+    Raises:
+        UserError: no such folder or model.
+    """
+    own = Path(model).expanduser()
+    if own.is_dir():
+        return own, ""
+    if own.is_absolute() or model.startswith((".", "~")) or not model or model.count("/") > 1:
+        raise UserError(f"no model folder '{model}'")
+    from huggingface_hub import snapshot_download
+
+    quiet()
+    try:
+        found = snapshot_download(
+            model, revision=revision or None, allow_patterns=list(SMALL_FILES), local_files_only=offline()
+        )
+    except Exception as error:  # the hub's client raises a dozen kinds; all of them mean: not to be had
+        raise absent(model) from error
+    return Path(found), Path(found).name
+
+
+@lru_cache(maxsize=64)
+def content_hash(folder: Path) -> str:
+    """SHA-256 over names, sizes and contents of a folder's files; of files over 256 MiB 64 spread blocks are read."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path, folder)):
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{size}\0".encode())
+        with path.open("rb") as file:
+            if size <= _WHOLE:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+                continue
+            for step in range(65):
+                file.seek(step * (size - _BLOCK) // 64)
+                digest.update(file.read(_BLOCK))
+    return digest.hexdigest()[:32]
+
+
+def _hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(folder).parts)
+
+
+def identity_of(model: str, revision: str = "") -> dict[str, str]:
+    """What pins a model's weights: the commit on the hub, or the content hash of a folder (which may be moved, renamed)."""
+    folder, commit = folder_of(model, revision)
+    return {"model": model, "revision": commit} if commit else {"content": content_hash(folder)}
+
+
+def read_json(folder: Path, name: str) -> Any:
+    """A JSON file of a model folder, {} when there is none.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    path = folder / name
+    if not path.is_file():
+        return {}
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not readable as JSON ({error}); fetch the model again") from error
+
+
+def has_remote_code(folder: Path) -> bool:
+    """Whether the model wants to run code of its own from its folder."""
+    names = ("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
+    return any("auto_map" in read_json(folder, name) for name in names)
+
+
+def positions(folder: Path) -> int | None:
+    """Tokens the architecture reads at most, from the small files alone; None where they set no limit."""
+    config: Mapping[str, Any] = read_json(folder, "config.json")
+    config = {**config, **config.get("text_config", {})}
+    found = [config.get("max_position_embeddings"), read_json(folder, "tokenizer_config.json").get("model_max_length")]
+    if isinstance(found[0], int) and config.get("model_type") in {"roberta", "xlm-roberta", "camembert", "mpnet"}:
+        found[0] -= 2  # these count positions from behind the padding index
+    limits = [int(limit) for limit in found if isinstance(limit, int | float) and 0 < limit < 10**9]
+    return min(limits, default=None)
+
+
+def quiet() -> None:
+    """No progress bars and no loader chatter; warnings that matter are raised by us as errors or reported as flags."""
+    import logging
+
+    from huggingface_hub.utils import disable_progress_bars
+
+    disable_progress_bars()
+    for name in ("sentence_transformers", "huggingface_hub", "transformers"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def quiet_transformers() -> None:
+    """`quiet`, and transformers' own bars and messages (imports it)."""
+    from transformers.utils import logging
+
+    quiet()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
