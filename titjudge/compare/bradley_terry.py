@@ -28,9 +28,10 @@ class Strength:
 class BradleyTerry:
     """The fit on all pairs, strongest first, with 95% intervals by resampling prompts.
 
-    `tie` is the weight of ties (0: none occur; None: nothing but ties): P(tie) = 2 tie sqrt(pq) / (p + q + 2 tie sqrt(pq))
-    for strengths p, q on the exponential scale. A resample in which some generators never lose to the rest has no finite fit: it is left out and
-    counted in `degenerate`. Without a finite fit on all pairs `strengths` is empty and `reason` says why.
+    `tie` is the weight t of ties (0: none occur; None: only ties): P(tie) = 2t sqrt(pq) / (p + q + 2t sqrt(pq))
+    for strengths p, q on the exponential scale. A resample in which some generators never lose to the rest has no finite
+    fit: it is left out and counted in `degenerate`. Without a finite fit on all pairs `strengths` is empty and `reason`
+    says why.
     """
 
     strengths: tuple[Strength, ...]
@@ -62,7 +63,7 @@ def bradley_terry(
     if point is None:
         reason = "no finite fit: some generators never lose (or never win) against the others"
         return BradleyTerry((), None, len(used), same, 0, 0, reason)
-    draws, degenerate = _draws(model, cells.counts, resamples if len(cells.counts) > 1 else 0, seed)
+    draws, degenerate = _draws(model, cells.counts, resamples if cells.counts.shape[0] > 1 else 0, seed)
     strengths = [
         Strength(name, float(point[0][k]), percentile_interval(draws[:, k]) if len(draws) else None)
         for k, name in enumerate(generators)
@@ -127,7 +128,10 @@ class _Model:
         return int(connected_components(graph, directed=True, connection="strong", return_labels=False)) == 1
 
     def fit(self, weights: Floats) -> tuple[Floats, float | None] | None:
-        """(log strengths with mean 0, tie weight or None for nothing but ties); None where no finite fit exists or the iteration does not settle."""
+        """(log strengths with mean 0, tie weight or None for nothing but ties).
+
+        None where no finite fit exists or the iteration does not settle.
+        """
         weights = np.asarray(weights, dtype=np.float64).ravel()
         if not self.finite(weights):
             return None

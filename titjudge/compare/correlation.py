@@ -22,8 +22,8 @@ FEWEST = 3
 class Correlation:
     """Correlation with human scores over all images, each in [-1, 1] with a 95% interval by resampling prompts.
 
-    `srcc` is Spearman's, `plcc` Pearson's, `krcc` Kendall's tau-b; None with a reason below three images or when one side
-    does not vary. `n` counts the images that have both numbers, `missing` those that lack one.
+    `srcc` is Spearman's, `plcc` Pearson's, `krcc` Kendall's tau-b; None with a reason below three images or when one
+    side does not vary. `n` counts the images that have both numbers, `missing` those that lack one.
     """
 
     n: int
@@ -99,14 +99,15 @@ def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed:
 
 
 def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any], Table]:
-    """SRCC and KRCC (tau-b) of every column of a CSV with the column `reference`: one row a generator, one column a ranking.
+    """SRCC and KRCC (tau-b) of every column of a CSV with the column `reference`.
 
-    Columns without any number (names, links) are labels and left out; an empty cell leaves its row out of that column.
+    One row is a generator, one column a ranking. Columns without any number (names, links) are labels and left out; an
+    empty cell leaves its row out of that column.
     A column of scores, where more is better, correlates negatively with a column of ranks, where less is.
 
     Returns:
-        `({"reference": NAME, "columns": {NAME: {"srcc", "krcc", "n"}}}, table)`; a correlation over fewer than three rows, or
-        without variation, is None and its entry says why under "reason".
+        `({"reference": NAME, "columns": {NAME: {"srcc", "krcc", "n"}}}, table)`; a correlation over fewer than three
+        rows, or without variation, is None and its entry says why under "reason".
     Raises:
         DataError: no such file or column (the nearest name is suggested), uneven rows, or a cell that is not a number.
     """
@@ -151,9 +152,9 @@ def _ranking_columns(path: Path) -> tuple[list[str], dict[str, list[float | None
             raise DataError(f"{len(cells)} cells where the first line has {len(names)} columns", path, line)
     columns: dict[str, list[float | None]] = {}
     for k, name in enumerate(names):
-        cells = [(line, row[k].strip()) for line, row in rows[1:]]
-        if any(_number(text) is not None for _, text in cells):
-            columns[name] = [_cell(text, name, path, line) for line, text in cells]
+        column = [(line, row[k].strip()) for line, row in rows[1:]]
+        if any(_number(text) is not None for _, text in column):
+            columns[name] = [_cell(text, name, path, line) for line, text in column]
     return names, columns
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from titjudge.compare.pairwise import PairIndex, Values, pair_index
+from titjudge.compare.pairwise import PairIndex, Values, pair_index, values_by_metric
 from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums, ratio_intervals
 from titjudge.errors import ConfigError, nearest
-from titjudge.types import Pair, Table
+from titjudge.types import BadItem, Item, Pair, Score, Table
 
 PERMUTATIONS = 9999
 
@@ -23,8 +23,8 @@ class Difference:
 
     `difference` with its 95% interval by resampling prompts; `p_value` two-sided, by exchanging the two within
     whole prompts (exact where 2^prompts is at most 9,999); `p_adjusted` after Benjamini-Hochberg over the comparisons
-    made together. For accuracies also McNemar's exact test, which takes pairs as independent: `only_first` pairs are right
-    with `first` alone, `only_second` with `second` alone.
+    made together. For accuracies also McNemar's exact test, which takes pairs as independent: `only_first` pairs are
+    right with `first` alone, `only_second` with `second` alone.
     """
 
     first: str
@@ -95,6 +95,45 @@ def mean_differences(
             for first, second in _couples(list(values), baseline)
         ]
     )
+
+
+def run_differences(
+    items: Iterable[Item | BadItem],
+    runs: Mapping[str, Sequence[Score]],
+    pairs: Sequence[Pair] = (),
+    *,
+    negate: Collection[str] = (),
+    baseline: str | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> list[Difference]:
+    """Runs side by side: for each metric that several runs share, the difference in accuracy and in mean score.
+
+    Accuracies need `pairs`; means only that the runs judged the same images (equal item ids).
+
+    Raises:
+        ConfigError: `baseline` is not among the runs.
+    """
+    if baseline is not None:
+        _couples(list(runs), baseline)
+    values = {run: values_by_metric(scores) for run, scores in runs.items()}
+    groups = {item.id: item.group or item.id for item in items}
+    index = pair_index(pairs)
+    found: list[Difference] = []
+    for metric in dict.fromkeys(name for metrics in values.values() for name in metrics):
+        shared = {run: metrics[metric] for run, metrics in values.items() if metric in metrics}
+        if len(shared) < 2 or (baseline is not None and baseline not in shared):
+            continue
+        better = {run: _negated(each) for run, each in shared.items()} if metric in negate else shared
+        options: dict[str, Any] = {"baseline": baseline, "resamples": resamples, "seed": seed}
+        some = paired_differences(index, better, **options) if len(index) else []
+        some += mean_differences(groups, shared, **options)
+        found += [replace(each, what=f"{each.what} of {metric}") for each in some]
+    return _adjusted(found)
+
+
+def _negated(values: Values) -> Values:
+    return {id: None if value is None else -value for id, value in values.items()}
 
 
 def differences_table(differences: Sequence[Difference]) -> Table:
@@ -201,8 +240,6 @@ def _exchange_p(per_prompt: Floats, seed: int) -> float:
 
 
 def _adjusted(differences: list[Difference]) -> list[Difference]:
-    from dataclasses import replace
-
     from scipy.stats import false_discovery_control
 
     tested = [k for k, each in enumerate(differences) if each.p_value is not None]

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums, ratio_intervals
 from titjudge.errors import DataError
-from titjudge.types import Pair
+from titjudge.types import Pair, Score
 
 Values = Mapping[str, float | None]
 _SIGN = {"a": 1, "tie": 0, "b": -1}
+
+
+def values_by_metric(scores: Iterable[Score], negate: Collection[str] = ()) -> dict[str, dict[str, float | None]]:
+    """Metric -> item id -> value, metrics in order of appearance; of several scores of one item the last counts.
+
+    Args:
+        negate: metrics where less is better; their values change sign, so that more is better everywhere.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    for score in scores:
+        value = score.value if score.value is not None and math.isfinite(score.value) else None
+        flipped = value is not None and score.metric in negate
+        found.setdefault(score.metric, {})[score.item_id] = -value if flipped and value is not None else value
+    return found
 
 
 @dataclass(frozen=True, slots=True)

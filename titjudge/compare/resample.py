@@ -50,8 +50,7 @@ def ratio_draws(numerator: Floats, denominator: Floats, *, resamples: int, seed:
     Returns:
         shape (resamples, statistics), NaN where a draw has nothing to divide by.
     """
-    top = numerator.reshape(len(numerator), -1)
-    bottom = denominator.reshape(len(denominator), -1)
+    top, bottom = _columns(numerator), _columns(denominator)
     out = np.full((resamples, top.shape[1]), np.nan)
     done = 0
     for block in multiplicities(len(top), resamples, seed):
@@ -73,12 +72,16 @@ def percentile_interval(draws: Floats, level: float = LEVEL) -> Interval | None:
 
 def ratio_intervals(numerator: Floats, denominator: Floats, *, resamples: int, seed: int) -> list[Interval | None]:
     """One percentile interval for each statistic of `ratio_draws`; None where fewer than two prompts have data."""
-    bottom = denominator.reshape(len(denominator), -1)
+    bottom = _columns(denominator)
     if not resamples or len(bottom) < 2:
         return [None] * bottom.shape[1]
     draws = ratio_draws(numerator, denominator, resamples=resamples, seed=seed)
     enough = np.count_nonzero(bottom > 0, axis=0) >= 2
     return [percentile_interval(draws[:, k]) if enough[k] else None for k in range(bottom.shape[1])]
+
+
+def _columns(sums: Floats) -> Floats:
+    return sums[:, None] if sums.ndim == 1 else sums
 
 
 def group_sums(group: Ints, groups: int, *columns: Floats) -> Floats:

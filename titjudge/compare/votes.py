@@ -197,7 +197,7 @@ def krippendorff_alpha(
     Args:
         counts: shape (pairs, choices); pairs with fewer than two votes say nothing about agreement and drop out.
 
-    The point value is the krippendorff package's. Coincidences add up over pairs, so a resample is a weighted sum of them.
+    The point value is the krippendorff package's. Coincidences add up over pairs: a resample is a weighted sum of them.
     """
     import krippendorff
 

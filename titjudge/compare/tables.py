@@ -1,0 +1,105 @@
+"""Agreement as tables that people read: percentages to one decimal, coefficients to three, intervals in brackets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from titjudge.types import Table
+
+if TYPE_CHECKING:
+    from titjudge.compare.agreement import Agreement
+
+WIDE = 4  # with more metrics than this the leaderboard shows ranks only
+
+
+def agreement_tables(found: Agreement) -> list[Table]:
+    """The main table, the leaderboard where generators are named, and Bradley-Terry strengths where asked for."""
+    tables = [_metrics(found)]
+    if found.leaderboard:
+        tables.append(_leaderboard(found))
+    tables += [_strengths(name, each) for name, each in found.strengths.items()]
+    return tables
+
+
+def percent(value: float | None, interval: Sequence[float] | None = None) -> str | None:
+    """`88.9% [77.8, 97.2]`; None stays None."""
+    if value is None:
+        return None
+    bracket = f" [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]" if interval else ""
+    return f"{100 * value:.1f}%{bracket}"
+
+
+def plain(value: float | None, interval: Sequence[float] | None = None, digits: int = 3) -> str | None:
+    """`0.395 [0.351, 0.438]`; None stays None."""
+    if value is None:
+        return None
+    bracket = f" [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval else ""
+    return f"{value:.{digits}f}{bracket}"
+
+
+def _metrics(found: Agreement) -> Table:
+    if not any(each["pairs"] for each in found.metrics.values()):
+        rows = tuple(
+            (name, plain(each["mean"], digits=4), each["scored"], percent(each["coverage"]))
+            for name, each in found.metrics.items()
+        )
+        return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, (*found.notes, *found.warnings))
+    columns = ("metric", "accuracy", "ties", "pairs", "to beat guessing", "SRCC", "KRCC", "nDCG", "coverage")
+    rows = tuple(_metric_row(name, each) for name, each in found.metrics.items())
+    return Table("Agreement with people", columns, rows, (*found.notes, *found.warnings))
+
+
+def _metric_row(name: str, each: Any) -> tuple[Any, ...]:
+    threshold, scored = each["threshold_05"], each["pairs_scored"]
+    return (
+        name,
+        percent(each["accuracy"], each["accuracy_interval"]),
+        percent(each["tie_rate"]),
+        f"{scored} of {each['pairs']}",
+        f"{threshold} of {scored} ({100 * threshold / scored:.1f}%)" if threshold else None,
+        plain(each["srcc"]),
+        plain(each["krcc"]),
+        plain(each["ndcg"]),
+        percent(each["coverage"]),
+    )
+
+
+def _leaderboard(found: Agreement) -> Table:
+    names = list(found.metrics)
+    people = any(row["human"] for row in found.leaderboard)
+    wide = len(names) > WIDE
+    columns = ["generator", *(["people: mean rank"] if people else [])]
+    for name in names:
+        columns += [f"{name}: mean rank"] if wide else [f"{name}: mean rank", f"{name}: mean", f"{name}: coverage"]
+    rows = [_leaderboard_row(row, names, people, wide) for row in found.leaderboard]
+    if people and names:
+        last: list[Any] = ["SRCC with people", None]
+        for name in names:
+            last += [plain(found.leaderboard_srcc.get(name)), *([] if wide else [None, None])]
+        rows.append(tuple(last))
+    return Table(
+        "Leaderboard", tuple(columns), tuple(rows), ("mean rank over prompts, 1 is best; mean with 95% interval",)
+    )
+
+
+def _leaderboard_row(row: Any, names: Sequence[str], people: bool, wide: bool) -> tuple[Any, ...]:
+    cells: list[Any] = [row["generator"] or "(unnamed)"]
+    if people:
+        cells.append(plain(row["human"]["mean_rank"], digits=2) if row["human"] else None)
+    for name in names:
+        place = row["metrics"][name]
+        cells.append(plain(place["mean_rank"], digits=2))
+        if not wide:
+            cells += [plain(place["mean"], place["interval"], digits=4), percent(place["coverage"])]
+    return tuple(cells)
+
+
+def _strengths(name: str, fit: Any) -> Table:
+    rows = tuple((each["generator"], plain(each["strength"], each["interval"], digits=2)) for each in fit["generators"])
+    notes = [f"{fit['pairs']} pairs; natural logarithm, mean 0; 95% interval by resampling prompts"]
+    if fit["degenerate"]:
+        notes.append(f"{fit['degenerate']} resamples have no finite fit and are left out")
+    if fit["reason"]:
+        notes.append(fit["reason"])
+    return Table(f"Bradley-Terry strength: {name}", ("generator", "strength"), rows, tuple(notes))
