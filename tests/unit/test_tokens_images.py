@@ -120,6 +120,7 @@ def test_input_bound_counts_everything() -> None:
     total, images = tokens.input_bound(request, "openai", "gpt-4o", {}, extra="123")
     assert images == 765
     assert total == 4 + 2 + 3 + 765 + 16 + 2 * 8
+    assert tokens.input_bound(request, "gemini", "gemini-2.5-pro", {})[1] == 1032 + 258  # a tile more was seen billed
 
 
 @pytest.mark.parametrize(
