@@ -185,6 +185,18 @@ def test_openai_errors_by_code(server: Server, status: int, error: Any, kind: Fa
     assert failure(openai(server)).kind is kind
 
 
+@pytest.mark.parametrize(
+    ("says", "header", "wait"),
+    [("1.5s", None, 1.5), ("450ms", None, 0.45), ("1m2s", None, 62.0), ("9s", "3", 3.0), ("a while", None, None)],
+)
+def test_openai_says_how_long_to_wait_in_words_too(
+    server: Server, says: str, header: str | None, wait: float | None
+) -> None:
+    body = {"error": {"message": f"Rate limit reached. Please try again in {says}."}}
+    server.script(Scripted(status=429, headers={"Retry-After": header} if header else {}, body=body))
+    assert failure(openai(server)).retry_after == wait
+
+
 def test_azure_content_filter_is_a_refusal(server: Server) -> None:
     server.script(Scripted.fault("azure_filter"))
     assert failure(openai(server)).kind is FailureKind.REFUSED

@@ -7,6 +7,7 @@ Wire format: "Create chat completion", platform.openai.com/docs/api-reference/ch
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import orjson
 
 from titjudge.providers import http as wire
-from titjudge.providers.faults import ProviderFailure, kind_of_status, retry_after, whole
+from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after, whole
 from titjudge.providers.hosted import Hosted, clean, encoded, not_json, parsed
 from titjudge.providers.strict import instruction, name_of, strict
 from titjudge.types import FailureKind, Message, Reply, Request, Status, Usage
@@ -158,7 +159,10 @@ class OpenAI(Hosted):
             {"model_not_found", "unsupported_parameter"} & set(codes) or "invalid model" in message.lower()
         ):
             kind = FailureKind.FATAL
-        wait = retry_after(headers) if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT) else None
+        wait = None
+        if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
+            wait = retry_after(headers)
+            wait = _wait_in(message) if wait is None else wait
         spent = usage if usage is not None and usage != Usage() else None
         return self._failure(kind, f"HTTP {status} from {self.base_url}: {message}", wait=wait, usage=spent)
 
@@ -243,6 +247,15 @@ def _moderated(error: Any) -> bool:
     """OpenRouter answers 403 with the reasons when a moderation service flags the input."""
     metadata = error.get("metadata") if isinstance(error, Mapping) else None
     return isinstance(metadata, Mapping) and bool(metadata.get("reasons") or metadata.get("flagged_input"))
+
+
+def _wait_in(message: str) -> float | None:
+    """Seconds of "Please try again in 1m2.5s" or "in 450ms", which OpenAI writes even where a gateway drops the header."""
+    found = re.search(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", message)
+    if not found:
+        return None
+    seconds = float(found[2]) / (1000 if found[3] == "ms" else 1)
+    return min(60 * int(found[1] or 0) + seconds, LONGEST_WAIT)
 
 
 def _status_in(error: Any) -> int:
