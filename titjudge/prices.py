@@ -47,7 +47,7 @@ class Price:
 
     def cost(self, usage: Usage) -> float:
         """USD of one request; thinking is billed as output, which includes it already."""
-        rate = self._rate(usage.input)
+        rate = self._at(usage.input)
         cached = min(usage.cached_input, usage.input)
         image = min(usage.image, usage.input - cached) if rate.image is not None else 0
         total = (usage.input - cached - image) * rate.input + usage.output * rate.output
@@ -55,7 +55,7 @@ class Price:
         total += image * (rate.image or 0.0)
         return total / MILLION + self.per_request
 
-    def _rate(self, input_tokens: int) -> Price | Tier:
+    def _at(self, input_tokens: int) -> Price | Tier:
         reached = [tier for tier in self.tiers if input_tokens > tier.above]
         return max(reached, key=lambda tier: tier.above) if reached else self
 
@@ -124,7 +124,7 @@ def price_of(
     user: UserPrices | None = None,
     *,
     base_url: str = "",
-    free: bool = False,
+    local: bool = False,
     embedding: bool = False,
     at: datetime | None = None,
 ) -> Price | None:
@@ -135,7 +135,7 @@ def price_of(
         model: the name the model is asked by.
         user: the user's table, by `provider/model` or `model`; it wins over the bundled list.
         base_url: a known address (OpenRouter, Azure, ...) names the provider better than `provider` does.
-        free: the provider declares that it costs nothing (local, recorded, fake).
+        local: the provider declares that it costs nothing (local, recorded, fake).
         embedding: a model without an output price is fine; for any other, that price is unknown.
         at: when (default now); prices that depend on the hour are taken at their dearest.
 
@@ -146,7 +146,7 @@ def price_of(
         for key, entry in (user or {}).items():
             if key.strip().lower() == name:
                 return _from_user(key, entry)
-    return FREE if free else _bundled(provider, model, base_url, embedding, at or datetime.now(UTC))
+    return FREE if local else _bundled(provider, model, base_url, embedding, at or datetime.now(UTC))
 
 
 def _names(provider: str, model: str) -> list[str]:
@@ -157,8 +157,8 @@ def _names(provider: str, model: str) -> list[str]:
     return [name.lower() for name in names]
 
 
-def parse_price_flag(text: str) -> tuple[str, Price]:
-    """`MODEL=IN,OUT[,CACHED]` as (model, price).
+def parse_price_flag(text: str) -> tuple[str, dict[str, float]]:
+    """`MODEL=IN,OUT[,CACHED]` as (model, an entry of the user's table).
 
     Raises:
         UserError: the text is not of that form, or a number is negative or not finite.
@@ -171,7 +171,7 @@ def parse_price_flag(text: str) -> tuple[str, Price]:
         rates = [_rate(part) for part in parts]
     except ValueError as error:
         raise UserError(f"--price {text!r}: {error}; expected {FLAG_FORM}") from None
-    return model.strip(), Price(rates[0], rates[1], rates[2] if len(rates) == 3 else None, source="--price")
+    return model.strip(), dict(zip(("input", "output", "cached_input"), rates, strict=False))
 
 
 def _rate(value: Any) -> float:

@@ -1,0 +1,388 @@
+"""The cap: room is reserved for the worst case before anything is sent, and the truth replaces it afterwards.
+
+    budget.reserve ──> Reservation (an item: all the calls it may make, at once)
+                           └── draw ──> Draw (one request) ── settle, lost or release
+
+At every moment `spent + uncertain + reserved <= cap`, as long as no answer costs more than its worst case; one that does
+is recorded all the same and shows as `overrun`.
+
+Who waits, and for what:
+
+- `reserve` waits in a line, first come first served, while anything outstanding could still make room. Who stands in the
+  line holds nothing, so nobody waits for them.
+- A `draw` beyond its reservation goes before that line: its holder must get on to give the reservation back. It waits
+  for requests that are on their way, never for what other holders keep (they may be waiting, too): no deadlock.
+- When nothing can make room, `exhausted` is set and the whole line gets `BudgetExhausted`. Nothing new is admitted from
+  then on, not even a smaller item that would still fit: which items are judged depends on their order, not on their
+  price. What holds a reservation drains; its draws go on.
+
+One event loop, no threads. Money is counted in whole picodollars, so that sums are exact.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from titjudge.errors import BudgetExhausted
+
+_PICO = 10**12
+_GRACE = 0.5  # seconds for holders between two requests to go on, before a draw gives up on them
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """Picodollars, tokens, requests."""
+
+    cost: int = 0
+    tokens: int = 0
+    requests: int = 0
+
+    @classmethod
+    def of(cls, cost: float, tokens: int, requests: int) -> _Amount:
+        if not (0 <= cost < float("inf") and tokens >= 0 and requests >= 0):
+            raise ValueError(f"not an amount: {cost} USD, {tokens} tokens, {requests} requests")
+        return cls(round(cost * _PICO), tokens, requests)
+
+    def __add__(self, other: _Amount) -> _Amount:
+        return _Amount(self.cost + other.cost, self.tokens + other.tokens, self.requests + other.requests)
+
+    def __sub__(self, other: _Amount) -> _Amount:
+        return _Amount(self.cost - other.cost, self.tokens - other.tokens, self.requests - other.requests)
+
+    def up_to(self, limit: _Amount) -> _Amount:
+        """The smaller of both, dimension by dimension."""
+        return _Amount(min(self.cost, limit.cost), min(self.tokens, limit.tokens), min(self.requests, limit.requests))
+
+
+_NOTHING = _Amount()
+
+
+@dataclass(slots=True, eq=False)
+class _Wait:
+    """Somebody who wants `want` and has `taken` of it from a reservation already."""
+
+    want: _Amount
+    parent: Reservation | None = None
+    taken: _Amount = _NOTHING
+    granted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def top_up(self) -> _Amount:
+        """What is still missing, after taking what the reservation can give."""
+        if self.parent is not None:
+            self.taken += self.parent._take(self.want - self.taken)
+        return self.want - self.taken
+
+
+class Budget:
+    """The caps of one run.
+
+    Args:
+        max_cost: USD; None: no cap. Likewise `max_requests` and `max_tokens` (input plus output).
+
+    Attributes:
+        exhausted: a cap was reached; nothing new is admitted.
+        reason: one line that says so, with numbers; empty before.
+    """
+
+    def __init__(
+        self, max_cost: float | None = None, max_requests: int | None = None, max_tokens: int | None = None
+    ) -> None:
+        self.max_cost, self.max_requests, self.max_tokens = max_cost, max_requests, max_tokens
+        self.exhausted, self.reason = False, ""
+        self._caps = (None if max_cost is None else round(max_cost * _PICO), max_tokens, max_requests)
+        self._spent = self._uncertain = self._held = _NOTHING
+        self._cached = self._overrun = 0
+        self._flying = 0  # draws granted and not settled
+        self._line: deque[_Wait] = deque()
+        self._draws: deque[_Wait] = deque()
+        self._grace: asyncio.TimerHandle | None = None
+
+    # -- numbers ---------------------------------------------------------------------------------------------------
+
+    @property
+    def spent(self) -> float:
+        """USD billed to this run, its earlier sessions included."""
+        return self._spent.cost / _PICO
+
+    @property
+    def list_cost(self) -> float:
+        """USD the answers would have cost without a cache: what was spent, and the price of the cached ones."""
+        return (self._spent.cost + self._cached) / _PICO
+
+    @property
+    def reserved(self) -> float:
+        """USD set aside for the worst case of what is under way."""
+        return self._held.cost / _PICO
+
+    @property
+    def uncertain(self) -> float:
+        """USD that requests without an answer may have cost, at most; counts against the cap, not in `spent`."""
+        return self._uncertain.cost / _PICO
+
+    @property
+    def requests(self) -> int:
+        """Requests sent, those without an answer included."""
+        return self._spent.requests + self._uncertain.requests
+
+    @property
+    def tokens(self) -> int:
+        """Tokens billed, input and output."""
+        return self._spent.tokens
+
+    @property
+    def overrun(self) -> float:
+        """USD by which answers cost more than was held for them: 0 unless a worst case was none."""
+        return self._overrun / _PICO
+
+    def resume(self, spent: float, requests: int = 0, tokens: int = 0, uncertain: float = 0.0) -> None:
+        """Count what earlier sessions of this run have used."""
+        self._spent += _Amount.of(spent, tokens, requests)
+        self._uncertain += _Amount.of(uncertain, 0, 0)
+
+    def note_cached(self, cost: float) -> None:
+        """Count the list price of an answer from the cache: in `list_cost` only."""
+        self._cached += _Amount.of(cost, 0, 0).cost
+
+    # -- admission -------------------------------------------------------------------------------------------------
+
+    async def reserve(self, cost: float, tokens: int, requests: int = 1) -> Reservation:
+        """Room for the worst case of an item: all its calls at once. Waits while there may yet be some.
+
+        Not for somebody who holds a reservation already (it would wait for itself): draw from that one.
+
+        Raises:
+            BudgetExhausted: there is no room, and nothing outstanding can make any.
+        """
+        want = await self._enter(_Amount.of(cost, tokens, requests), self._line)
+        return Reservation(self, want)
+
+    async def draw(self, cost: float, tokens: int, requests: int = 1) -> Draw:
+        """Room for one request that belongs to no reservation.
+
+        Raises:
+            BudgetExhausted: there is no room, and no request on its way can make any.
+        """
+        want = await self._enter(_Amount.of(cost, tokens, requests), self._draws)
+        return Draw(self, None, want)
+
+    async def _enter(self, want: _Amount, queue: deque[_Wait]) -> _Amount:
+        if self.exhausted:
+            raise BudgetExhausted(self.reason)
+        await self._wait(_Wait(want), queue)
+        return want
+
+    async def _wait(self, wait: _Wait, queue: deque[_Wait]) -> None:
+        """Until all of `wait.want` is held."""
+        queue.append(wait)
+        self._admit()
+        try:
+            await wait.granted
+        except asyncio.CancelledError:
+            granted = wait.granted.done() and not wait.granted.cancelled() and wait.granted.exception() is None
+            self._return(wait.want if granted else wait.taken, wait.parent)
+            self._admit()
+            raise
+
+    def _admit(self) -> None:
+        """Grant what fits, refuse what never will. Runs after every change."""
+        while wait := _head(self._draws):
+            missing = wait.top_up()
+            if self._fits(missing, self._held):
+                self._grant(self._draws.popleft(), missing)
+            elif self._may_yet(wait):
+                return
+            else:
+                self._refuse(wait)
+        self._stop_grace()
+        while wait := _head(self._line):
+            if self._fits(wait.want, self._held):
+                self._grant(self._line.popleft(), wait.want)
+            elif self._held != _NOTHING and self._fits(wait.want, _NOTHING):
+                return
+            else:
+                self._exhaust(wait.want)
+
+    def _fits(self, want: _Amount, held: _Amount) -> bool:
+        total = self._spent + self._uncertain + held + want
+        parts = zip((total.cost, total.tokens, total.requests), self._caps, strict=True)
+        return all(cap is None or part <= cap for part, cap in parts)
+
+    def _may_yet(self, wait: _Wait) -> bool:
+        """Whether a draw may go on waiting: for requests on their way, or a moment for holders that are between two."""
+        if not self._fits(wait.want, _NOTHING):
+            return False
+        if self._flying:
+            self._stop_grace()
+            return True
+        rest = wait.parent._rest if wait.parent is not None else _NOTHING
+        if self._held == wait.taken + rest:
+            return False  # nobody else holds anything
+        if self._grace is None:
+            self._grace = asyncio.get_running_loop().call_later(_GRACE, self._grace_over, wait)
+        return True
+
+    def _grace_over(self, wait: _Wait) -> None:
+        self._grace = None
+        if not wait.granted.done():
+            self._refuse(wait)
+        self._admit()
+
+    def _stop_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    def _grant(self, wait: _Wait, missing: _Amount) -> None:
+        self._held += missing
+        wait.granted.set_result(None)
+
+    def _refuse(self, wait: _Wait) -> None:
+        """This draw cannot be had, and so the budget is exhausted; other draws may yet fit once its holder lets go."""
+        self._exhaust(wait.want)
+        self._draws.remove(wait)
+        wait.granted.set_exception(BudgetExhausted(self.reason))
+        self._return(wait.taken, wait.parent)
+        wait.taken = _NOTHING
+        self._stop_grace()
+
+    def _exhaust(self, want: _Amount) -> None:
+        if not self.exhausted:
+            self.exhausted, self.reason = True, self._describe(want)
+        while self._line:
+            wait = self._line.popleft()
+            if not wait.granted.done():
+                wait.granted.set_exception(BudgetExhausted(self.reason))
+
+    def _describe(self, want: _Amount) -> str:
+        used = self._spent + self._uncertain
+        unsure = f" and ${self.uncertain:.4f} possibly billed" if self._uncertain.cost else ""
+        if self.max_cost is not None and used.cost + want.cost > (self._caps[0] or 0):
+            return f"${self.max_cost:g} cap reached: ${self.spent:.4f} spent{unsure}, the next may cost ${want.cost / _PICO:.4f}"
+        if self.max_tokens is not None and used.tokens + want.tokens > self.max_tokens:
+            return f"cap of {self.max_tokens} tokens reached: {used.tokens} used, the next may need {want.tokens}"
+        if self.max_requests is not None and used.requests + want.requests > self.max_requests:
+            return (
+                f"cap of {self.max_requests} requests reached: {used.requests} sent, the next may need {want.requests}"
+            )
+        return "the cap is reached: what is left is held by items that wait for it, too"
+
+    # -- called by reservations and draws ----------------------------------------------------------------------------
+
+    def _return(self, amount: _Amount, parent: Reservation | None) -> None:
+        """What was held and not used goes back to where it came from: a repeated request may need it."""
+        if parent is not None and parent._open:
+            parent._rest += amount
+        else:
+            self._held -= amount
+
+    def _bill(self, held: _Amount, actual: _Amount) -> _Amount:
+        """Book `actual` against `held`; returns what is left of it, still held."""
+        used = actual.up_to(held)
+        self._spent += actual
+        self._held -= used
+        self._overrun += actual.cost - used.cost
+        return held - used
+
+
+def _head(queue: deque[_Wait]) -> _Wait | None:
+    """The first in a queue who is still waiting."""
+    while queue and queue[0].granted.done():
+        queue.popleft()
+    return queue[0] if queue else None
+
+
+class Reservation:
+    """Room for all calls of one item. Leaving its `with` block, or `release`, gives back what is left."""
+
+    __slots__ = ("_budget", "_open", "_rest")
+
+    def __init__(self, budget: Budget, amount: _Amount) -> None:
+        self._budget, self._rest, self._open = budget, amount, True
+
+    async def draw(self, cost: float, tokens: int, requests: int = 1) -> Draw:
+        """Room for one request: out of this reservation as far as it goes, the rest from the budget.
+
+        After `release`, and after the budget is exhausted, too: a request under way may have to be repeated.
+
+        Raises:
+            BudgetExhausted: the budget cannot make up what the reservation lacks.
+        """
+        wait = _Wait(_Amount.of(cost, tokens, requests), self)
+        if wait.top_up() != _NOTHING:
+            await self._budget._wait(wait, self._budget._draws)
+        return Draw(self._budget, self, wait.want)
+
+    def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
+        """What was billed in all, for an item that made no draws; then `release`. A second call does nothing."""
+        if self._open:
+            self._rest = self._budget._bill(self._rest, _Amount.of(cost, tokens, requests))
+            self.release()
+
+    def release(self) -> None:
+        """Give back what is left; draws under way keep theirs. A second call does nothing."""
+        if self._open:
+            self._open = False
+            rest, self._rest = self._rest, _NOTHING
+            self._budget._return(rest, None)
+            self._budget._admit()
+
+    def _take(self, wish: _Amount) -> _Amount:
+        taken = wish.up_to(self._rest)
+        self._rest -= taken
+        return taken
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class Draw:
+    """Room for one request. Ends by the first of `settle`, `lost` and `release`; later calls do nothing.
+
+    What it does not use goes back to where it came from. Leaving its `with` block releases it.
+    """
+
+    __slots__ = ("_amount", "_budget", "_open", "_parent")
+
+    def __init__(self, budget: Budget, parent: Reservation | None, amount: _Amount) -> None:
+        self._budget, self._parent, self._amount, self._open = budget, parent, amount, True
+        budget._flying += 1
+
+    def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
+        """The request was answered, well or badly, and this was billed: USD, input plus output tokens."""
+        if self._open:
+            self._close(self._budget._bill(self._amount, _Amount.of(cost, tokens, requests)))
+
+    def lost(self) -> None:
+        """The request was sent and no answer came: it may have been billed, so its worst case stays out of reach."""
+        if self._open:
+            self._budget._uncertain += self._amount
+            self._budget._held -= self._amount
+            self._close(_NOTHING)
+
+    def release(self) -> None:
+        """The request was not sent."""
+        if self._open:
+            self._close(self._amount)
+
+    def _close(self, left: _Amount) -> None:
+        self._open = False
+        self._budget._flying -= 1
+        self._budget._return(left, self._parent)
+        self._budget._admit()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
