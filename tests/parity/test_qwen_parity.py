@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from titjudge.metrics.checklist import checklist_text, judge_answer, rubric
+from titjudge.suites.qwen_image_bench import aggregate_responses
 
 CHECKLISTS = {
     "Quality": "8a6d823d018c436c",
@@ -50,3 +51,25 @@ def test_every_response_has_the_official_status_and_scores(responses: list[dict[
             found = (verdict.level1, verdict.level2, verdict.level3, verdict.corrected)
             wanted = (expected["level1"], expected["level2"], expected["level3"], expected["fixed"])
             assert found == wanted, response["case"]
+
+
+def test_the_responses_as_a_file(shared: Path, responses: list[dict[str, Any]]) -> None:
+    folder = shared / "qwen_image_bench"
+    result, _ = aggregate_responses(folder / "responses.jsonl", folder / "bench_metadata.json")
+    assert list(result["cases"]) == [response["case"] for response in responses]
+    for response in responses:
+        case, expected = result["cases"][response["case"]], response["expected"]
+        assert case["status"] == STATUS[expected["status"]]
+        assert (case["level1"], case["level2"]) == (expected.get("level1"), expected.get("level2", {}))
+    for model in ("alpha", "beta"):
+        assert result["models"][model]["overall"] == pytest.approx(_slow_overall(responses, model), abs=1e-12)
+        counts = result["coverage"][model]
+        assert counts["ok"] + counts["parse_failure"] + counts["invalid"] == counts["answers"]
+
+
+def _slow_overall(responses: list[dict[str, Any]], model: str) -> float:
+    rows: dict[int, list[float]] = {}
+    for response in responses:
+        if response["model"] == model and response["expected"].get("level1") is not None:
+            rows.setdefault(response["ID"], []).append(response["expected"]["level1"])
+    return sum(sum(row) / len(row) for row in rows.values()) / len(rows)

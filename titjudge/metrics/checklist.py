@@ -23,6 +23,13 @@ Activated = Mapping[str, Sequence[Sequence[str]]]  # pillar -> (sub-capability, 
 
 POINTS = {0: 0.0, 1: 60.0, 2: 100.0}
 RENAMED = {"Creative Generation": {"Feature Mapping": "Feature Matching"}}
+COLUMNS = {  # how the official files name the pillars
+    "quality": "Quality",
+    "aesthetics": "Aesthetics",
+    "alignment": "Alignment",
+    "real_world_fidelity": "Real-world Fidelity",
+    "creative_generation": "Creative Generation",
+}
 GATED = ("strict", "paper-gated")
 DECODING = {  # of Q-Judger (judge.py and the paper, 4.1)
     "temperature": 0,

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from titjudge.errors import ConfigError, DataError
+from titjudge.suites.qwen_image_bench import (
+    QwenImageBench,
+    aggregate_responses,
+    write_bench_scores,
+    write_judged,
+    write_scores_detail,
+)
+from titjudge.suites.qwen_load import id_text, parse_facets, read_metadata
+from titjudge.suites.qwen_tables import summarise
+from titjudge.types import BadItem, Item, Score
+
+META = [
+    {"ID": 1, "dims_en": "Quality / Detail / Noise; Aesthetics / Composition / Composition"},
+    {"ID": 2, "dims_en": "Quality / Realism / Physical Logic; Quality / Detail / Noise"},
+]
+
+
+def q(noise: Any, logic: Any = "N/A") -> str:
+    return json.dumps({"Detail": {"Noise": {"score": noise}}, "Realism": {"Physical Logic": {"score": logic}}})
+
+
+def line(case: str, name: Any, model: str | None, text: Any, dim: str = "Quality") -> dict[str, Any]:
+    return {"case": case, "ID": name, "model": model, "dim": dim, "response": text}
+
+
+@pytest.fixture
+def metadata(tmp_path: Path) -> Path:
+    path = tmp_path / "bench_metadata.json"
+    path.write_text(json.dumps(META))
+    return path
+
+
+def write_lines(path: Path, rows: list[Any]) -> Path:
+    path.write_text("".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def problems(result: dict[str, Any]) -> str:
+    return "\n".join(f"{p['name']}: {p['reason']}" for p in result["problems"])
+
+
+# -- metadata ----------------------------------------------------------------------------------------------------------
+
+
+def test_facets_with_a_slash_in_their_name() -> None:
+    text = "Creative Generation / Visual Storytelling / Camera / Lens Style; Alignment / Relations / Difference/Similarity;"
+    facets, unknown = parse_facets(text)
+    assert facets == {
+        "Creative Generation": [["Visual Storytelling", "Camera / Lens Style"]],
+        "Alignment": [["Relations", "Difference/Similarity"]],
+    }
+    assert unknown == []
+
+
+def test_two_levels_mean_the_same_name_twice_and_unknown_facets_are_named() -> None:
+    assert parse_facets("Quality / Resolution; Quality / Charm; Mood / A / B; Quality") == (
+        {"Quality": [["Resolution", "Resolution"]]},
+        ["Quality / Charm", "Mood / A / B", "Quality"],
+    )
+
+
+def test_the_published_metadata_name_only_facets_of_the_rubric(shared: Path) -> None:
+    known = read_metadata(shared / "qwen_image_bench" / "bench_metadata.json")
+    assert (len(known.facets), known.problems) == (1000, [])
+    assert sum(len(pillars) for pillars in known.facets.values()) == 4105
+    assert sum(len(of) for pillars in known.facets.values() for of in pillars.values()) == 5169
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"), [(7, "7"), (7.0, "7"), (" 07", "7"), ("7.0", "7"), ("a.0", "a.0"), (None, ""), (True, "")]
+)
+def test_ids(raw: Any, text: str) -> None:
+    assert id_text(raw) == text
+
+
+def test_bad_metadata_are_named(tmp_path: Path) -> None:
+    rows = [*META, META[0], {"ID": 3}, {"dims_en": "x"}, {"ID": 4, "dims_en": "Quality / Detail / Charm"}]
+    known = read_metadata(write_lines(tmp_path / "m.jsonl", [*rows, "[1]\n", "{\n"]))
+    assert [problem.name for problem in known.problems] == [
+        "m.jsonl:3: ID 1", "m.jsonl:4", "m.jsonl:5", "m.jsonl:6: ID 4", "m.jsonl:7", "m.jsonl:8",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"[1, 2", b"\xff\xfe[", b'[{"ID": 1}]'])
+def test_unusable_metadata(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "m.json"
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match=r"m\.json"):
+        read_metadata(path)
+    with pytest.raises(DataError, match="format"):
+        read_metadata(tmp_path / "m.xlsx")
+
+
+# -- answers that exist ------------------------------------------------------------------------------------------------
+
+
+def test_cases_and_models(tmp_path: Path, metadata: Path) -> None:
+    rows = [
+        line("a", 1, "m", q(1, 0)),
+        line("b", 1, "m", json.dumps({"Composition": {"Composition": {"score": 2}}}), "Aesthetics"),
+        line("c", 2, "m", q(2)),
+        line("d", 2, "n", "no"),
+        line("e", None, None, "[1]"),
+    ]
+    result, tables = aggregate_responses(write_lines(tmp_path / "r.jsonl", rows), metadata)
+    assert result["cases"]["a"] == {
+        "status": "ok",
+        "level1": 30.0,
+        "level2": {"Detail": 60.0, "Realism": 0.0},
+        "level3": {"Detail": {"Noise": 60.0}, "Realism": {"Physical Logic": 0.0}},
+    }
+    assert [result["cases"][case]["status"] for case in "de"] == ["parse_failure", "invalid"]
+    m = result["models"]["m"]
+    assert m["level1"] == {"Quality": 65.0, "Aesthetics": 100.0}
+    assert m["overall"] == (65 + 100) / 2  # rows (30 + 100) / 2 and 100: not the mean of the pillars
+    assert m["level3"]["Quality"] == {"Detail": {"Noise": 80.0}, "Realism": {"Physical Logic": 0.0}}
+    assert result["models"]["n"] == {"overall": None, "level1": {}, "level2": {}, "level3": {}}
+    assert result["coverage"]["n"]["parse_failure"] == 1
+    assert result["coverage"]["m"] == {
+        "prompts": 2, "of_prompts": 2, "answers": 3, "ok": 3, "parse_failure": 0, "invalid": 0, "missing": 0,
+    }  # fmt: skip
+    assert tables[0].rows[-1][0] == "n"
+    assert any("different numbers" in note for note in tables[0].notes)
+
+
+def test_gated(tmp_path: Path, metadata: Path) -> None:
+    rows = [line("a", 1, "m", q(1, 0)), line("b", 9, "m", q(1)), line("c", 1, "m", q(1), "Alignment")]
+    path = write_lines(tmp_path / "r.jsonl", rows)
+    for name in ("strict", "paper-gated"):
+        result, _ = aggregate_responses(path, metadata, protocol=name)
+        assert result["cases"]["a"]["level2"] == {"Detail": 60.0}
+        assert (result["cases"]["b"]["level1"], result["cases"]["c"]["level1"]) == (None, None)
+        assert result["models"]["m"]["overall"] == 60
+        assert "b: the metadata have no ID 9" in problems(result)
+    with pytest.raises(ConfigError):
+        aggregate_responses(path, metadata, protocol="loose")
+
+
+def test_bad_input_is_counted_and_named_and_nothing_crashes(tmp_path: Path, metadata: Path) -> None:
+    rows = [
+        line("a", 1, "m", q(1)),
+        line("a", 2, "m", q(2)),
+        line("b", 1, "m", q(2)),
+        line("c", 1, "m", q(2), "Charm"),
+        line("d", 2, "m", 17, "Aesthetics"),
+        line("e", 99, "m", q(1)),
+        line("f", 1, "", q(0)),
+        {"ID": 5},
+        "[]\n",
+        '"\xff\n',
+        "{",
+    ]
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(
+        b"".join((row if isinstance(row, str) else json.dumps(row) + "\n").encode("latin-1") for row in rows)
+    )
+    result, _ = aggregate_responses(path, metadata)
+    named = problems(result)
+    assert "a: the case is there again; kept as 'a (2)'" in named
+    assert "b: a second answer on ID 1, Quality; the first counts" in named
+    assert "c: invalid: there is no pillar 'Charm'" in named
+    assert "e: the metadata have no ID 99" in named
+    assert "f: the line names no model" in named
+    assert all(f"r.jsonl:{number}: " in named for number in (8, 9, 10, 11))
+    assert result["cases"]["d"]["status"] == "invalid"
+    assert set(result["models"]) == {"m"}
+    assert result["models"]["m"]["level1"] == {"Quality": (60 + 100 + 60) / 3}
+
+
+def test_no_answers_at_all(tmp_path: Path, metadata: Path) -> None:
+    with pytest.raises(DataError, match="no answers"):
+        aggregate_responses(write_lines(tmp_path / "r.jsonl", ["\n"]), metadata)
+    with pytest.raises(DataError):
+        aggregate_responses(tmp_path / "absent.jsonl", metadata)
+
+
+def test_wide_rows_models_from_all_of_them(tmp_path: Path, metadata: Path) -> None:
+    rows = [
+        {"ID": 1, "quality_response_m": q(1), "aesthetics_response_m": ""},
+        {"ID": 2, "quality_response_m": q(2), "quality_response_n": q(0), "real_world_fidelity_response_n": "?"},
+    ]
+    result, _ = aggregate_responses(write_lines(tmp_path / "wide.jsonl", rows), metadata)
+    assert {name: of["overall"] for name, of in result["models"].items()} == {"m": 80, "n": 0}
+    assert result["cases"]["2/n/Real-world Fidelity"]["status"] == "parse_failure"
+    assert result["coverage"]["m"]["missing"] == 1
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "jsonl"])
+def test_judged_files_are_read_and_written(tmp_path: Path, metadata: Path, suffix: str) -> None:
+    suite = QwenImageBench()
+    items = [Item("g/1", 'a "cat", ü', tmp_path / "1.png", "g", "1", {"facets": {"Quality": [["Detail", "Noise"]]}})]
+    scores = [Score("g/1", "checklist", 60.0, parts={"outputs": {"Quality": q(1)}})]
+    path = tmp_path / f"x_judged.{suffix}"
+    write_judged(items, scores, path)
+    row = json.loads(path.read_text(encoding="utf-8"))
+    assert json.loads(row["judge_model_output"])["Quality"]["Detail"] == {"Noise": {"score": 1}}
+    if suffix == "csv":
+        import csv
+
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, row)
+            writer.writeheader()
+            writer.writerow(row)
+    result, _ = aggregate_responses(path, metadata)
+    assert result["models"]["g"]["overall"] == 60
+    assert list(result["cases"]) == ["1/g/Quality"]
+    assert suite.pairs(tmp_path) == []
+
+
+def test_the_official_files(tmp_path: Path) -> None:
+    row = {
+        "level1": {"Quality": 60.0},
+        "level2": {"Quality": {"Detail": 60.0}},
+        "level3": {"Quality": {"Detail": {"Noise": 60.0}}},
+    }
+    models = {"low": summarise([]), "high": summarise([row])}
+    write_scores_detail(models, tmp_path / "d.json")
+    detail = json.loads((tmp_path / "d.json").read_text())
+    assert list(detail) == ["high", "low"]
+    assert list(detail["high"]) == ["total", "level1", "level2", "level3"]
+    write_bench_scores(models["high"], tmp_path / "b.json")
+    assert json.loads((tmp_path / "b.json").read_text()) == detail["high"]
+
+
+# -- means over rows ---------------------------------------------------------------------------------------------------
+
+POINTS = st.sampled_from([None, 0.0, 60.0, 100.0])
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["Quality", "Aesthetics", "Alignment"]), POINTS, max_size=3), max_size=6)
+)
+def test_models_against_the_slow_way(level1: list[dict[str, float | None]]) -> None:
+    found = summarise([{"level1": row, "level2": {}, "level3": {}} for row in level1])
+    totals = []
+    for row in level1:
+        numbers = [value for value in row.values() if value is not None]
+        if numbers:
+            totals.append(sum(numbers) / len(numbers))
+    assert found["overall"] == (pytest.approx(sum(totals) / len(totals)) if totals else None)
+    for pillar in ("Quality", "Aesthetics", "Alignment"):
+        numbers = [row[pillar] for row in level1 if row.get(pillar) is not None]
+        assert found["level1"].get(pillar) == (pytest.approx(sum(numbers) / len(numbers)) if numbers else None)
+
+
+# -- the suite ---------------------------------------------------------------------------------------------------------
+
+
+def test_loading(tmp_path: Path, metadata: Path) -> None:
+    rows = [
+        {"ID": 1, "prompt": "a", "image_path": "img/1.png", "lang": "en"},
+        {"ID": "2", "prompt": "b", "image_path": "img/2.png", "model": "other"},
+        {"ID": 1, "prompt": "a", "image_path": "img/1.png"},
+        {"ID": 3, "prompt": "c", "image_path": "img/3.png"},
+        {"ID": 4, "prompt": "c", "image_path": "img/3.png", "dims_en": META[0]["dims_en"]},
+        {"ID": 2, "prompt": "b", "image_path": "../2.png"},
+        {"ID": 2, "prompt": "", "image_path": "2.png"},
+        "{\n",
+    ]
+    write_lines(tmp_path / "gen.jsonl", rows)
+    write_lines(tmp_path / "gen_judged.jsonl", rows)
+    loaded = list(QwenImageBench().load(tmp_path))
+    items = [item for item in loaded if isinstance(item, Item)]
+    assert [item.id for item in items] == ["gen/1", "other/2", "gen/4"]
+    assert items[0] == Item(
+        "gen/1", "a", tmp_path / "img/1.png", "gen", "1",
+        {"lang": "en", "ID": "1", "facets": {"Quality": [["Detail", "Noise"]], "Aesthetics": [["Composition", "Composition"]]}},
+    )  # fmt: skip
+    bad = {item.id: item.reason for item in loaded if isinstance(item, BadItem)}
+    assert list(bad) == ["gen/1 (again)", "gen/3", "gen/2", "gen.jsonl:7", "gen.jsonl:8"]
+    assert bad["gen/3"] == "the metadata have no ID 3"
+    assert "outside" in bad["gen/2"]
+    assert bad["gen.jsonl:7"] == "the row has no prompt"
+
+
+def test_loading_without_metadata_and_from_one_file(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("\ufeffID,prompt,image_path\n1,a,1.png\n1,b\n", encoding="utf-8")
+    loaded = list(QwenImageBench().load(tmp_path / "t.csv"))
+    assert [type(each) for each in loaded] == [BadItem, BadItem]
+    assert "no metadata" in loaded[0].reason  # type: ignore[union-attr]
+    write_lines(tmp_path / "m.jsonl", META)
+    item = next(iter(QwenImageBench(metadata=tmp_path / "m.jsonl").load(tmp_path / "t.csv")))
+    assert isinstance(item, Item)
+
+
+def test_nothing_to_load(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no table"):
+        list(QwenImageBench().load(tmp_path))
+    (tmp_path / "t.csv").write_bytes(b"ID,prompt,image_path\n1,\xff,1.png\n")
+    with pytest.raises(DataError, match=r"t\.csv"):
+        list(QwenImageBench().load(tmp_path))
+
+
+def test_aggregating_scores(tmp_path: Path) -> None:
+    facets = {"Quality": [["Detail", "Noise"]], "Aesthetics": [["Composition", "Composition"]]}
+    items = [Item(f"g/{n}", "p", tmp_path, "g", str(n), {"facets": facets}) for n in (1, 2)] + [
+        Item("h/1", "p", tmp_path, "h", "1", {"facets": facets})
+    ]
+    parts = {
+        "level1": {"Quality": 60.0},
+        "level2": {"Quality": {"Detail": 60.0}},
+        "level3": {"Quality": {"Detail": {"Noise": 60.0}}},
+        "failed": {"Aesthetics": "refused: no"},
+    }
+    scores = [Score("g/1", "checklist", 60.0, parts=parts), Score("g/2", "checklist", None), Score("g/1", "tit", 0.5)]
+    models, counts, named = QwenImageBench().summary(items, scores)
+    assert models["g"]["overall"] == 60
+    assert models["h"]["overall"] is None
+    assert counts["g"]["missing"] == 2
+    assert [problem.name for problem in named] == ["g/1: Aesthetics"]
+    tables = QwenImageBench().aggregate(items, scores)
+    assert tables[0].rows == (("g", 60.0, None, None, None, None, 60.0), ("h", None, None, None, None, None, None))
+    assert len(tables[2].rows) == 56

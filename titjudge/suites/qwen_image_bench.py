@@ -1,0 +1,208 @@
+"""Qwen-Image-Bench: 1,000 prompts, five pillars, 56 facets (arXiv 2605.28091; official code @b6b556b, the 56-facet one)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import DataError
+from titjudge.suites.qwen_load import (
+    Metadata,
+    Problem,
+    find_metadata,
+    id_text,
+    manifests,
+    parse_facets,
+    read_metadata,
+    read_rows,
+)
+from titjudge.suites.qwen_responses import Judged, judge_responses
+from titjudge.suites.qwen_tables import (
+    Levels,
+    coverage,
+    levels,
+    summarise,
+    tables,
+    write_bench_scores,
+    write_judged,
+    write_scores_detail,
+)
+from titjudge.types import BadItem, Item, Pair, Score, Table
+
+__all__ = ["QwenImageBench", "aggregate_responses", "write_bench_scores", "write_judged", "write_scores_detail"]
+
+METRIC = "checklist"
+_OWN = {"ID", "prompt", "image_path", "model", "generator", "dims_en"}
+
+
+def aggregate_responses(
+    responses: Path, metadata: Path, protocol: str = "official"
+) -> tuple[dict[str, Any], list[Table]]:
+    """Results from judge answers that exist: no model is asked.
+
+    Args:
+        responses: csv, json or jsonl in one of three shapes: a line an answer (`case, ID, model, dim, response`), the wide
+            rows of compute_scores.py (`<dim>_response_<model>`), or a `_judged` file of judge.py.
+        metadata: `ID, dims_en` rows (bench_metadata.json).
+        protocol: "official" (all facets that the judge marked count) or "strict", also called "paper-gated" (only the
+            facets that the prompt activates).
+
+    Returns:
+        `{"cases": {CASE: {"status", "level1", "level2", "level3"}}, "models": {NAME: {"overall", "level1", "level2",
+        "level3"}}, "coverage": {NAME: {...}}, "problems": [...]}` and the tables. Status is ok, parse_failure, or invalid
+        where the official code crashes; points are in [0, 100], None where nothing was marked.
+
+    Raises:
+        DataError: a file cannot be read or holds nothing of use. ConfigError: an unknown protocol.
+    """
+    known = read_metadata(metadata)
+    judged = judge_responses(responses, known, protocol)
+    models = {model: summarise(levels(row) for row in rows.values()) for model, rows in judged.rows.items()}
+    counts = {model: coverage(_statuses(rows), known.facets) for model, rows in judged.rows.items()}
+    result = {
+        "cases": _cases(judged),
+        "models": models,
+        "coverage": counts,
+        "problems": [{"name": p.name, "model": p.model, "reason": p.reason} for p in judged.problems],
+    }
+    return result, tables(models, counts, judged.problems)
+
+
+def _statuses(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    return {name: {pillar: verdict.status for pillar, verdict in row.items()} for name, row in rows.items()}
+
+
+def _cases(judged: Judged) -> dict[str, Any]:
+    found = {}
+    for case, verdict in judged.cases.items():
+        level3 = {sub: dict(facets) for sub, facets in verdict.level3.items()}
+        level2 = dict(verdict.level2)
+        found[case] = {"status": verdict.status, "level1": verdict.level1, "level2": level2, "level3": level3}
+    return found
+
+
+class QwenImageBench:
+    """The suite. Option: `metadata`, when bench_metadata.json is neither in the data folder nor in its `metadata/`.
+
+    DATA/*.csv, *.json or *.jsonl with ID, prompt, image_path (and optionally model, dims_en), one file a generator unless
+    a column `model` or `generator` says otherwise; image paths are relative to the file and stay inside its folder.
+    """
+
+    name = "qwen-image-bench"
+    VERSION = "1"
+    metrics: tuple[str, ...] = (METRIC,)
+    DEVIATIONS: tuple[str, ...] = (
+        "the rubric is the paper's (56 facets, 23 sub-capabilities; code @b6b556b), not the 38 facets of the later fork",
+        "answers on which the official code crashes (a JSON list or number, a score of Infinity) are counted as invalid "
+        "and drop out like a parse failure; upstream the whole run ends",
+        "images are sent as they are; judge.py squashes those with a side over 1,024 pixels to 1024 x 1024, aspect ratio "
+        "ignored (resize them beforehand to repeat that)",
+        "official: every facet that the judge marks counts, whether or not the prompt activates it, and names that the "
+        "rubric does not have count as further sub-capabilities, as upstream",
+        "strict (paper-gated): only the facets that the prompt activates enter the means (Eq. 8 to 10); marks are 0, 1, 2 "
+        "or N/A, and anything else (true, 0.5, '01') is unread, not converted; a truncated answer is not read",
+        "both: one call for each active pillar (3 to 5), as upstream; the paper says that all 56 facets are judged",
+        "facet names with a slash are kept whole in the metadata; upstream cuts them",
+        "official: decoding asks for T=0, top_k 1, top_p 1, repetition penalty 1.05, seed 42, 4,096 tokens and thinking; "
+        "what a model does not take is not sent. Level 3 is aggregated and exported; upstream it is not",
+        "a pillar without a usable answer drops out of the image's mean, as upstream, but is named and counted",
+    )
+
+    def __init__(self, *, metadata: Path | None = None) -> None:
+        self._metadata = metadata
+
+    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+        """Items in the order of the files. `id` is `<generator>/<ID>`, `group` the ID; `meta`: ID, facets, further columns.
+
+        Raises:
+            DataError: no table of images, a table that cannot be read, or no metadata for it.
+        """
+        files = manifests(folder) if folder.is_dir() else [folder]
+        if not files:
+            raise DataError("no table of images: expected a csv, json or jsonl with ID, prompt and image_path", folder)
+        place = self._metadata or find_metadata(folder if folder.is_dir() else folder.parent)
+        known = read_metadata(place) if place else None
+        seen: set[str] = set()
+        for file in files:
+            for found in _items(file, known):
+                if isinstance(found, Item) and found.id in seen:
+                    reason = f"the ID is listed twice in {file.name}; the first row counts"
+                    found = BadItem(f"{found.id} (again)", reason, found.generator, found.group)
+                seen.add(found.id)
+                yield found
+
+    def pairs(self, folder: Path) -> list[Pair]:
+        """Qwen-Image-Bench publishes no human pairs."""
+        return []
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
+        """The tables of `aggregate_responses`, from scores."""
+        models, counts, problems = self.summary(items, scores)
+        return tables(models, counts, problems)
+
+    def summary(
+        self, items: Sequence[Item], scores: Sequence[Score]
+    ) -> tuple[dict[str, Any], dict[str, Any], list[Problem]]:
+        """`models` and `coverage` as in `aggregate_responses`, and the failed pillars by name."""
+        by_id = {item.id: item for item in items}
+        rows: dict[str, list[Levels]] = {item.generator: [] for item in items}
+        statuses: dict[str, dict[str, dict[str, str]]] = {item.generator: {} for item in items}
+        problems = []
+        for score in scores:
+            item = by_id.get(score.item_id)
+            if score.metric != METRIC or item is None:
+                continue
+            row = {level: score.parts.get(level, {}) for level in ("level1", "level2", "level3")}
+            rows[item.generator].append(row)
+            failed = score.parts.get("failed", {})
+            statuses[item.generator][item.group] = dict.fromkeys(row["level1"], "ok") | {
+                pillar: "invalid" if ": invalid:" in f": {reason}" else "parse_failure"
+                for pillar, reason in failed.items()
+            }
+            problems += [
+                Problem(f"{item.id}: {pillar}", str(reason), item.generator) for pillar, reason in failed.items()
+            ]
+        facets = {item.group: item.meta.get("facets", {}) for item in items}
+        counts = {name: coverage(of, facets) for name, of in statuses.items()}
+        return {name: summarise(of) for name, of in rows.items()}, counts, problems
+
+
+def _items(file: Path, known: Metadata | None) -> Iterator[Item | BadItem]:
+    for number, row in read_rows(file):
+        where = f"{file.name}:{number}"
+        if isinstance(row, DataError):
+            yield BadItem(where, str(row))
+            continue
+        absent = [key for key in ("ID", "prompt", "image_path") if not str(row.get(key) or "").strip()]
+        generator = str(row.get("model") or row.get("generator") or file.stem)
+        if absent:
+            yield BadItem(where, f"the row has no {' and no '.join(absent)}", generator)
+            continue
+        group = id_text(row["ID"])
+        name = f"{generator}/{group}"
+        facets = _facets(row, known, group)
+        image = os.path.normpath(str(row["image_path"]))
+        if isinstance(facets, str):
+            yield BadItem(name, facets, generator, group)
+        elif os.path.isabs(image) or image.startswith("..") or "\0" in image:
+            yield BadItem(name, f"the image path leads outside the folder of {file.name}", generator, group)
+        else:
+            meta = {str(key): value for key, value in row.items() if key not in _OWN}
+            yield Item(
+                name, str(row["prompt"]), file.parent / image, generator, group, meta | {"ID": group, "facets": facets}
+            )
+
+
+def _facets(row: Mapping[str, Any], known: Metadata | None, group: str) -> dict[str, list[list[str]]] | str:
+    """The activated facets of a row, or why there are none."""
+    if known is not None and group in known.facets:
+        facets = known.facets[group]
+    elif isinstance(row.get("dims_en"), str) and row["dims_en"].strip():
+        facets, _ = parse_facets(row["dims_en"])
+    elif known is None:
+        return "no metadata: put bench_metadata.json into the data folder"
+    else:
+        return f"the metadata have no ID {group}"
+    return facets or f"ID {group}: the metadata name no facet of the rubric"

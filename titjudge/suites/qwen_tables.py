@@ -1,0 +1,202 @@
+"""Qwen-Image-Bench results: rows to models, the files of the official scripts, and the tables people read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.metrics.checklist import COLUMNS, Verdict, homes, judge_answer, mean, rubric
+from titjudge.suites.qwen_load import Facets, Problem
+from titjudge.types import Item, Score, Table
+
+Levels = Mapping[
+    str, Mapping[str, Any]
+]  # "level1", "level2", "level3" -> pillar -> number, by sub-capability, by facet
+_SHOWN = 20
+
+
+def levels(row: Mapping[str, Verdict]) -> Levels:
+    """The three levels of one image, from the verdicts on its pillars; failed pillars drop out."""
+    good = {pillar: verdict for pillar, verdict in row.items() if verdict.status == "ok"}
+    return {
+        "level1": {pillar: verdict.level1 for pillar, verdict in good.items()},
+        "level2": {pillar: verdict.level2 for pillar, verdict in good.items()},
+        "level3": {pillar: verdict.level3 for pillar, verdict in good.items()},
+    }
+
+
+def total(row: Levels) -> float | None:
+    """The score of one image: the mean of its pillars."""
+    return mean(row["level1"].values())
+
+
+def summarise(rows: Iterable[Levels]) -> dict[str, Any]:
+    """One generator: for each entry of each level the mean over images, and `overall`, the mean of the images' totals.
+
+    Entries that no image has a number for are not there, as in the official files; `overall` is then None.
+    """
+    rows = list(rows)
+    one: dict[str, list[float]] = {}
+    two: dict[str, dict[str, list[float]]] = {}
+    three: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for row in rows:
+        for pillar, value in row["level1"].items():
+            if value is not None:
+                one.setdefault(pillar, []).append(value)
+        for pillar, subs in row["level2"].items():
+            for sub, value in subs.items():
+                if value is not None:
+                    two.setdefault(pillar, {}).setdefault(sub, []).append(value)
+        for pillar, subs in row["level3"].items():
+            for sub, facets in subs.items():
+                for facet, value in facets.items():
+                    if value is not None:
+                        three.setdefault(pillar, {}).setdefault(sub, {}).setdefault(facet, []).append(value)
+    return {
+        "overall": mean(total(row) for row in rows),
+        "level1": {pillar: mean(values) for pillar, values in one.items()},
+        "level2": {pillar: {sub: mean(values) for sub, values in subs.items()} for pillar, subs in two.items()},
+        "level3": {
+            pillar: {sub: {facet: mean(values) for facet, values in of.items()} for sub, of in subs.items()}
+            for pillar, subs in three.items()
+        },
+    }
+
+
+def coverage(rows: Mapping[str, Mapping[str, str]], facets: Mapping[str, Facets]) -> dict[str, Any]:
+    """One generator's counts. `rows` holds the status of every judged pillar by ID.
+
+    `asked` counts the pillars that the prompts of these IDs activate; `missing` those of them without any answer.
+    """
+    statuses = [status for row in rows.values() for status in row.values()]
+    missing = [(name, pillar) for name, row in rows.items() for pillar in facets.get(name, {}) if pillar not in row]
+    return {
+        "prompts": len(rows),
+        "of_prompts": len(facets),
+        "answers": len(statuses),
+        "ok": statuses.count("ok"),
+        "parse_failure": statuses.count("parse_failure"),
+        "invalid": statuses.count("invalid"),
+        "missing": len(missing),
+    }
+
+
+def tables(models: Mapping[str, Any], counts: Mapping[str, Any], problems: Sequence[Problem]) -> list[Table]:
+    """Pillars and overall, sub-capabilities, facets, coverage, and the first problems by name."""
+    order = sorted(models, key=lambda name: (models[name]["overall"] is None, -(models[name]["overall"] or 0), name))
+    pillars = list(rubric())
+    first = Table(
+        "Qwen-Image-Bench",
+        ("generator", *pillars, "Overall"),
+        tuple((m, *(models[m]["level1"].get(p) for p in pillars), models[m]["overall"]) for m in order),
+        _notes(counts),
+    )
+    return [
+        first,
+        _detail("Qwen-Image-Bench: sub-capabilities", models, order, 2),
+        _detail("Qwen-Image-Bench: facets", models, order, 3),
+        _coverage_table(order, counts),
+        *([_problem_table(problems)] if problems else []),
+    ]
+
+
+def _notes(counts: Mapping[str, Any]) -> tuple[str, ...]:
+    notes = ["Overall is the mean of the images' totals, not of the pillars' means. Scale 0 to 100."]
+    bad = {name: c["parse_failure"] + c["invalid"] + c["missing"] for name, c in counts.items()}
+    if any(bad.values()):
+        named = ", ".join(f"{name} {count}" for name, count in bad.items() if count)
+        notes.append(f"Pillars without a usable answer drop out of an image's mean: {named}.")
+    if len({(c["prompts"], bad[name]) for name, c in counts.items()}) > 1:
+        notes.append(
+            "Generators were judged on different numbers of prompts or answers: their order may be due to that."
+        )
+    return tuple(notes)
+
+
+def _detail(title: str, models: Mapping[str, Any], order: Sequence[str], level: int) -> Table:
+    names: dict[tuple[str, ...], None] = {}
+    for pillar in rubric():
+        published = [(pillar, sub, facet) for facet, sub in homes(pillar).items()]
+        names |= dict.fromkeys(key[:level] for key in published)
+        for model in order:
+            for sub, facets in models[model]["level3"].get(pillar, {}).items():
+                names |= dict.fromkeys((pillar, sub, facet)[:level] for facet in facets)
+    rows = tuple((*key, *(_at(models[model][f"level{level}"], key) for model in order)) for key in names)
+    heads = ("pillar", "sub-capability", "facet")[:level]
+    return Table(title, (*heads, *order), rows)
+
+
+def _at(tree: Any, key: Sequence[str]) -> Any:
+    for name in key:
+        tree = tree.get(name) if tree is not None else None
+    return tree
+
+
+def _coverage_table(order: Sequence[str], counts: Mapping[str, Any]) -> Table:
+    columns = ("prompts", "of_prompts", "answers", "ok", "parse_failure", "invalid", "missing")
+    rows = tuple((name, *(counts[name][column] for column in columns)) for name in order if name in counts)
+    notes = (
+        "answers counts pillars; parse_failure: no JSON object; invalid: JSON on which the official code crashes; "
+        "missing: a pillar that the prompt activates, without any answer",
+    )
+    return Table("Qwen-Image-Bench: coverage", ("generator", *columns), rows, notes)
+
+
+def _problem_table(problems: Sequence[Problem]) -> Table:
+    rows = tuple((problem.name, problem.model, problem.reason) for problem in problems[:_SHOWN])
+    more = len(problems) - _SHOWN
+    return Table(
+        "Qwen-Image-Bench: not used", ("what", "generator", "why"), rows, (f"and {more} more",) if more > 0 else ()
+    )
+
+
+def official_shape(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A generator's result with the keys of the official files (`total` for overall), plus level3."""
+    return {
+        "level1": result["level1"],
+        "level2": result["level2"],
+        "total": result["overall"],
+        "level3": result["level3"],
+    }
+
+
+def write_bench_scores(result: Mapping[str, Any], path: Path) -> None:
+    """Write one generator's result as judge.py's `<stem>_bench_scores.json`, plus level3."""
+    _write(official_shape(result), path)
+
+
+def write_scores_detail(models: Mapping[str, Any], path: Path) -> None:
+    """Write all generators as compute_scores.py's `scores_detail.json` (best first), plus level3."""
+    order = sorted(models, key=lambda name: models[name]["overall"] or 0, reverse=True)
+    shaped = {name: official_shape(models[name]) for name in order}
+    _write({name: {"total": of.pop("total"), **of} for name, of in shaped.items()}, path)
+
+
+def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> None:
+    """Write answers as judge.py's `<stem>_judged.jsonl`: a line for each item, in order, None where nothing was answered.
+
+    `judge_model_output` holds the corrected marks of all pillars as JSON text, `<dim>_judge_output` the raw answers.
+    """
+    by_id = {score.item_id: score for score in scores}
+    lines = []
+    for item in items:
+        score = by_id.get(item.id)
+        outputs = score.parts.get("outputs", {}) if score else {}
+        marks = {pillar: judge_answer(text, pillar).corrected for pillar, text in outputs.items()}
+        marks = {pillar: of for pillar, of in marks.items() if of is not None}
+        row: dict[str, Any] = {
+            "ID": item.group,
+            "model": item.generator,
+            "prompt": item.prompt,
+            "image_path": str(item.image or ""),
+        }
+        row["judge_model_output"] = json.dumps(marks, ensure_ascii=False) if marks else None
+        row |= {f"{column}_judge_output": outputs.get(pillar) for column, pillar in COLUMNS.items()}
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def _write(value: Any, path: Path) -> None:
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=2), encoding="utf-8")
