@@ -94,15 +94,15 @@ def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed:
         a, b = x[picked], y[picked]
         if np.ptp(a) and np.ptp(b):
             ranked = np.corrcoef(rankdata(a), rankdata(b))[0, 1]
-            out[row] = ranked, np.corrcoef(a, b)[0, 1], kendalltau(a, b, method="asymptotic").statistic
+            out[row] = ranked, np.corrcoef(a, b)[0, 1], kendalltau(a, b).statistic
     return out
 
 
 def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any], Table]:
     """SRCC and KRCC (tau-b) of every column of a CSV with the column `reference`.
 
-    One row is a generator, one column a ranking. Columns without any number (names, links) are labels and left out; an
-    empty cell leaves its row out of that column.
+    One row is a generator, one column a ranking. Columns that are not mostly numbers (names, links) are labels: left
+    out and named in the table's notes. An empty cell leaves its row out of that column.
     A column of scores, where more is better, correlates negatively with a column of ranks, where less is.
 
     Returns:
@@ -112,7 +112,7 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any],
         DataError: no such file or column (the nearest name is suggested), uneven rows, or a cell that is not a number.
     """
     path = Path(csv_path)
-    names, columns = _ranking_columns(path)
+    names, columns = _ranking_columns(path, reference)
     if reference not in columns:
         kind = "holds no numbers" if reference in names else "does not exist"
         known = f" Columns with numbers: {', '.join(columns) or 'none'}"
@@ -125,7 +125,10 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any],
         f"Rank correlation with {reference}",
         ("column", "SRCC", "KRCC", "n"),
         tuple((name, each["srcc"], each["krcc"], each["n"]) for name, each in result.items()),
-        tuple(f"{name}: {each['reason']}" for name, each in result.items() if "reason" in each),
+        (
+            *(f"{name}: {each['reason']}" for name, each in result.items() if "reason" in each),
+            *(f"{name}: not a ranking, left out" for name in names if name != reference and name not in columns),
+        ),
     )
     return {"reference": reference, "columns": result}, table
 
@@ -138,8 +141,8 @@ def _rank_entry(column: Sequence[float | None], against: Sequence[float | None])
     return entry
 
 
-def _ranking_columns(path: Path) -> tuple[list[str], dict[str, list[float | None]]]:
-    """All column names, and the columns that hold numbers."""
+def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, list[float | None]]]:
+    """All column names, and the columns that hold rankings: mostly numbers, or the reference itself with any number."""
     rows = list(_rows(path))
     if not rows:
         raise DataError("the file is empty; the first line must name the columns", path)
@@ -153,7 +156,9 @@ def _ranking_columns(path: Path) -> tuple[list[str], dict[str, list[float | None
     columns: dict[str, list[float | None]] = {}
     for k, name in enumerate(names):
         column = [(line, row[k].strip()) for line, row in rows[1:]]
-        if any(_number(text) is not None for _, text in column):
+        filled = [text for _, text in column if text]
+        numbers = sum(_number(text) is not None for text in filled)
+        if 2 * numbers > len(filled) or (name == reference and numbers):
             columns[name] = [_cell(text, name, path, line) for line, text in column]
     return names, columns
 
@@ -172,17 +177,19 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _number(text: str) -> float | None:
+    """A finite number or None; "Infinity" is the name of a generator."""
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
 
 
 def _cell(text: str, name: str, path: Path, line: int) -> float | None:
     if not text:
         return None
     value = _number(text)
-    if value is None or not math.isfinite(value):
+    if value is None:
         raise DataError(
             f"column '{name}': '{text}' is not a finite number; leave the cell empty if it is missing", path, line
         )

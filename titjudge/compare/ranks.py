@@ -175,7 +175,7 @@ def _correlations(people: Floats, metric: Floats) -> Floats:
     if varied.any():
         x, y = rankdata(people[varied], axis=1), rankdata(metric[varied], axis=1)
         out[varied, 0] = pearsonr(x, y, axis=1).statistic
-        out[varied, 1] = [kendalltau(a, b, method="asymptotic").statistic for a, b in zip(x, y, strict=True)]
+        out[varied, 1] = [kendalltau(a, b).statistic for a, b in zip(x, y, strict=True)]
     return out
 
 
