@@ -1,0 +1,236 @@
+"""How fast one provider account is asked: slots, pauses, and the pace its answers tell.
+
+    concurrency   additive increase, multiplicative decrease (as TCP does): up only while all slots are in use, down when
+                  the account is limited, at most once a round trip
+    Retry-After   nobody sends before it is over; then everybody returns at a pace, not at once
+    pace          token buckets: an explicit rpm or tpm, and the limits read from the headers of every answer
+
+A lone 429 among many good answers says something about one request (it waits, see `retry`), not about the account. The
+account counts as limited when many of the last requests got one, when nothing else comes back, or when the headers say
+that nothing is left. With `tolerance=0` every 429 does.
+
+First come, first served; one event loop, no threads. A slot is held while a request is on its way and not while it
+backs off: enter `slot` once for each attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from types import TracebackType
+
+from titjudge.pacing import Pacer, read_limits
+from titjudge.types import Failure, FailureKind
+
+_LOOK = 0.05  # seconds between looks of whoever is next: headers and Retry-After may change what there is to wait for
+_SOON = 1e-6  # seconds that are not worth a sleep
+_WINDOW = 32  # requests whose fate says whether the account is limited; more where more are in flight
+_LONGEST_TRANSIT = 0.25  # seconds after which a request that was sent has surely been counted by the server
+
+
+class Limiter:
+    """The place in the queue of one provider account.
+
+    Args:
+        concurrency: most requests in flight.
+        rpm, tpm: requests and tokens a minute that are never passed, beyond a burst of one second's worth.
+        start: requests in flight at first (default `concurrency`).
+        tolerance: share of the last requests (0 to 1) that may get a 429 before the account counts as limited.
+        longest_pause: seconds; a Retry-After beyond it is not waited for by the whole account.
+        now, sleep, jitter: replaced by tests; `now` in seconds, `jitter` returns a number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        concurrency: int = 32,
+        rpm: float | None = None,
+        tpm: float | None = None,
+        *,
+        start: int | None = None,
+        tolerance: float = 0.25,
+        longest_pause: float = 600.0,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, not {concurrency}")
+        self.concurrency, self.tolerance, self.longest_pause = concurrency, tolerance, longest_pause
+        self.limit = float(min(concurrency, max(1, start or concurrency)))
+        self.in_flight = 0
+        self.waiting = 0
+        self._now, self._sleep, self._jitter = now, sleep, jitter
+        self._door = asyncio.Lock()
+        self._room: asyncio.Future[None] | None = None
+        self._requests = [Pacer.explicit(rpm, now())] if rpm else []
+        self._tokens = [Pacer.explicit(tpm, now(), tokens=True)] if tpm else []
+        self._told: dict[str, Pacer] = {}
+        self._transit: deque[tuple[float, int]] = deque()
+        self._fastest = 2 * _LONGEST_TRANSIT
+        self._recent: deque[Slot] = deque()
+        self._limited = 0  # slots in `_recent` that got a 429
+        self._streak = 0  # 429s since the last good answer
+        self._last_cut = float("-inf")
+        self._not_before = float("-inf")
+        self._last_sent = float("-inf")
+        self._gap, self._gaps_left = 0.0, 0
+
+    # -- slots -----------------------------------------------------------------------------------------------------
+
+    def slot(self, tokens: int = 0) -> Slot:
+        """`async with limiter.slot(tokens)`: room for one request of at most so many tokens."""
+        return Slot(self, tokens)
+
+    @property
+    def paused_for(self) -> float:
+        """Seconds until the account's Retry-After is over."""
+        return max(0.0, self._not_before - self._now())
+
+    async def _enter(self, slot: Slot) -> None:
+        self.waiting += 1
+        try:
+            async with self._door:
+                while True:
+                    if self.in_flight >= int(self.limit):
+                        self._room = asyncio.get_running_loop().create_future()
+                        await self._room
+                    elif (delay := self._delay(slot.tokens)) > _SOON:
+                        await self._sleep(min(delay, _LOOK))
+                    else:
+                        return self._send(slot)
+        finally:
+            self.waiting -= 1
+
+    def _delay(self, tokens: int) -> float:
+        """Seconds until the next request may be sent."""
+        now = self._now()
+        delay = self._not_before - now
+        if self._gaps_left:
+            delay = max(delay, self._last_sent + self._gap - now)
+        for pacer in self._pacers():
+            delay = max(delay, pacer.delay(tokens if pacer.tokens else 1, now))
+        return delay
+
+    def _pacers(self) -> list[Pacer]:
+        return [*self._requests, *self._tokens, *self._told.values()]
+
+    def _send(self, slot: Slot) -> None:
+        now = self._now()
+        self.in_flight += 1
+        self._gaps_left = max(0, self._gaps_left - 1)
+        self._last_sent = slot.sent = now
+        self._forget_transit(now)
+        self._transit.append((now, slot.tokens))
+        for pacer in self._pacers():
+            pacer.take(slot.tokens if pacer.tokens else 1, now)
+        self._recent.append(slot)
+        while len(self._recent) > max(_WINDOW, int(self.limit)):
+            old = self._recent.popleft()
+            self._limited -= old.limited
+            old.recent = False
+
+    def _leave(self, slot: Slot, *, good: bool) -> None:
+        full = self.in_flight >= int(self.limit)
+        self.in_flight -= 1
+        if good:
+            self._streak = 0
+            self._fastest = min(self._fastest, self._now() - slot.sent)
+            if full and self.waiting and slot.sent > self._last_cut:
+                step = max(1.0, self.concurrency / 16)  # for a whole round trip of `limit` answers
+                self.limit = min(float(self.concurrency), self.limit + step / self.limit)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._room is not None and not self._room.done() and self.in_flight < int(self.limit):
+            self._room.set_result(None)
+
+    # -- what the server says ----------------------------------------------------------------------------------------
+
+    def failed(self, failure: Failure) -> None:
+        """Told of every failed attempt, by the task that made it; only rate limits matter here."""
+        if failure.kind is FailureKind.RATE_LIMIT:
+            self.rate_limited(failure.retry_after)
+
+    def rate_limited(self, retry_after: float | None = None, slot: Slot | None = None) -> None:
+        """A request got 429. `slot` is the one it was sent in (default: the last one of the running task)."""
+        slot = slot or _LAST.get()
+        if slot is not None and slot.limiter is self and not slot.limited:
+            slot.limited = True
+            self._limited += slot.recent
+        self._streak += 1
+        if not self._account_is_limited(slot.tokens if slot is not None else 1):
+            return
+        now = self._now()
+        self._pause(retry_after, now)
+        sent = slot.sent if slot is not None and slot.limiter is self else now
+        if sent > self._last_cut:
+            self.limit, self._last_cut = max(1.0, self.limit / 2), now
+
+    def _account_is_limited(self, tokens: int) -> bool:
+        if not self.tolerance or any(pacer.short(tokens if pacer.tokens else 1) for pacer in self._told.values()):
+            return True
+        many = max(3.0, self.tolerance * max(_WINDOW, self.limit))
+        return self._limited >= many or self._streak >= max(3.0, self.tolerance * self.limit)
+
+    def _pause(self, retry_after: float | None, now: float) -> None:
+        if retry_after is None or not 0 < retry_after <= self.longest_pause:
+            return
+        until = now + retry_after + self._jitter() * min(1.0, 0.02 + 0.1 * retry_after)
+        if until <= self._not_before:
+            return
+        self._not_before = until
+        self._gaps_left = int(self.limit)
+        self._gap = min(1.0, max(self._fastest, retry_after / 4)) / self._gaps_left
+
+    def observe_headers(self, headers: Mapping[str, str]) -> None:
+        """Set the pace by the limits an answer reports; call it for every answer, the failed ones, too."""
+        found = read_limits(headers)
+        if not found:
+            return
+        now = self._now()
+        self._forget_transit(now)
+        for name, told in found.items():
+            tokens = name != "requests"
+            pacer = self._told.get(name)
+            if pacer is None:
+                pacer = self._told[name] = Pacer(now=now, tokens=tokens)
+            pacer.observe(told, sum(each for _, each in self._transit) if tokens else len(self._transit), now)
+
+    def _forget_transit(self, now: float) -> None:
+        """Keep the requests that a server may not have seen when it wrote the headers now read."""
+        window = min(_LONGEST_TRANSIT, max(0.02, self._fastest / 2))
+        while self._transit and self._transit[0][0] < now - window:
+            self._transit.popleft()
+
+
+class Slot:
+    """One request's place. Leaving the block without an exception counts as a good answer."""
+
+    __slots__ = ("limited", "limiter", "recent", "sent", "tokens")
+
+    def __init__(self, limiter: Limiter, tokens: int) -> None:
+        self.limiter, self.tokens = limiter, tokens
+        self.sent = 0.0
+        self.limited, self.recent = False, True
+
+    def used(self, tokens: int) -> None:
+        """What the request really took: the surplus goes back to an explicit tpm, which counts the worst case."""
+        for pacer in self.limiter._tokens:
+            pacer.give_back(max(0, self.tokens - tokens))
+
+    async def __aenter__(self) -> Slot:
+        await self.limiter._enter(self)
+        _LAST.set(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.limiter._leave(self, good=kind is None)
+
+
+_LAST: ContextVar[Slot | None] = ContextVar("titjudge_last_slot", default=None)

@@ -1,0 +1,155 @@
+"""Token buckets for a rate: one that we are told by the user, one that we read off the headers of a provider's answers.
+
+A server's bucket is followed, not guessed: every answer says what is left in it, between answers it is refilled at the
+server's rate and drained by what we send, and what is on its way (sent, not counted yet) is taken off.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
+_LONGEST_RESET = 2 * 86400.0  # a larger "reset" is a point in time, not a span
+_PROBE = 60.0  # seconds after which one request goes out whatever the headers said
+_HEADROOM = 0.1  # seconds' worth left in a server's bucket, for requests that travel at different speeds
+_EPSILON = 1e-9
+
+_NAMES = {
+    "requests": (
+        ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+        ("anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining", ""),
+        ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"),
+    ),
+    "tokens": (
+        ("x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+        ("anthropic-ratelimit-tokens-limit", "anthropic-ratelimit-tokens-remaining", ""),
+    ),
+}
+"""limit, remaining, reset. Anthropic's reset is a point in time by its clock: not used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One limit as a header states it: `limit` a window, `remaining` of it, `reset` seconds until all of it is back."""
+
+    limit: float
+    remaining: float
+    reset: float | None = None
+
+
+def read_limits(headers: Mapping[str, str]) -> dict[str, Told]:
+    """The limits in an answer's headers, by `requests` and `tokens`; what cannot be read is left out."""
+    found = {name.lower(): value for name, value in headers.items() if "ratelimit" in name.lower()}
+    if not found:
+        return {}
+    limits: dict[str, Told] = {}
+    for kind, spellings in _NAMES.items():
+        for limit_name, remaining_name, reset_name in spellings:
+            limit, remaining = _number(found.get(limit_name)), _number(found.get(remaining_name))
+            if limit and remaining is not None:
+                limits[kind] = Told(limit, min(remaining, limit), seconds_of(found.get(reset_name)))
+                break
+    return limits
+
+
+def seconds_of(text: str | None) -> float | None:
+    """Seconds of "1s", "6m0s", "12ms", "1h2m3.5s" or a plain number; None for anything else."""
+    text = (text or "").strip().lower()
+    seconds = _number(text)
+    if seconds is None:
+        parts = _PART.findall(text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            return None
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return seconds if seconds <= _LONGEST_RESET else None
+
+
+def _number(text: str | None) -> float | None:
+    """A finite number of 0 or more; of a list ("100, 100;w=60") the first."""
+    try:
+        value = float(re.split(r"[,;]", text or "", maxsplit=1)[0])
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+class Pacer:
+    """A bucket that refills at `rate` a second up to `capacity`; its level may go below 0 (a debt is paid off first).
+
+    Args:
+        now: seconds.
+        tokens: counts tokens, not requests.
+        rate, capacity: None until headers tell them; nothing is held up before.
+    """
+
+    __slots__ = ("_at", "_level", "_probe", "_remaining", "capacity", "margin", "rate", "tokens")
+
+    def __init__(
+        self, *, now: float, tokens: bool = False, rate: float | None = None, capacity: float | None = None
+    ) -> None:
+        self.tokens, self.rate, self.capacity = tokens, rate or 0.0, math.inf if capacity is None else capacity
+        self.margin = 0.0
+        self._at, self._level = now, self.capacity
+        self._probe, self._remaining = math.inf, math.inf
+
+    @classmethod
+    def explicit(cls, per_minute: float, now: float, *, tokens: bool = False) -> Self:
+        """So many a minute, evenly, with a burst of one second's worth (but at least one)."""
+        rate = per_minute / 60
+        return cls(now=now, tokens=tokens, rate=rate, capacity=max(1.0, rate))
+
+    def delay(self, need: float, now: float) -> float:
+        """Seconds until `need` may be taken; more than the bucket holds may be taken when it is full."""
+        self._fill(now)
+        lack = min(need + self.margin, self.capacity) - self._level
+        if lack <= _EPSILON:
+            return 0.0
+        wait = lack / self.rate if self.rate > 0 else math.inf
+        return max(0.0, min(wait, self._probe - now))
+
+    def take(self, need: float, now: float) -> None:
+        self._fill(now)
+        self._level -= need
+        if self._probe < math.inf:
+            self._probe = now + _PROBE
+
+    def give_back(self, surplus: float) -> None:
+        self._level = min(self.capacity, self._level + surplus)
+
+    def short(self, need: float) -> bool:
+        """Whether the last headers said that less than `need` is left."""
+        return self._remaining < need
+
+    def observe(self, told: Told, in_transit: float, now: float) -> None:
+        """Follow the server's bucket.
+
+        Args:
+            told: what an answer's headers say.
+            in_transit: what was sent so recently that the server may not have counted it when it wrote them.
+        """
+        self._fill(now)
+        first = self._probe == math.inf
+        self.rate = _rate(told)
+        self.capacity = told.limit if told.reset is None else min(told.limit, told.remaining + told.reset * self.rate)
+        self.capacity = max(1.0, self.capacity)
+        self.margin = min(_HEADROOM * self.rate, 0.1 * self.capacity)
+        self._probe, self._remaining = now + _PROBE, told.remaining
+        low, high = told.remaining - in_transit, told.remaining + 0.999  # remaining is rounded down
+        self._level = low if first else min(max(self._level, low), high)
+
+    def _fill(self, now: float) -> None:
+        self._level = min(self.capacity, self._level + self.rate * max(0.0, now - self._at))
+        self._at = max(self._at, now)
+
+
+def _rate(told: Told) -> float:
+    """Refill a second. Limits are by the minute unless `reset` says that a window is longer (Groq's are by the day)."""
+    rate = told.limit / 60
+    if told.reset and told.remaining < told.limit and told.remaining + told.reset * rate > 1.05 * told.limit + 1:
+        return (told.limit - told.remaining) / told.reset
+    return rate
