@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlencode
 
 Json = dict[str, Any]
@@ -78,9 +78,20 @@ def number(value: float, digits: int | None = None) -> str:
     return f"{value:,.{digits}f}"
 
 
-def measured(value: Any, digits: int = 3) -> Cell:
-    """A statistic, or a dash where it is undefined."""
-    return cell(number(float(value), digits), sort=float(value)) if is_number(value) else DASH
+def measured(value: Any, digits: int = 3, interval: Any = None) -> Cell:
+    """A statistic with its interval below, or a dash where it is undefined."""
+    if not is_number(value):
+        return DASH
+    ends = ends_of(interval)
+    sub = f"{ends[0]:.{digits}f} – {ends[1]:.{digits}f}" if ends else ""
+    return cell(number(float(value), digits), sub=sub, sort=float(value))
+
+
+def p_value(p: Any) -> str:
+    """`p < 0.001`, `p = 0.034`; nothing where it is not known."""
+    if not is_number(p):
+        return ""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def percent(value: Any, interval: Any = None, *, link: str = "", bar: bool = False) -> Cell:
@@ -115,7 +126,7 @@ def money(value: Any) -> str:
     return "$0" if value == 0 else f"${value:,.2f}" if value >= 1 else f"${value:.4f}"
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -16,7 +16,8 @@ from xml.etree import ElementTree
 from titjudge.report import people
 from titjudge.report.model import Report
 
-MAX_METRICS = 6
+MAX_METRICS = 6  # metrics with a colour and a mark of their own; the tables have all
+HAZE = 400  # faint dots at most
 _COLOURS = {"#000011": "ink", "#000022": "soft", "#000033": "grid", "#000044": "paper"} | {
     f"#0000{number + 5}5": f"c{number}" for number in range(MAX_METRICS)
 }
@@ -45,29 +46,35 @@ def charts(report: Report) -> list[Chart]:
     if not report.pairs or not report.judges:
         return []
     key, categories = people.by_category(report)
-    wanted: list[Chart | None] = [
-        _scatter(report),
-        _lines(report, people.calibration(report), "Is a clear verdict a safe one?",
-               "Agreement with people by how far apart the two scores are, in fifths of each metric’s own gaps.", "gap between the two scores"),
-        _lines(report, people.by_rank_gap(report), "Agreement by how clearly people prefer one",
-               "Places between the two images in people’s ranking of that prompt.", "gap in human rank"),
-        _lines(report, people.by_length(report), "Agreement by length of the prompt", "Words in the prompt.", "words"),
+    clear = "Agreement with people by how far apart the two scores are, in fifths of each metric’s own gaps."
+    gap = "Places between the two images in people’s ranking of that prompt."
+    found = [
+        _lines(
+            report, people.calibration(report), "Is a clear verdict a safe one?", clear, "gap between the two scores"
+        ),
+        _lines(
+            report, people.by_rank_gap(report), "Agreement by how clearly people prefer one", gap, "gap in human rank"
+        ),
+        _lines(report, people.by_length(report), "Agreement by length of the prompt", "", "words in the prompt"),
         _lines(report, categories, f"Agreement by {key}", "", key, joined=False),
-    ]  # fmt: skip
-    return [chart for chart in wanted if chart is not None]
+        *(_scatter(report, judge, judge) for judge in range(min(MAX_METRICS, len(report.judges)))),
+    ]
+    return [chart for chart in found if chart is not None]
 
 
 def _lines(report: Report, cut: people.Cut, title: str, note: str, axis: str, *, joined: bool = True) -> Chart | None:
     if not cut:
         return None
-    shown = list(cut)[:MAX_METRICS]
+    shown = [judge for judge in cut if judge < MAX_METRICS]
+    if not shown:
+        return None
 
     def draw(figure: Any) -> None:
-        axes = figure.add_axes((0.1, 0.17, 0.87, 0.78))
+        axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
         _frame(axes)
         shift = 0.5 / max(1, len(shown))
         for place, judge in enumerate(shown):
-            _series(axes, cut[judge], place, (place - (len(shown) - 1) / 2) * shift * 0.5, joined)
+            _series(axes, cut[judge], judge, (place - (len(shown) - 1) / 2) * shift * 0.5, joined)
         labels = [one.label for one in cut[shown[0]]]
         axes.set_xticks(range(len(labels)), [label if len(label) < 15 else label[:13] + "…" for label in labels])
         axes.set_xlim(-0.5, len(labels) - 0.5)
@@ -96,45 +103,37 @@ def _series(axes: Any, bins: Sequence[people.Bin], place: int, offset: float, jo
     )  # fmt: skip
 
 
-def _scatter(report: Report) -> Chart | None:
-    """Small multiples: for each metric the generators' mean score against how often people prefer their images."""
-    found = [
-        (judge, points) for judge in range(len(report.judges)) if len(points := people.generators(report, judge)) > 1
-    ]
-    if not found:
+def _scatter(report: Report, judge: int, place: int) -> Chart | None:
+    """Mean score of each generator against how often people prefer its images, over a haze of all images."""
+    points = people.generators(report, judge)
+    if len(points) < 2:
         return None
-    shown = found[:MAX_METRICS]
-    across = min(3, len(shown))
-    down = -(-len(shown) // across)
+    about = report.judges[judge]
+    haze = people.images(report, judge, HAZE)
 
     def draw(figure: Any) -> None:
-        for place, (judge, points) in enumerate(shown):
-            column, row = place % across, down - 1 - place // across
-            width, height = 1 / across, 1 / down
-            axes = figure.add_axes(
-                (
-                    column * width + 0.1 * (0.6 + 0.4 * (across < 2)),
-                    row * height + 0.17 * (0.5 + 0.5 / down),
-                    width - 0.085,
-                    height - 0.3 / down,
-                )
-            )
-            _frame(axes)
-            _points(axes, points, place)
-            axes.set_title(_short(report.judges[judge].label), fontsize=11, color=_NAME["ink"], loc="left")
-            axes.set_xlabel("comparisons won with people")
-            axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
+        axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
+        _frame(axes)
+        axes.plot([x for x, _ in haze], [y for _, y in haze], color=_NAME[f"c{place}"], linestyle="none", marker="o",
+                  markersize=3.2, markeredgewidth=0, alpha=0.38, zorder=2)  # fmt: skip
+        axes.margins(0.08, 0.1)
+        _points(axes, points, place)
+        axes.set_xlabel("share of comparisons won with people")
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
 
-    rows = [
-        (report.judges[judge].label, point.label or "(no name)", _percentage(point.human),
-         f"{point.score:.{report.judges[judge].digits}f}", _span(point.interval, report.judges[judge].digits))
-        for judge, points in found for point in points
-    ]  # fmt: skip
-    return Chart(
-        "Generators: mean score against people", "One dot a generator; bars are 95% intervals of the mean.",
-        _svg(draw, "generators", height=2.6 * down + 0.4 if across > 1 else 3.4),
-        ("metric", "generator", "won with people", "mean score", "95% interval"), tuple(rows),
-    )  # fmt: skip
+    rows = tuple(
+        (
+            about.label,
+            point.label or "(no name)",
+            _percentage(point.human),
+            f"{point.score:.{about.digits}f}",
+            _span(point.interval, about.digits),
+        )
+        for point in points
+    )
+    note = "One large mark a generator, its bar the 95% interval of the mean; one faint dot an image."
+    return Chart(f"{_short(about.label)} against people", note, _svg(draw, f"scatter {judge}"),
+                 ("metric", "generator", "won with people", "mean score", "95% interval"), rows)  # fmt: skip
 
 
 def _points(axes: Any, points: Sequence[people.Point], place: int) -> None:
@@ -145,18 +144,38 @@ def _points(axes: Any, points: Sequence[people.Point], place: int) -> None:
                 [point.human] * 2,
                 point.interval,
                 color=colour,
-                linewidth=1.1,
-                alpha=0.55,
+                linewidth=1.3,
+                alpha=0.6,
                 solid_capstyle="round",
-                zorder=2,
+                zorder=3,
             )
     axes.plot([p.human for p in points], [p.score for p in points], color=colour, linestyle="none",
-              marker=_MARKERS[place], markersize=6.5, markeredgewidth=0, zorder=3)  # fmt: skip
-    if len(points) <= 8:
-        for point in points:
-            axes.annotate(_short(point.label, 14), (point.human, point.score), xytext=(6, 5), textcoords="offset points",
-                          fontsize=9, color=_NAME["soft"], zorder=4)  # fmt: skip
-    axes.margins(0.16, 0.12)
+              marker=_MARKERS[place], markersize=7, markeredgewidth=0, zorder=4)  # fmt: skip
+    _names(axes, points)
+
+
+def _names(axes: Any, points: Sequence[people.Point]) -> None:
+    """Names beside the marks, each where it covers no other; one that fits nowhere is left to the table."""
+    spots = axes.transData.transform([(point.human, point.score) for point in points])
+    scale = axes.figure.dpi / 72
+    right = axes.bbox.x1
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in spots]
+    for point, (x, _) in zip(points, spots, strict=True):
+        if point.interval is not None:
+            low, high = (float(axes.transData.transform((point.human, end))[1]) for end in point.interval)
+            taken.append((x - 2, low, x + 2, high))
+    for point, (x, y) in zip(points, spots, strict=True):
+        text = _short(point.label, 16)
+        width, height = 5.6 * scale * len(text), 11 * scale
+        for dx, dy in ((7, -3.5), (7, 6), (7, -13), (-7, -3.5), (-7, 6), (-7, -13)):
+            left = x + dx * scale if dx > 0 else x + dx * scale - width
+            box = (left, y + dy * scale, left + width, y + dy * scale + height)
+            free = not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken)
+            if free and box[2] < right + 4 and left > axes.bbox.x0:
+                axes.annotate(text, (point.human, point.score), xytext=(dx, dy), textcoords="offset points", fontsize=9,
+                              ha="left" if dx > 0 else "right", va="bottom", color=_NAME["ink"], zorder=5)  # fmt: skip
+                taken.append(box)
+                break
 
 
 def _short(text: str, length: int = 28) -> str:
@@ -192,7 +211,7 @@ def _span(interval: tuple[float, float] | None, digits: int | None = None) -> st
     return " – ".join(f"{end:.1%}" if digits is None else f"{end:.{digits}f}" for end in interval)
 
 
-def _svg(draw: Callable[[Any], None], salt: str, width: float = 7.6, height: float = 3.0) -> str:
+def _svg(draw: Callable[[Any], None], salt: str, width: float = 6.2, height: float = 2.75) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titjudge.report.texts import Texts, valid
-
 from titjudge.types import BadItem, Item, Score
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ class Report:
     judges: list[Judge]
     entries: list[Entry]
     pairs: list[tuple[int, int, int]]
-    lost_pairs: int = 0
 
 
 def load(runs: Sequence[RunFolder], agreement: Mapping[str, Any] | None = None) -> Report:
@@ -82,8 +80,8 @@ def load(runs: Sequence[RunFolder], agreement: Mapping[str, Any] | None = None) 
         loaded[0].results = {**loaded[0].results, **agreement}
     judges = [judge for number, run in enumerate(loaded) for judge in _judges(number, run, several=len(loaded) > 1)]
     entries, places = _entries(loaded, judges)
-    pairs, lost = _pairs(loaded, places)
-    return Report(loaded, judges, entries, pairs, lost)
+    pairs = _pairs(loaded, places)
+    return Report(loaded, judges, entries, pairs)
 
 
 def _load(run: RunFolder, name: str) -> Loaded:
@@ -162,18 +160,16 @@ def _orphans(run: Loaded) -> list[Item]:
     return [Item(score.item_id, "", None, score.generator, score.group) for score in lost.values()]
 
 
-def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> tuple[list[tuple[int, int, int]], int]:
+def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tuple[int, int, int]]:
+    """Pairs of all runs, each once; those that name unknown images are left out (results.json warns of them)."""
     found: dict[tuple[int, int, int], None] = {}
-    lost = 0
     for run, where in zip(runs, places, strict=True):
         for pair in run.results.get("pairs") or ():
             a, b = where.get(str(pair.get("a"))), where.get(str(pair.get("b")))
             sign = _SIGN.get(str(pair.get("preference")))
-            if a is None or b is None or sign is None or a == b:
-                lost += 1
-            else:
+            if a is not None and b is not None and sign is not None and a != b:
                 found[a, b, sign] = None
-    return list(found), lost
+    return list(found)
 
 
 def as_json(report: Report, images: Mapping[Path, int]) -> Json:

@@ -196,6 +196,16 @@ def generators(report: Report, judge: int) -> list[Point]:
     ]
 
 
+def images(report: Report, judge: int, most: int) -> list[tuple[float, float]]:
+    """(share of comparisons won with people, score) of the images that have both, every n-th where there are too many."""
+    found = []
+    for entry, share in sorted(human_shares(report).items()):
+        score = report.entries[entry].scores.get(judge)
+        if score is not None and score.value is not None and math.isfinite(score.value):
+            found.append((share, score.value))
+    return found[:: max(1, -(-len(found) // most))]
+
+
 def _means(report: Report, judge: int) -> dict[str, tuple[float, tuple[float, float] | None]]:
     about = report.judges[judge]
     found: dict[str, tuple[float, tuple[float, float] | None]] = {}

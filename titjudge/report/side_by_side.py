@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from titjudge.report.cells import DASH, Json, cell, is_number, measured, number, table
+from titjudge.report.facts import mapping
 from titjudge.report.model import Loaded, Report
 from titjudge.report.people import value
 from titjudge.types import Pair
@@ -113,14 +114,14 @@ def _facts(run: Loaded) -> dict[str, str]:
     """The manifest as `place: value`, without what differs between any two runs (money, time, counts)."""
     manifest = run.manifest
     facts = _flat(manifest.get("identity"), "")
-    for name, about in _mapping(manifest.get("roles")).items():
+    for name, about in mapping(manifest.get("roles")).items():
         facts[f"{name}: model asked"] = str(about.get("model", DASH))
         versions = sorted({str(one.get("version") or DASH) for one in about.get("answered") or ()})
         if versions:
             facts[f"{name}: version that answered"] = ", ".join(versions)
     facts |= _flat(manifest.get("prompts"), "prompt ")
     facts |= _flat(
-        {name: _mapping(about).get("version") for name, about in _mapping(manifest.get("metrics")).items()},
+        {name: mapping(about).get("version") for name, about in mapping(manifest.get("metrics")).items()},
         "version of metric ",
     )
     if manifest.get("titjudge"):
@@ -130,7 +131,7 @@ def _facts(run: Loaded) -> dict[str, str]:
 
 def _flat(record: Any, prefix: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for key, content in _mapping(record).items():
+    for key, content in mapping(record).items():
         if isinstance(content, Mapping):
             found |= _flat(content, f"{prefix}{key}.")
         elif content not in (None, "", []):
@@ -138,7 +139,3 @@ def _flat(record: Any, prefix: str) -> dict[str, str]:
                 content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
             )
     return found
-
-
-def _mapping(content: Any) -> Mapping[str, Any]:
-    return content if isinstance(content, Mapping) else {}

@@ -19,7 +19,6 @@ from titjudge.report.model import Report, as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import Thumbnail, thumbnails
 
-
 if TYPE_CHECKING:
     from titjudge.run import RunFolder
 

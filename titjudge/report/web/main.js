@@ -30,9 +30,11 @@ function headline(run, several) {
     h("p.note", null, outside(run.counts, "span")),
     complete ? null : h("p.banner", { role: "note" }, h("strong", null, "This run is not complete: "), outside(run.status, "span")),
     h("dl.facts", null, run.facts.map((fact) => h("div", null, h("dt", null, outside(fact.label, "span")), h("dd", null, h("a", { href: fact.h }, fact.value), h("small", null, fact.sub))))),
-    run.warnings.map((warning) => h("p.banner", { role: "note" }, outside(warning, "span"))),
-    run.notes.map((note) => h("p.note", null, outside(note, "span"))));
+    run.warnings.slice(0, 3).map(banner),
+    run.warnings.length > 3 ? h("details", null, h("summary", null, `${run.warnings.length - 3} more warnings`), run.warnings.slice(3).map(banner)) : null);
 }
+
+const banner = (warning) => h("p.banner", { role: "note" }, outside(warning, "span"));
 
 function deviations(about) {
   return h("section.block", null, h("h2", null, "Deviations from the suite", data.summary.runs.length > 1 ? [", ", outside(about.run)] : null),

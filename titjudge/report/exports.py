@@ -1,0 +1,223 @@
+"""Exports of one or several runs: csv, json and parquet for programs, LaTeX for papers, Markdown for pull requests."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from titjudge.errors import ConfigError, MissingExtra, nearest
+from titjudge.report import boards
+from titjudge.report.cells import DASH, Json, money
+from titjudge.report.facts import either, strings
+from titjudge.report.model import Report, load
+from titjudge.report.side_by_side import changes, differences
+from titjudge.types import Score
+
+if TYPE_CHECKING:
+    from titjudge.run import RunFolder
+
+COLUMNS = (
+    "run",
+    "item",
+    "generator",
+    "prompt_id",
+    "metric",
+    "value",
+    "status",
+    "reason",
+    "missing",
+    "contradicted",
+    "description",
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_SCHEMA_VERSION = 1
+
+
+def export(runs: Sequence[RunFolder], kind: str, out: Path) -> Path:
+    """Write the runs to `out` as `kind`; returns the path.
+
+    `csv` and `parquet` have one row a score (columns `COLUMNS`; lists as JSON in csv). A csv cell of text that a
+    spreadsheet would run as a formula gets an apostrophe in front. `json` holds manifests, results and scores. `latex` and
+    `markdown` hold the agreement and leaderboard tables, with intervals.
+
+    Raises:
+        ConfigError: `kind` is unknown. MissingExtra: pyarrow is not installed. DataError: a folder is not a run.
+    """
+    if kind not in KINDS:
+        raise ConfigError(f"there is no export '{kind}'.{nearest(kind, KINDS)} Known: {', '.join(KINDS)}")
+    content = KINDS[kind](load(runs))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    aside = out.with_name(f".{out.name}.new")
+    aside.write_bytes(content)
+    os.replace(aside, out)
+    return out
+
+
+def _rows(report: Report) -> Iterator[dict[str, Any]]:
+    for run in report.runs:
+        for score in run.scores.values():
+            yield dict(zip(COLUMNS, _row(run.name, score), strict=True))
+
+
+def _row(run: str, score: Score) -> tuple[Any, ...]:
+    parts = score.parts
+    return (run, score.item_id, score.generator, score.group, score.metric, score.value, str(score.status), score.reason,
+            strings(parts.get("missing")), strings(parts.get("contradicted")), str(parts.get("description") or ""))  # fmt: skip
+
+
+# -- for programs ----------------------------------------------------------------------------------------------------------
+
+
+def _csv(report: Report) -> bytes:
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in _rows(report):
+        writer.writerow({name: _csv_cell(value) for name, value in row.items()})
+    return out.getvalue().encode(errors="replace")
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, list):
+        return orjson.dumps(value).decode() if value else ""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value.replace("\0", "")
+    return "" if value is None else repr(value)
+
+
+def _json(report: Report) -> bytes:
+    from titjudge.run import score_record
+
+    record = {
+        "schema_version": _SCHEMA_VERSION,
+        "runs": [
+            {
+                "name": run.name,
+                "manifest": run.manifest,
+                "results": run.results,
+                "scores": [score_record(s) for s in run.scores.values()],
+            }
+            for run in report.runs
+        ],
+    }
+    return orjson.dumps(record, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _parquet(report: Report) -> bytes:
+    try:
+        pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet", "the parquet export") from error
+    strings_ = pyarrow.list_(pyarrow.string())
+    special = {"value": pyarrow.float64(), "missing": strings_, "contradicted": strings_}
+    schema = pyarrow.schema([(name, special.get(name, pyarrow.string())) for name in COLUMNS])
+    out = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(list(_rows(report)), schema=schema), out)
+    return out.getvalue()
+
+
+# -- for people --------------------------------------------------------------------------------------------------------------
+
+
+def _tables(report: Report) -> list[Json]:
+    compared = [*differences(report), *changes(report)] if len(report.runs) > 1 else []
+    return [*boards.agreement(report), *compared, *boards.leaderboards(report), *boards.official(report)]
+
+
+def _shown(cell: Any) -> str:
+    """A cell in one line: `88.9% [77.8%, 97.2%]`."""
+    if not isinstance(cell, dict):
+        return str(cell)
+    interval = re.fullmatch(r"([+-]?[\d.]+%?) – ([+-]?[\d.]+%?)", cell.get("s", ""))
+    sub = f"[{interval[1]}, {interval[2]}]" if interval else f"({cell['s']})" if cell.get("s") else ""
+    return f"{cell['t']} {sub}".strip()
+
+
+def _markdown(report: Report) -> bytes:
+    lines = []
+    for run in report.runs:
+        lines += [f"### titjudge: {_md(run.name)}", ""]
+        status = str(run.manifest.get("status") or "unknown")
+        lines.append(
+            f"Status **{_md(status)}**, spent {money(either(run, 'spent'))}, list price {money(either(run, 'list_cost'))}."
+        )
+        lines += ["", *(f"> {_md(warning)}" for warning in strings(run.results.get("warnings"))), ""]
+    for table in _tables(report):
+        if table["rows"]:
+            lines += [f"**{_md(table['title'])}**", "", *_md_table(table), ""]
+    return ("\n".join(lines).rstrip() + "\n").encode(errors="replace")
+
+
+def _md_table(table: Json) -> Iterator[str]:
+    yield "| " + " | ".join(_md(name) for name in table["columns"]) + " |"
+    yield "|" + "|".join("---" if at < table["text"] else "--:" for at in range(len(table["columns"]))) + "|"
+    for row in table["rows"]:
+        yield "| " + " | ".join(_md(_shown(cell)) for cell in row) + " |"
+
+
+def _md(text: str) -> str:
+    """Text that Markdown shows as it is: no markup, no HTML, no link, no mention, one line."""
+    line = " ".join(text.split())
+    line = re.sub(r"([\\`*_{}\[\]()#|~!$])", r"\\\1", line)
+    return (
+        line.replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+        .replace("@", "&#64;")
+        .replace("://", ":&#47;/")
+    )
+
+
+_TEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "’": "'", "·": r"\textperiodcentered{}",
+        "<": r"\textless{}", ">": r"\textgreater{}", "…": r"\ldots{}", '"': r"\textquotedbl{}", "−": "$-$"}  # fmt: skip
+
+
+def _tex(text: str) -> str:
+    """Text that LaTeX sets as it is; control characters and line ends become spaces."""
+    line = re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+", " ", text)
+    return "".join(_TEX.get(character, character) for character in line)
+
+
+def _latex(report: Report) -> bytes:
+    parts = ["% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}", ""]
+    for table in _tables(report):
+        if table["rows"]:
+            parts += [*_tex_table(table), ""]
+    if len(parts) == 2:
+        parts.append("% nothing to tabulate: results.json has neither agreement nor leaderboard")
+    return ("\n".join(parts).rstrip() + "\n").encode(errors="replace")
+
+
+def _tex_table(table: Json) -> Iterator[str]:
+    columns = "".join("l" if at < table["text"] else "r" for at in range(len(table["columns"])))
+    yield from (
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{_tex(table['title'])}}}",
+        rf"  \begin{{tabular}}{{{columns}}}",
+        r"    \toprule",
+    )
+    yield "    " + " & ".join(_tex(name) for name in table["columns"]) + r" \\"
+    yield r"    \midrule"
+    for row in table["rows"]:
+        shown = [_tex(_shown(cell)) if cell != DASH else "--" for cell in row]
+        yield "    " + " & ".join(f"{{{one}}}" if one.startswith("[") else one for one in shown) + r" \\"
+    yield from (r"    \bottomrule", r"  \end{tabular}", r"\end{table}")
+
+
+KINDS: dict[str, Callable[[Report], bytes]] = {
+    "csv": _csv,
+    "json": _json,
+    "parquet": _parquet,
+    "latex": _latex,
+    "markdown": _markdown,
+}

@@ -1,0 +1,153 @@
+"""Who answered, by which prompts, under which configuration; what it cost and what failed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from titjudge.report import cells
+from titjudge.report.cells import DASH, Json, cell, fragment, money, table
+from titjudge.report.facts import either, identity, mapping
+from titjudge.report.model import Report
+
+Row = list[Any]
+
+
+def provenance(report: Report) -> list[Json]:
+    """Tables of models, prompts, metrics and configuration."""
+    answered, prompts, metrics = [], [], []
+    for run in report.runs:
+        for name, about in mapping(run.manifest.get("roles")).items():
+            for version in about.get("answered") or [{}]:
+                answered.append([run.name, name, str(about.get("model", "")), version.get("version") or DASH,
+                                 version.get("endpoint") or about.get("base_url") or DASH, version.get("answers")])  # fmt: skip
+        for name, told in mapping(run.manifest.get("prompts")).items():
+            prompts.append(
+                [run.name, name, str(mapping(told).get("sha256", "") if isinstance(told, Mapping) else told)]
+            )
+        for name, told in mapping(run.manifest.get("metrics")).items():
+            span = mapping(told).get("range")
+            limits = f"{span[0]} to {span[1]}" if isinstance(span, list | tuple) and len(span) == 2 else DASH
+            metrics.append(
+                [
+                    run.name,
+                    name,
+                    str(mapping(told).get("version", DASH)),
+                    limits,
+                    str(mapping(told).get("source") or DASH),
+                ]
+            )
+    return [
+        _by_run(report, "Who answered", ["role", "model asked", "version that answered", "endpoint", "answers"], answered, text=4,
+                empty="No model was asked, or the manifest does not say."),
+        _by_run(report, "Prompts", ["prompt", "SHA-256"], prompts, text=2, empty="None used."),
+        _by_run(report, "Metrics", ["metric", "version", "range", "source"], metrics, text=4, empty="None named."),
+        _configuration(report),
+    ]  # fmt: skip
+
+
+def _by_run(report: Report, title: str, columns: Sequence[str], rows: Sequence[Row], *, text: int, empty: str = "",
+            notes: Sequence[str] = ()) -> Json:  # fmt: skip
+    """A table whose rows begin with the run's name, which is shown only where there are several."""
+    if len(report.runs) > 1:
+        return table(title, ["run", *columns], rows, text=text + 1, empty=empty, notes=notes)
+    return table(title, columns, [row[1:] for row in rows], text=text, empty=empty, notes=notes)
+
+
+def _configuration(report: Report) -> Json:
+    """One row a setting, one column a run."""
+    each = [
+        {key: setting(value) for key, value in identity(run).items() if value not in (None, {}, [], "")}
+        | {"titjudge": str(run.manifest.get("titjudge", DASH))}
+        for run in report.runs
+    ]
+    names = list(dict.fromkeys(name for settings in each for name in settings))
+    columns = ["setting", *(run.name for run in report.runs)] if len(report.runs) > 1 else ["setting", "value"]
+    return table(
+        "Configuration",
+        columns,
+        [[name, *(settings.get(name, DASH) for settings in each)] for name in names],
+        text=len(columns),
+    )
+
+
+def setting(value: Any) -> str:
+    """A value of a configuration in one line."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key} {setting(one)}" for key, one in value.items() if one not in (None, {}, [], ""))
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def failures(report: Report) -> list[Json]:
+    """Scores that are missing by generator, metric, status and reason; and input that could not be judged."""
+    rows: list[Row] = []
+    for at, run in enumerate(report.runs):
+        places = {judge.metric: place for place, judge in enumerate(report.judges) if judge.run == at}
+        asked = Counter((score.generator, score.metric) for score in run.scores.values())
+        found = Counter(
+            (s.generator, s.metric, str(s.status), _brief(s.reason)) for s in run.scores.values() if s.value is None
+        )
+        for (generator, metric, status, reason), count in found.most_common():
+            link = fragment("images", g=generator, m=places.get(metric), s=status)
+            share = f"{count / asked[generator, metric]:.1%} of {asked[generator, metric]:,}"
+            rows.append([run.name, cell(generator or "(no name)", link=link), metric, status.replace("_", " "), reason or DASH,
+                         cell(f"{count:,}", sub=share, sort=count)])  # fmt: skip
+    notes = ["A failure is never counted as a low score: it is left out of every mean, and shown here."] if rows else []
+    bad = [[entry.id, entry.generator or DASH, entry.bad] for entry in report.entries if entry.bad]
+    return [
+        _by_run(report, "Without a score", ["generator", "metric", "status", "reason", "scores"], rows, text=4,
+                empty="Every image that was judged got its score.", notes=notes),
+        table("Input that could not be used", ["item", "generator", "reason"], bad, text=3, empty="All of it could be used."),
+    ]  # fmt: skip
+
+
+def _brief(reason: str) -> str:
+    line = " ".join(reason.split())
+    return line if len(line) <= 160 else line[:159] + "…"
+
+
+def cost(report: Report) -> Json:
+    """Requests, tokens and money by role."""
+    rows: list[Row] = []
+    for run in report.runs:
+        counted: list[list[Any]] = []
+        for name, about in mapping(run.manifest.get("roles")).items():
+            tokens = mapping(about.get("tokens"))
+            counts = [*(about.get(key) for key in ("asked", "cached", "errors", "unusable")),
+                      *(tokens.get(key) for key in ("input", "output", "thinking"))]  # fmt: skip
+            counted.append(counts)
+            rows.append([run.name, name, str(about.get("model", "")), *counts, _dollars(about.get("spent"))])
+        sums = [_sum(column) for column in zip(*counted, strict=True)] if counted else [None] * 7
+        rows.append([run.name, "all roles", "", *sums, _dollars(either(run, "spent"))])
+    columns = [
+        "role",
+        "model",
+        "asked",
+        "from cache",
+        "errors",
+        "unusable",
+        "tokens in",
+        "tokens out",
+        "thinking",
+        "spent",
+    ]
+    notes = [
+        f"{run.name}: all answers at list price, those from the cache included, {money(either(run, 'list_cost'))}."
+        for run in report.runs
+    ]
+    if any(mapping(run.manifest.get("progress")) for run in report.runs):
+        notes.append("Counts are of the last session of a run; what was spent is of all sessions together.")
+    return _by_run(report, "Cost by role", columns, rows, text=2, notes=notes)
+
+
+def _sum(column: Sequence[Any]) -> Any:
+    known = [one for one in column if cells.is_number(one)]
+    return sum(known) if known else None
+
+
+def _dollars(value: Any) -> Any:
+    return cell(money(value), sort=float(value)) if cells.is_number(value) else DASH
