@@ -126,7 +126,7 @@ def quiet() -> None:
     """No progress bars and no loader chatter; warnings that matter are raised by us as errors or reported as flags."""
     import logging
 
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
     for name in ("sentence_transformers", "huggingface_hub", "transformers"):
@@ -140,3 +140,34 @@ def quiet_transformers() -> None:
     quiet()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+
+
+def loading_error(model: str, error: BaseException) -> UserError:
+    """The one line a person needs when a model does not load."""
+    said = " ".join(str(error).split())
+    lower, kind = said.lower(), type(error).__name__
+    brief = said if len(said) <= 300 else said[:297] + "..."
+    if isinstance(error, UserError):
+        return error
+    if (
+        isinstance(error, MemoryError)
+        or kind == "OutOfMemoryError"
+        or "out of memory" in lower
+        or "allocate memory" in lower
+    ):
+        why = "it does not fit into memory; set the option device_map: auto, dtype: bfloat16, or take a smaller model"
+    elif "weights only load failed" in lower or "weights_only" in lower or kind == "UnpicklingError":
+        why = "its weights are a pickle that could run code, which is refused; convert them to safetensors"
+    elif kind == "SafetensorError" or "safetensor" in lower or "failed finding central directory" in lower:
+        why = f"its weights are damaged or incomplete ({brief}); fetch it again"
+    elif "size mismatch" in lower or "mismatched" in lower or "ignore_mismatched_sizes" in lower:
+        why = f"its weights do not fit its config.json ({brief}); fetch it again"
+    elif "trust_remote_code" in lower or "custom code" in lower:
+        why = "it wants to run its own code; set the option trust_remote_code: true if you trust it"
+    elif "unrecognized" in lower or "does not recognize this architecture" in lower or "model type" in lower:
+        why = f"the installed transformers does not know its architecture ({brief})"
+    elif isinstance(error, FileNotFoundError | OSError) and not Path(model).expanduser().is_dir():
+        return absent(model)
+    else:
+        why = f"{brief or kind}"
+    return UserError(f"cannot load model '{model}': {why}")

