@@ -12,7 +12,9 @@ from titjudge.errors import UserError
 from titjudge.label.plan import Sorting, all_pairs, implied, merge_sort, plan_of, shuffled
 
 
-def answer_all(images: list[str], quality: dict[str, int], plan=merge_sort) -> tuple[Sorting, dict[tuple[str, str], int]]:
+def answer_all(
+    images: list[str], quality: dict[str, int], plan=merge_sort
+) -> tuple[Sorting, dict[tuple[str, str], int]]:
     """Ask until nothing is left, with a person who sees `quality` without fail."""
     outcomes: dict[tuple[str, str], int] = {}
     bound = plan(images, outcomes).at_most

@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -163,16 +163,18 @@ class Store:
                         f"the prompt '{group}' has changed since the votes of {self.path} began: use another store"
                     )
             self._db.execute("INSERT OR REPLACE INTO meta VALUES('annotators', ?)", (str(annotators),))
-            self.describe(material)
-
-    def describe(self, material: Material) -> None:
-        """Write down prompts, images and gold pairs, so that an export needs nothing else."""
-        with self.writing():
-            self._db.executemany("INSERT OR IGNORE INTO prompts VALUES(?, ?)", material.prompts.items())
             images = [(item.id, item.group, item.generator) for item in material.items.values()]
+            self.describe(material.prompts, images, material.gold)
+
+    def describe(
+        self, prompts: Mapping[str, str], images: Iterable[tuple[str, str, str]], gold: Iterable[Pair]
+    ) -> None:
+        """Write down prompts (id to text), images (id, prompt id, generator) and gold pairs: all an export needs."""
+        with self.writing():
+            self._db.executemany("INSERT OR IGNORE INTO prompts VALUES(?, ?)", prompts.items())
             self._db.executemany("INSERT OR IGNORE INTO images VALUES(?, ?, ?)", images)
-            gold = [(pair.group, pair.a, pair.b, pair.preference) for pair in material.gold]
-            self._db.executemany("INSERT OR REPLACE INTO gold VALUES(?, ?, ?, ?)", gold)
+            rows = [(pair.group, pair.a, pair.b, pair.preference) for pair in gold]
+            self._db.executemany("INSERT OR REPLACE INTO gold VALUES(?, ?, ?, ?)", rows)
 
     def prompts(self) -> dict[str, str]:
         with self._lock:
@@ -186,7 +188,9 @@ class Store:
 
     def gold(self) -> list[Pair]:
         with self._lock:
-            rows = self._db.execute("SELECT prompt_id, image_a, image_b, preference FROM gold ORDER BY rowid").fetchall()
+            rows = self._db.execute(
+                "SELECT prompt_id, image_a, image_b, preference FROM gold ORDER BY rowid"
+            ).fetchall()
         return [Pair(group, a, b, preference, "gold") for group, a, b, preference in rows]
 
     # -- votes -----------------------------------------------------------------------------------------------------

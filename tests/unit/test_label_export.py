@@ -1,0 +1,231 @@
+"""Votes to pairs, ranks, agreement and the experts' list; Label Studio both ways."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from titjudge.errors import DataError, UserError
+from titjudge.label.export import export_labels
+from titjudge.label.label_studio import read_annotations, write_annotations, write_tasks
+from titjudge.label.plan import merge_sort
+from titjudge.label.store import Store
+from titjudge.suites.folder import read_pairs
+from titjudge.types import Pair
+
+IMAGES = [f"i{number}" for number in range(5)]
+
+
+def begin(path: Path, plan: str = "merge", annotators: int = 15) -> Store:
+    store = Store(path)
+    store.setting("plan", plan)
+    store.setting("annotators", str(annotators))
+    gold = [Pair("p", "i0", "i4", "a")]
+    store.describe({"p": "the prompt"}, [(image, "p", f"gen-{image}") for image in IMAGES], gold)
+    return store
+
+
+def sort(store: Store, annotator: str, order: list[str]) -> int:
+    """Vote as somebody who sees the images in this order, best first."""
+    outcomes: dict = {}
+    asked = 0
+    while (question := merge_sort(IMAGES, outcomes).question) is not None:
+        x, y = question
+        better = order.index(x) < order.index(y)
+        left, right = (x, y) if asked % 2 else (y, x)
+        store.add(annotator, "pair", "p", left, right, "left" if better == (left == x) else "right", duration_ms=2000)
+        outcomes |= {(x, y): 1 if better else -1, (y, x): -1 if better else 1}
+        asked += 1
+    return asked
+
+
+def test_agreeing_annotators_decide_every_pair(tmp_path: Path) -> None:
+    store = begin(tmp_path / "v.db")
+    asked = sum(sort(store, f"n{person}", IMAGES) for person in range(15))
+    store.close()
+    result, tables = export_labels(tmp_path / "v.db", tmp_path / "out")
+    assert asked < 15 * 10
+    assert result["votes"] == asked
+    assert (result["pairs"], result["decided"], result["rules"]["consensus"]) == (10, 10, 10)
+    for name in ("pairs.jsonl", "pairs.csv"):
+        pairs = read_pairs(tmp_path / "out" / name)
+        assert {(p.a, p.b): p.preference for p in pairs} == dict.fromkeys(itertools.combinations(IMAGES, 2), "a")
+    assert result["alpha"] is None
+    assert "every vote is the same" in result["alpha_reason"]
+    ranks = (tmp_path / "out" / "ranks.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[1:4] for line in ranks] == [[i, f"gen-{i}", str(n)] for n, i in enumerate(IMAGES, 1)]
+    assert {table.title for table in tables} == {"Votes", "Annotators"}
+
+
+def test_implied_votes_are_counted_and_marked(tmp_path: Path) -> None:
+    store = begin(tmp_path / "v.db", annotators=1)
+    sort(store, "n", IMAGES)
+    store.close()
+    export_labels(tmp_path / "v.db", tmp_path / "out")
+    lines = [json.loads(line) for line in (tmp_path / "out" / "pairs.jsonl").read_text().splitlines()]
+    assert all(line["votes_a"] == 1 for line in lines)
+    assert {line["direct"] for line in lines} == {0, 1}
+
+
+def split_votes(path: Path) -> None:
+    """7 for i0, 6 for i1, 2 ties: the paper's example of high disagreement."""
+    store = begin(path, "all")
+    for person in range(15):
+        store.add(
+            f"n{person:02d}", "pair", "p", "i0", "i1", "left" if person < 7 else "right" if person < 13 else "tie"
+        )
+    store.close()
+
+
+def test_disagreement_goes_to_experts_and_comes_back(tmp_path: Path) -> None:
+    split_votes(tmp_path / "v.db")
+    out, experts = tmp_path / "out", tmp_path / "out" / "experts.jsonl"
+    result, _ = export_labels(tmp_path / "v.db", out)
+    assert result["rules"]["needs experts"] == 1
+    assert (out / "pairs.jsonl").read_text() == ""
+    assert "p,i0,i1,,votes: needs experts,7,6,2,15" in (out / "open.csv").read_text()
+    (entry,) = [json.loads(line) for line in experts.read_text().splitlines()]
+    assert entry == {"prompt_id": "p", "image_a": "i0", "image_b": "i1", "prompt": "the prompt", "verdicts": []}
+    experts.write_text(json.dumps(entry | {"verdicts": ["b", "tie", "b"]}) + "\n")
+    result, _ = export_labels(tmp_path / "v.db", out)
+    assert result["decided"] == 0, "verdicts count only when they are handed in"
+    assert json.loads(experts.read_text())["verdicts"] == ["b", "tie", "b"], "and are never overwritten"
+    result, _ = export_labels(tmp_path / "v.db", out, experts=experts)
+    assert [p.preference for p in read_pairs(out / "pairs.csv")] == ["b"]
+    assert json.loads(experts.read_text())["verdicts"] == ["b", "tie", "b"]
+    experts.write_text(json.dumps(entry | {"verdicts": ["a", "tie", "b"]}) + "\n")
+    export_labels(tmp_path / "v.db", out, experts=experts)
+    assert [p.preference for p in read_pairs(out / "pairs.csv")] == ["tie"]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "message"), [("a", "is a list"), (["c"], "is a list"), (["a"] * 4, "4 verdicts"), (None, "is a list")]
+)
+def test_malformed_verdicts_are_refused_with_their_line(tmp_path: Path, verdicts: object, message: str) -> None:
+    split_votes(tmp_path / "v.db")
+    experts = tmp_path / "experts.jsonl"
+    experts.write_text(json.dumps({"prompt_id": "p", "image_a": "i0", "image_b": "i1", "verdicts": verdicts}))
+    with pytest.raises(DataError, match=rf"experts.jsonl:1: .*{message}"):
+        export_labels(tmp_path / "v.db", tmp_path / "out", experts=experts)
+
+
+def test_missing_annotators_leave_a_pair_open(tmp_path: Path) -> None:
+    store = begin(tmp_path / "v.db", "all")
+    for person in range(9):
+        store.add(f"n{person}", "pair", "p", "i0", "i1", "left")
+    store.close()
+    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
+    assert result["rules"]["incomplete"] == 1
+    assert result["votes_expected"] == 15
+    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out", annotators=9)
+    assert result["rules"]["consensus"] == 1
+
+
+def test_ranks_are_none_while_a_pair_is_open(tmp_path: Path) -> None:
+    split_votes(tmp_path / "v.db")
+    export_labels(tmp_path / "v.db", tmp_path / "out")
+    assert "p,i0,gen-i0,,0,0,0,1" in (tmp_path / "out" / "ranks.csv").read_text()
+
+
+def test_checks_undone_votes_and_sides_are_reported(tmp_path: Path) -> None:
+    store = begin(tmp_path / "v.db", "all", 1)
+    store.add("n", "gold", "p", "i4", "i0", "right")
+    store.add("n", "pair", "p", "i0", "i1", "left", duration_ms=3000)
+    store.add("n", "pair", "p", "i1", "i2", "right")
+    store.undo("n")
+    store.add("m", "gold", "p", "i0", "i4", "tie")
+    store.close()
+    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
+    careless, careful = result["annotator_details"]
+    assert (careful["gold"], careful["gold_accuracy"], careful["undone"], careful["median_seconds"]) == (1, 1.0, 1, 3.0)
+    assert (careful["votes"], careful["left_share"]) == (1, 1.0)
+    assert (careless["gold_accuracy"], careless["votes"], careless["left_share"]) == (0.0, 0, None)
+    assert result["pairs"] == 1, "a gold pair is no vote on the data"
+    assert len((tmp_path / "out" / "votes.jsonl").read_text().splitlines()) == 4
+
+
+def test_alpha_has_an_interval(tmp_path: Path) -> None:
+    store = begin(tmp_path / "v.db")
+    for person in range(6):
+        sort(store, f"n{person}", IMAGES if person < 4 else [*IMAGES[:2], *IMAGES[:1:-1]])
+    store.close()
+    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out", annotators=6)
+    assert result["alpha_interval"][0] <= result["alpha"] <= result["alpha_interval"][1]
+    assert result["alpha_shown_pairs"] is not None
+
+
+def test_a_store_without_votes_cannot_be_exported(tmp_path: Path) -> None:
+    begin(tmp_path / "v.db").close()
+    with pytest.raises(UserError, match="no votes yet"):
+        export_labels(tmp_path / "v.db", tmp_path / "out")
+    with pytest.raises(UserError, match="no such store"):
+        export_labels(tmp_path / "absent.db", tmp_path / "out")
+
+
+def test_contradicting_answers_count_only_as_given(tmp_path: Path) -> None:
+    store = begin(tmp_path / "v.db", annotators=1)
+    for left, right in (("i0", "i1"), ("i1", "i2"), ("i2", "i0")):
+        store.add("n", "pair", "p", left, right, "left")
+    store.close()
+    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
+    assert result["pairs"] == 3
+
+
+def test_tasks_for_label_studio_hold_every_pair(tmp_path: Path, example: Path) -> None:
+    number = write_tasks(example, tmp_path / "tasks.json", address="/data/local-files/?d=", seed=1)
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    assert number == len(tasks) == 36
+    assert all(task["data"]["left"] == "/data/local-files/?d=" + task["data"]["left_image"] for task in tasks)
+    assert '<Choice value="tie"' in (tmp_path / "tasks.xml").read_text()
+
+
+def test_label_studio_there_and_back(tmp_path: Path) -> None:
+    split_votes(tmp_path / "v.db")
+    assert write_annotations(tmp_path / "v.db", tmp_path / "ls.json") == 1
+    assert read_annotations(tmp_path / "ls.json", tmp_path / "again.db") == 15
+    assert read_annotations(tmp_path / "ls.json", tmp_path / "again.db") == 0, "an annotation counts once"
+    result, _ = export_labels(tmp_path / "again.db", tmp_path / "out")
+    assert result["rules"]["needs experts"] == 1
+    assert "p,i0,i1,,votes: needs experts,7,6,2,15" in (tmp_path / "out" / "open.csv").read_text()
+
+
+def annotated(result: object, **more: object) -> list[dict]:
+    data = {"prompt_id": "p", "prompt": "t", "left_image": "x", "right_image": "y"}
+    return [
+        {"data": data, "annotations": [{"id": 7, "completed_by": {"id": 3, "email": "k@x"}, "result": result, **more}]}
+    ]
+
+
+def test_the_pairwise_control_is_read_and_skips_are_no_votes(tmp_path: Path) -> None:
+    file, store = tmp_path / "ls.json", tmp_path / "v.db"
+    pairwise = [{"type": "pairwise", "value": {"selected": "right"}}]
+    file.write_text(json.dumps(annotated(pairwise, was_cancelled=True)))
+    assert read_annotations(file, store) == 0
+    file.write_text(json.dumps(annotated([])))
+    assert read_annotations(file, store) == 0
+    file.write_text(json.dumps(annotated(pairwise, lead_time=4.2, created_at="2026-03-09T22:16:08.728353Z")))
+    assert read_annotations(file, store) == 1
+    opened = Store(store)
+    (vote,) = opened.votes()
+    opened.close()
+    assert (vote.annotator, vote.answer, vote.duration_ms, vote.left) == ("label-studio:k@x", "right", 4200, "x")
+    assert vote.voted_at == 1773094568.728353
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not a JSON export"),
+        ("{}", "a JSON list"),
+        ("[1]", "task 1 has no data"),
+        ('[{"data": {"prompt_id": "p"}}]', "'left_image' is missing"),
+        (json.dumps(annotated([{"value": {"choices": ["maybe"]}}])), "task 1, annotation 1"),
+        (json.dumps(annotated([{"value": {"choices": "left"}}])), "task 1, annotation 1"),
+    ],
+)
+def test_a_wrong_export_of_label_studio_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "ls.json").write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_annotations(tmp_path / "ls.json", tmp_path / "v.db")

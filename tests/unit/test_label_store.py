@@ -1,0 +1,213 @@
+"""Votes on disk, one annotator's questions, and what is refused at the start."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from titjudge.errors import DataError, MissingExtra, UserError
+from titjudge.label import web
+from titjudge.label.ballot import Ballot
+from titjudge.label.material import Material, load_material
+from titjudge.label.plan import merge_sort
+from titjudge.label.server import serve_label
+from titjudge.label.store import Store
+from titjudge.label.voting import Voting
+from titjudge.types import Item, Pair
+
+
+def material(groups: int = 2, images: int = 6, gold: tuple[Pair, ...] = ()) -> Material:
+    found = Material(Path("nowhere"))
+    for group in range(groups):
+        names = tuple(f"g{group}i{number}" for number in range(images))
+        found.prompts[f"g{group}"] = f"prompt {group}"
+        found.images[f"g{group}"] = names
+        found.items |= {name: Item(name, f"prompt {group}", Path(name), group=f"g{group}") for name in names}
+    found.gold = gold
+    return found
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    opened = Store(tmp_path / "votes.db")
+    yield opened
+    opened.close()
+
+
+def test_votes_and_undos_cannot_be_changed(store: Store) -> None:
+    store.add("x", "pair", "g", "a", "b", "left")
+    store.undo("x")
+    for statement in ("UPDATE votes SET answer = 'right'", "DELETE FROM votes", "DELETE FROM undos"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            store._db.execute(statement)
+
+
+def test_the_file_belongs_to_its_owner_alone(store: Store) -> None:
+    assert store.path.stat().st_mode & 0o077 == 0
+
+
+def test_undo_goes_back_step_by_step(store: Store) -> None:
+    for answer in ("left", "right"):
+        store.add("x", "pair", "g", "a", "b", answer)
+    store.add("y", "pair", "g", "a", "b", "tie")
+    assert [store.undo("x").answer, store.undo("x").answer, store.undo("x")] == ["right", "left", None]
+    assert store.turn("x") == 4
+    assert [vote.annotator for vote in store.votes()] == ["y"]
+    assert [vote.undone_at is None for vote in store.votes(undone=True)] == [False, False, True]
+
+
+def test_a_store_goes_on_only_as_it_began(store: Store) -> None:
+    store.begin(material(), plan="merge", seed=1, annotators=2)
+    with pytest.raises(UserError, match="seed 1, not 2"):
+        store.begin(material(), plan="merge", seed=2, annotators=2)
+    with pytest.raises(UserError, match="plan merge, not all"):
+        store.begin(material(), plan="all", seed=1, annotators=2)
+    changed = material()
+    changed.prompts["g0"] = "another text"
+    with pytest.raises(DataError, match="'g0' has changed"):
+        store.begin(changed, plan="merge", seed=1, annotators=2)
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is not a database, and long enough to be read as one " * 20)
+    with pytest.raises(UserError, match="not a store"):
+        Store(tmp_path / "text.db")
+    with pytest.raises(UserError, match="no such store"):
+        Store(tmp_path / "absent.db", create=False)
+
+
+def test_two_processes_on_one_store_see_each_other(tmp_path: Path) -> None:
+    first, second = Store(tmp_path / "votes.db"), Store(tmp_path / "votes.db")
+    here, there = (Voting(material(), opened, annotators=1, plan="merge", seed=1) for opened in (first, second))
+    name = here.names[0]
+    assert here.state(name) == there.state(name)
+    after = here.vote(name, here.state(name)["question"], "left")
+    assert there.state(name) == after
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("number", [0, 1001])
+def test_the_number_of_annotators_is_checked(store: Store, number: int) -> None:
+    with pytest.raises(UserError, match="between 1 and 1000"):
+        Voting(material(), store, annotators=number, plan="merge", seed=1)
+
+
+def test_tokens_differ_and_hold_over_restarts(tmp_path: Path) -> None:
+    tokens = []
+    for _ in range(2):
+        opened = Store(tmp_path / "votes.db")
+        voting = Voting(material(), opened, annotators=15, plan="merge", seed=1)
+        tokens.append([voting.token(name) for name in voting.names])
+        opened.close()
+    assert tokens[0] == tokens[1]
+    assert len(set(tokens[0])) == 15
+
+
+def run_through(ballot: Ballot) -> list:
+    asked = []
+    while (question := ballot.question()) is not None:
+        following = ballot.upcoming(question)
+        before = ballot.standing()
+        asked.append(question)
+        ballot.take(question, 1 if question.left > question.right else -1)
+        now = ballot.question()
+        assert now is None or {now.left, now.right} - {question.left, question.right} <= set(following)
+        assert ballot.standing().done == before.done + 1
+        assert ballot.standing().at_most < before.at_most
+    assert ballot.standing().at_most == 0
+    return asked
+
+
+def test_order_and_sides_are_random_and_reproducible() -> None:
+    sides = Counter()
+    first = run_through(Ballot("one", material(8), merge_sort, 3))
+    assert first == run_through(Ballot("one", material(8), merge_sort, 3))
+    assert first != run_through(Ballot("two", material(8), merge_sort, 3))
+    assert first != run_through(Ballot("one", material(8), merge_sort, 4))
+    for question in first:
+        sides[question.left < question.right] += 1
+    assert min(sides.values()) > len(first) / 4
+
+
+def test_a_prompt_is_asked_to_its_end_before_the_next() -> None:
+    groups = [question.group for question in run_through(Ballot("one", material(4), merge_sort, 3))]
+    assert len([1 for x, y in zip(groups, groups[1:], strict=False) if x != y]) == 3
+
+
+def test_gold_pairs_are_mixed_in_once_each() -> None:
+    gold = tuple(Pair("g0", "g0i0", f"g1i{number}", "a") for number in range(3))
+    ballot = Ballot("one", material(4, 8, gold), merge_sort, 3)
+    asked = run_through(ballot)
+    places = [place for place, question in enumerate(asked) if question.kind == "gold"]
+    assert len(places) == 3
+    assert places[0] > 0
+    assert {frozenset((asked[p].left, asked[p].right)) for p in places} == {frozenset((g.a, g.b)) for g in gold}
+    for question in reversed(asked):
+        ballot.give_back(question)
+    assert ballot.question() == asked[0]
+
+
+def test_gold_pairs_must_be_in_the_data(tmp_path: Path, example: Path) -> None:
+    gold = tmp_path / "gold.jsonl"
+    line = {"prompt_id": "ka_01", "image_a": "images/6f5e0e843f.jpg", "image_b": "images/gone.jpg", "preference": "a"}
+    gold.write_text(json.dumps(line))
+    with pytest.raises(DataError, match="no usable image 'images/gone.jpg'"):
+        load_material(example, gold)
+    gold.write_text(json.dumps(line | {"prompt_id": "ka_99"}))
+    with pytest.raises(DataError, match="no prompt 'ka_99'"):
+        load_material(example, gold)
+    assert len(load_material(example, example / "pairs.jsonl").gold) == 36
+
+
+def test_nothing_to_compare_is_said(tmp_path: Path) -> None:
+    Image.new("L", (4, 4)).save(tmp_path / "one.png")
+    (tmp_path / "one.txt").write_text("a prompt")
+    with pytest.raises(DataError, match="no prompt has two usable images"):
+        load_material(tmp_path)
+
+
+def test_a_file_that_is_no_image_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        Image.new("L", (4, 4)).save(tmp_path / name / "x.png")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "x.png").write_text("<svg onload=alert(1)>")
+    (tmp_path / "x.txt").write_text("a prompt")
+    found = load_material(tmp_path)
+    assert found.images == {"x": ("a/x.png", "b/x.png")}
+    assert found.problems == ["c/x.png: not an image"]
+
+
+def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"titjudge\[serve\]"):
+        serve_label(tmp_path, annotators=1, store=tmp_path / "votes.db")
+
+
+def test_a_taken_port_is_a_user_error() -> None:
+    with web.listen("127.0.0.1", 0) as taken, pytest.raises(UserError, match="cannot listen"):
+        web.listen("127.0.0.1", taken.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "known"),
+    [
+        ("127.0.0.1", "127.0.0.1:8000", True),
+        ("127.0.0.1", "localhost:9", True),
+        ("127.0.0.1", "[::1]:9", True),
+        ("127.0.0.1", "192.168.0.7:8000", False),
+        ("127.0.0.1", "evil.example", False),
+        ("127.0.0.1", "", False),
+        ("127.0.0.1", "[", False),
+        ("0.0.0.0", "192.168.0.7:8000", True),
+        ("0.0.0.0", "evil.example", False),
+        ("labels.example.org", "labels.example.org:80", True),
+    ],
+)
+def test_which_host_names_are_answered(host: str, name: str, known: bool) -> None:
+    assert web.Guard(None, host)._known(name) is known

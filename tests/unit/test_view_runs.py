@@ -1,0 +1,192 @@
+"""The live view: what it reads of a run, and what it gives to whom."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from titjudge.errors import MissingExtra, UserError
+from titjudge.view.runs import Runs
+from titjudge.view.server import serve_view
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def make_run(folder: Path, status: str = "complete", scores: int = 3, **manifest: object) -> Path:
+    folder.mkdir(parents=True)
+    record = {
+        "status": status,
+        "metrics": {"tit": {}, "tit-llm": {}},
+        "roles": {"judge": {"model": "gemini/x"}},
+        "suite": {"name": "folder"},
+        "progress": {"total": 4, "done": 2, "scored": 3, "failed": 1},
+        "spent": 0.25,
+        "started": 100.0,
+        "updated": 160.0,
+    }
+    (folder / "manifest.json").write_text(json.dumps(record | manifest))
+    (folder / "scores.jsonl").write_text('{"value": 1}\n' * scores)
+    return folder
+
+
+def test_a_run_is_read_from_its_files(tmp_path: Path) -> None:
+    make_run(tmp_path / "a")
+    (state,) = Runs(tmp_path).states()
+    assert (state.id, state.status, state.total, state.scores, state.failed) == ("a", "complete", 8, 3, 1)
+    assert (state.spent, state.metrics, state.models, state.suite) == (
+        0.25,
+        ("tit", "tit-llm"),
+        ("gemini/x",),
+        "folder",
+    )
+    assert not state.report
+
+
+def test_lines_are_counted_as_they_come(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a")
+    runs = Runs(tmp_path)
+    assert runs.states()[0].scores == 3
+    with (folder / "scores.jsonl").open("a") as file:
+        file.write('{"value": 1}\n{"val')
+    assert runs.states()[0].scores == 4
+    with (folder / "scores.jsonl").open("a") as file:
+        file.write('ue": 1}\n')
+    assert runs.states()[0].scores == 5
+    (folder / "scores.jsonl").write_text("{}\n")
+    assert runs.states()[0].scores == 1
+    (folder / "scores.jsonl").unlink()
+    assert runs.states()[0].scores == 0
+
+
+def test_a_run_that_nobody_writes_has_stopped(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a", "running", updated=time.time() - 60)
+    assert Runs(tmp_path).states()[0].status == "stopped"
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    assert Runs(tmp_path).states()[0].status == "running"
+    os.close(lock)
+    assert Runs(tmp_path).states()[0].status == "stopped"
+    make_run(tmp_path / "b", "running", updated=time.time())
+    assert [state.status for state in Runs(tmp_path).states()] == ["running", "stopped"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "null", '{"progress": 3, "metrics": [], "roles": null, "spent": "x"}'])
+def test_a_damaged_manifest_is_shown_as_such(tmp_path: Path, content: str) -> None:
+    make_run(tmp_path / "good")
+    bad = make_run(tmp_path / "bad")
+    (bad / "manifest.json").write_text(content)
+    states = {state.id: state for state in Runs(tmp_path).states()}
+    assert states["good"].status == "complete"
+    assert states["bad"].status in ("unreadable", "unknown")
+    assert states["bad"].spent is None
+
+
+def test_runs_below_and_the_folder_itself_are_found_but_no_links(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "deep" / "er")
+    make_run(tmp_path / "elsewhere")
+    (tmp_path / "runs" / "link").symlink_to(tmp_path / "elsewhere")
+    assert list(Runs(tmp_path / "runs").folders()) == ["deep/er"]
+    assert list(Runs(tmp_path / "elsewhere").folders()) == ["."]
+
+
+def test_a_report_that_leads_out_is_none(tmp_path: Path) -> None:
+    (tmp_path / "secret.html").write_text("secret")
+    folder = make_run(tmp_path / "runs" / "a")
+    (folder / "report.html").symlink_to(tmp_path / "secret.html")
+    runs = Runs(tmp_path / "runs")
+    assert runs.report("a") is None
+    assert not runs.states()[0].report
+    (folder / "report.html").unlink()
+    (folder / "report.html").write_text("fine")
+    assert runs.report("a") == folder / "report.html"
+    for name in ("../runs/a", "b", "", "..", "/etc", "a/../a"):
+        assert runs.report(name) is None
+
+
+def test_the_missing_folder_or_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("starlette")
+    with pytest.raises(UserError, match="no such folder"):
+        serve_view(tmp_path / "absent")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="serve"):
+        serve_view(tmp_path)
+
+
+SERVE = """
+import sys
+from pathlib import Path
+from titjudge.view.server import serve_view
+serve_view(Path(sys.argv[1]), ready=lambda links: print(*links, flush=True))
+"""
+
+
+@contextlib.contextmanager
+def viewing(runs: Path) -> Iterator[str]:
+    pytest.importorskip("starlette")
+    pytest.importorskip("uvicorn")
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE, str(runs)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+def get(link: str, path: str, **headers: str):
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(link).port, timeout=20)
+    with contextlib.closing(connection):
+        connection.request("GET", path, headers=headers)
+        reply = connection.getresponse()
+        return reply.status, dict(reply.getheaders()), reply.read().decode()
+
+
+def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script> {{7*7}}\u202e"
+    folder = make_run(tmp_path / "runs" / hostile.replace("/", "_"))
+    policy = "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'\">"
+    (folder / "report.html").write_text(policy)
+    (tmp_path / "runs" / "note.html").write_text("not a report")
+    with viewing(tmp_path / "runs") as link:
+        assert get(link, "/api/runs")[0] == 401
+        assert get(link, "/open?key=wrong")[0] == 401
+        parts = urlsplit(link)
+        status, headers, _ = get(link, f"{parts.path}?{parts.query}")
+        assert (status, headers["location"]) == (303, "/")
+        assert "HttpOnly" in headers["set-cookie"]
+        assert "SameSite=strict" in headers["set-cookie"]
+        cookie = headers["set-cookie"].partition(";")[0]
+        status, _, content = get(link, "/api/runs", Cookie=cookie)
+        (run,) = json.loads(content)["runs"]
+        assert run["id"] == folder.name
+        assert "<" not in run["href"]
+        status, headers, content = get(link, f"/{run['href']}", Cookie=cookie)
+        assert (status, content) == (200, policy)
+        assert "content-security-policy" not in headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert get(link, f"/{run['href']}")[0] == 401
+        for path in (
+            "/runs/../runs/note.html",
+            "/runs/..%2fx/report.html",
+            "/runs/%2e%2e/report.html",
+            "/runs//report.html",
+        ):
+            assert get(link, path, Cookie=cookie)[0] == 404, path
+        assert get(link, "/api/runs", Cookie=cookie, Host="evil.example")[0] == 403
+        status, headers, page = get(link, "/")
+        assert "script-src 'self'" in headers["content-security-policy"]
+        assert "innerHTML" not in get(link, "/view.js")[2]

@@ -1,0 +1,143 @@
+"""Votes as people gave them to votes as the rules of A.11 count them: one per annotator and pair of a prompt.
+
+A merge sort asks few pairs and implies the others: who puts x before y and y before z has x before z. Each annotator's
+sorted prompt therefore gives a vote on every one of its pairs; that joins 3.3 of the paper (pairs are merge-sorted)
+with A.11 (every pair has 15 votes). Implied votes are marked, and agreement is reported with and without them.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from titjudge.compare.votes import CHOICES, Outcome
+from titjudge.compare.votes import Vote as Choice
+from titjudge.label.plan import implied
+from titjudge.label.store import Vote
+from titjudge.types import Pair, Table
+
+PairKey = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """One annotator's vote on one pair, `direct` when the pair itself was shown."""
+
+    choice: Choice
+    direct: bool
+
+    @property
+    def pair(self) -> PairKey:
+        return self.choice.group, self.choice.a, self.choice.b
+
+
+def casts(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]], *, sorting: bool) -> list[Cast]:
+    """Votes on pairs, in the order of `images` (id to prompt id and generator), without gold pairs.
+
+    With `sorting`, answers given on the page also count for the pairs they imply, unless they contradict each other.
+    """
+    place = {image: number for number, image in enumerate(images)}
+    answers: dict[tuple[str, str], dict[tuple[str, str], int]] = defaultdict(dict)
+    sorted_by: set[tuple[str, str]] = set()
+    for vote in votes:
+        if vote.kind != "pair" or vote.left not in place or vote.right not in place:
+            continue
+        outcome = vote.outcome
+        answers[vote.annotator, vote.group] |= {(vote.left, vote.right): outcome, (vote.right, vote.left): -outcome}
+        if sorting and vote.source == "page":
+            sorted_by.add((vote.annotator, vote.group))
+    found = []
+    for (annotator, group), outcomes in answers.items():
+        direct = {pair: outcome for pair, outcome in outcomes.items() if place[pair[0]] < place[pair[1]]}
+        following = None
+        if (annotator, group) in sorted_by:
+            following = implied(outcomes, sorted({image for pair in outcomes for image in pair}, key=place.__getitem__))
+        for (a, b), outcome in {**(following or {}), **direct}.items():
+            found.append(Cast(Choice(group, a, b, annotator, CHOICES[{1: 0, -1: 1, 0: 2}[outcome]]), (a, b) in direct))
+    return found
+
+
+def counts(found: Iterable[Cast]) -> list[tuple[int, int, int]]:
+    """Votes for a, for b and for a tie of every pair that has one."""
+    table: dict[PairKey, Counter[str]] = defaultdict(Counter)
+    for cast in found:
+        table[cast.pair][cast.choice.choice] += 1
+    return [(row["a"], row["b"], row["tie"]) for row in table.values()]
+
+
+def ranks(
+    outcomes: Sequence[Outcome], images: Mapping[str, tuple[str, str]]
+) -> list[tuple[str, str, str, int | None, int, int, int, int]]:
+    """(prompt id, image, generator, rank, wins, ties, losses, open pairs) of every image that was compared.
+
+    The rank is that of wins plus half the ties among the images of the prompt (1 is best, equals share the lowest);
+    None while a pair of the prompt is open or was never voted on.
+    """
+    tallies: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for outcome in outcomes:
+        for image, mine in ((outcome.a, "a"), (outcome.b, "b")):
+            result = outcome.preference
+            word = "open" if result is None else "tie" if result == "tie" else "win" if result == mine else "loss"
+            tallies[outcome.group][image][word] += 1
+    rows = []
+    for group, tally in tallies.items():
+        points = {image: count["win"] + count["tie"] / 2 for image, count in tally.items()}
+        complete = all(count["open"] == 0 and count.total() == len(tally) - 1 for count in tally.values())
+        for image in sorted(tally, key=lambda name: (-points[name], name)):
+            count = tally[image]
+            rank = 1 + sum(other > points[image] for other in points.values()) if complete else None
+            rows.append(
+                (group, image, images[image][1], rank, count["win"], count["tie"], count["loss"], count["open"])
+            )
+    return rows
+
+
+def annotator_table(votes: Sequence[Vote], gold: Sequence[Pair]) -> tuple[list[dict[str, Any]], Table]:
+    """How each annotator voted: number, undone, ties, side, seconds, and how many attention checks they got right."""
+    truth = {(pair.group, *sorted((pair.a, pair.b))): pair for pair in gold}
+    everyone: dict[str, list[Vote]] = defaultdict(list)
+    for vote in votes:
+        everyone[vote.annotator].append(vote)
+    records = [_annotator(name, everyone[name], truth) for name in sorted(everyone)]
+    columns = ("annotator", "votes", "undone", "ties", "left of decided", "median seconds", "checks", "checks right")
+    rows = tuple(
+        (r["annotator"], r["votes"], r["undone"], r["tie_share"], r["left_share"], r["median_seconds"], r["gold"],
+        r["gold_accuracy"]) for r in records
+    )  # fmt: skip
+    note = "left of decided: far from 0.5 over many votes means that someone favours a side"
+    return records, Table("Annotators", columns, rows, (note,))
+
+
+def _annotator(name: str, all_votes: Sequence[Vote], truth: Mapping[tuple[str, ...], Pair]) -> dict[str, Any]:
+    votes = [vote for vote in all_votes if vote.undone_at is None]
+    pairs = [vote for vote in votes if vote.kind == "pair"]
+    decided = [vote for vote in pairs if vote.answer != "tie"]
+    seconds = [vote.duration_ms / 1000 for vote in pairs if vote.duration_ms is not None]
+    checks = [
+        (vote, truth.get((vote.group, *sorted((vote.left, vote.right))))) for vote in votes if vote.kind == "gold"
+    ]
+    right = [vote.outcome == _expected(vote, pair) for vote, pair in checks if pair is not None]
+    return {
+        "annotator": name,
+        "votes": len(pairs),
+        "undone": len(all_votes) - len(votes),
+        "tie_share": _share(vote.answer == "tie" for vote in pairs),
+        "left_share": _share(vote.answer == "left" for vote in decided),
+        "median_seconds": statistics.median(seconds) if seconds else None,
+        "gold": len(right),
+        "gold_accuracy": _share(right),
+    }
+
+
+def _expected(vote: Vote, truth: Pair) -> int:
+    if truth.preference == "tie":
+        return 0
+    return 1 if vote.left == (truth.a if truth.preference == "a" else truth.b) else -1
+
+
+def _share(values: Iterable[bool]) -> float | None:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else None

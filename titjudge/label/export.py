@@ -1,0 +1,172 @@
+"""`label export`: the three rules of A.11, pairs and ranks for judging, and the pairs that experts have to settle.
+
+pairs.jsonl, pairs.csv   decided pairs: prompt_id, image_a, image_b, preference, votes, rule
+open.csv                 pairs without a decision, and why
+experts.jsonl            pairs for the panel: fill in `verdicts`, then export again with `experts`
+ranks.csv                images of a prompt from best to worst
+votes.jsonl              every vote, those taken back included
+labels.json              agreement, annotators, counts
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import DataError, UserError
+from titjudge.label.store import Store
+from titjudge.types import Table
+
+_VOTES = ("votes_a", "votes_b", "votes_tie", "direct")
+_VERDICTS = ("a", "b", "tie")
+_PANEL = 3
+
+
+def export_labels(
+    store: Path, out: Path, *, experts: Path | None = None, annotators: int | None = None
+) -> tuple[dict[str, Any], list[Table]]:
+    """Turn votes into decided pairs, ranks and agreement, and write them into the folder `out`.
+
+    Args:
+        store: the SQLite file of the votes; it is only read.
+        out: made when absent; its files of these names are replaced. Filled-in verdicts of `out/experts.jsonl` are
+            kept.
+        experts: an `experts.jsonl` whose `verdicts` (a, b or tie, three a pair) the panel has filled in.
+        annotators: how many votes a pair should have; as many as there were links (or voters, if more) when None.
+
+    Returns:
+        What `labels.json` holds, and tables to print. Alpha is nominal Krippendorff with a 95% interval over pairs;
+        None with a reason when it is undefined.
+
+    Raises:
+        UserError: no such store, no vote in it, or `out` cannot be written.
+        DataError: the experts' file is malformed; names file and line.
+    """
+    from titjudge.compare.votes import aggregate_votes, krippendorff_alpha
+    from titjudge.label.aggregate import annotator_table, casts, counts, ranks
+
+    opened = Store(store, create=False)
+    try:
+        votes, images, gold, prompts = opened.votes(undone=True), opened.images(), opened.gold(), opened.prompts()
+        plan, expected = opened.setting("plan") or "all", int(opened.setting("annotators") or 0)
+    finally:
+        opened.close()
+    found = casts((vote for vote in votes if vote.undone_at is None), images, sorting=plan == "merge")
+    if not found:
+        raise UserError(f"{store}: no votes yet")
+    voters = len({cast.choice.annotator for cast in found})
+    expected = annotators or max(expected, voters)
+    kept = _read_verdicts(out / "experts.jsonl") if (out / "experts.jsonl").is_file() else {}
+    verdicts = _read_verdicts(experts) if experts is not None else {}
+    summary = aggregate_votes([cast.choice for cast in found], _expert_votes(verdicts), annotators=expected)
+    shown = [cast for cast in found if cast.direct]
+    direct = krippendorff_alpha(counts(shown), annotators=voters)
+    asked = Counter(cast.pair for cast in shown)
+    people, table = annotator_table(votes, gold)
+    result: dict[str, Any] = summary.to_json() | {
+        "votes": sum(vote.kind == "pair" and vote.undone_at is None for vote in votes),
+        "undone": sum(vote.undone_at is not None for vote in votes),
+        "plan": plan,
+        "votes_expected": expected,
+        "alpha_shown_pairs": direct.alpha,
+        "alpha_shown_pairs_interval": list(direct.interval) if direct.interval else None,
+        "alpha_shown_pairs_reason": direct.reason,
+        "annotator_details": people,
+    }
+    records = [
+        {"prompt_id": o.group, "image_a": o.a, "image_b": o.b, "preference": o.preference, "source": f"votes: {o.rule}",
+         "votes_a": o.votes_a, "votes_b": o.votes_b, "votes_tie": o.votes_tie, "direct": asked[o.group, o.a, o.b]}
+        for o in summary.outcomes
+    ]  # fmt: skip
+    decided = [record for record in records if record["preference"] is not None]
+    pending = [record for record in records if record["preference"] is None]
+    columns = ("prompt_id", "image_a", "image_b", "preference", "source", *_VOTES)
+    ranked = ranks(summary.outcomes, images)
+    files = {
+        "pairs.jsonl": _jsonl(decided),
+        "pairs.csv": _csv(columns, ([record[key] for key in columns] for record in decided)),
+        "open.csv": _csv(columns, ([record[key] for key in columns] for record in pending)),
+        "experts.jsonl": _jsonl(_for_experts(summary.needs_experts, prompts, {**kept, **verdicts})),
+        "ranks.csv": _csv(("prompt_id", "image", "generator", "rank", "wins", "ties", "losses", "open"), ranked),
+        "votes.jsonl": _jsonl(asdict(vote) for vote in votes),
+        "labels.json": json.dumps(result, indent=2, ensure_ascii=False),
+    }
+    _write(out, files)
+    return result, [_summary_table(summary.table(), direct), table]
+
+
+def _summary_table(table: Table, direct: Any) -> Table:
+    low, high = direct.interval or (None, None)
+    rows = [*table.rows, ("alpha, shown pairs only", direct.alpha), ("  95% low", low), ("  95% high", high)]
+    return Table(table.title, table.columns, tuple(rows), table.notes)
+
+
+def _for_experts(
+    outcomes: Iterable[Any], prompts: Mapping[str, str], known: Mapping[Any, list[str]]
+) -> list[dict[str, Any]]:
+    """Pairs with verdicts first, as they were, then the open ones; without vote counts, so that nobody is led."""
+    entries: dict[tuple[str, str, str], list[str]] = {key: verdicts for key, verdicts in known.items() if verdicts}
+    for outcome in outcomes:
+        one, other = (outcome.group, outcome.a, outcome.b), (outcome.group, outcome.b, outcome.a)
+        if one not in entries and other not in entries:
+            entries[one] = []
+    return [
+        {"prompt_id": group, "image_a": a, "image_b": b, "prompt": prompts.get(group, ""), "verdicts": verdicts}
+        for (group, a, b), verdicts in entries.items()
+    ]
+
+
+def _read_verdicts(file: Path) -> dict[tuple[str, str, str], list[str]]:
+    from titjudge.jsonl import read_jsonl
+
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for number, record in read_jsonl(file, ("prompt_id", "image_a", "image_b", "verdicts")):
+        verdicts = record["verdicts"]
+        if not isinstance(verdicts, list) or any(verdict not in _VERDICTS for verdict in verdicts):
+            raise DataError('verdicts is a list of "a", "b" or "tie"', file, number)
+        if len(verdicts) > _PANEL:
+            raise DataError(f"a pair has {len(verdicts)} verdicts, the panel has {_PANEL} experts", file, number)
+        key = (str(record["prompt_id"]), str(record["image_a"]), str(record["image_b"]))
+        if key in found or (key[0], key[2], key[1]) in found:
+            raise DataError("this pair is listed twice: keep one line", file, number)
+        found[key] = verdicts
+    return found
+
+
+def _expert_votes(verdicts: Mapping[tuple[str, str, str], Sequence[str]]) -> list[Any]:
+    from titjudge.compare.votes import Vote
+
+    return [
+        Vote(group, a, b, f"expert-{number}", verdict)
+        for (group, a, b), given in verdicts.items()
+        for number, verdict in enumerate(given, 1)
+    ]
+
+
+def _jsonl(records: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _write(out: Path, files: Mapping[str, str]) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            aside = out / f".{name}.new"
+            aside.write_text(content, encoding="utf-8")
+            aside.replace(out / name)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written: {error.strerror}") from error

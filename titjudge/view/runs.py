@@ -1,0 +1,160 @@
+"""What runs there are below a folder, and where each stands: read from the files of the run, never written."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_DEPTH = 3  # folders below the runs folder in which runs are looked for
+_BLOCK = 1 << 20
+_SILENT = 15.0  # seconds; a run that goes on rewrites its manifest every few seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """One run as the page shows it.
+
+    `status` is what the manifest says, or `stopped` for a run that says it is running while no process writes it.
+    `total` and `scores` count (item, metric) pairs and lines of scores.jsonl; `total` is None while unknown; a resumed
+    run can have more lines than pairs. `spent` in USD; `started`, `updated` are Unix seconds. `problem` says why a run
+    cannot be read.
+    """
+
+    id: str
+    status: str
+    total: int | None = None
+    scores: int = 0
+    items: int | None = None
+    failed: int | None = None
+    spent: float | None = None
+    started: float | None = None
+    updated: float | None = None
+    suite: str = ""
+    metrics: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    report: bool = False
+    problem: str = ""
+
+
+class Runs:
+    """The runs below `root`. Line counts are remembered, so that a look costs what was written since the last one."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._counts: dict[Path, tuple[int, int, int]] = {}  # inode, bytes read, lines
+        self._lock = threading.Lock()
+
+    def folders(self) -> dict[str, Path]:
+        """Run id (the path below the root, `.` for the root itself) to folder. Links are not followed."""
+        return {folder.relative_to(self.root).as_posix(): folder for folder in _find(self.root, _DEPTH)}
+
+    def states(self) -> list[RunState]:
+        """All runs: those going on first, then the latest."""
+        with self._lock:
+            states = [self._state(name, folder) for name, folder in self.folders().items()]
+        return sorted(states, key=lambda state: (state.status != "running", -(state.updated or 0.0), state.id))
+
+    def report(self, name: str) -> Path | None:
+        """The report of a run; None when there is no such run, no report, or it lies outside the runs folder."""
+        folder = self.folders().get(name)
+        if folder is None:
+            return None
+        file = folder / "report.html"
+        inside = file.is_file() and file.resolve().is_relative_to(self.root.resolve())
+        return file if inside else None
+
+    def _state(self, name: str, folder: Path) -> RunState:
+        import orjson
+
+        try:
+            manifest = orjson.loads((folder / "manifest.json").read_bytes())
+            if not isinstance(manifest, dict):
+                raise ValueError("not an object")
+            return self._read(name, folder, manifest)
+        except (OSError, ValueError) as error:
+            return RunState(name, "unreadable", problem=f"manifest.json: {error}")
+
+    def _read(self, name: str, folder: Path, manifest: Mapping[str, Any]) -> RunState:
+        status = str(manifest.get("status", "unknown"))
+        updated = _number(manifest.get("updated"))
+        if status == "running" and time.time() - (updated or 0.0) > _SILENT and not _is_locked(folder):
+            status = "stopped"
+        progress, suite, roles = (_mapping(manifest.get(key)) for key in ("progress", "suite", "roles"))
+        metrics = tuple(str(metric) for metric in _mapping(manifest.get("metrics")))
+        items = _number(progress.get("total"))
+        models = {str(_mapping(role).get("model", "")) for role in roles.values()} - {""}
+        return RunState(
+            name,
+            status,
+            total=int(items) * len(metrics) if items is not None and metrics else None,
+            scores=self._lines(folder / "scores.jsonl"),
+            items=None if items is None else int(items),
+            failed=None if (failed := _number(progress.get("failed"))) is None else int(failed),
+            spent=_number(manifest.get("spent")),
+            started=_number(manifest.get("started")),
+            updated=updated,
+            suite=str(suite.get("name", "")),
+            metrics=metrics,
+            models=tuple(sorted(models)),
+            report=self.report(name) is not None,
+        )
+
+    def _lines(self, file: Path) -> int:
+        try:
+            with file.open("rb") as handle:
+                facts = os.fstat(handle.fileno())
+                inode, start, lines = self._counts.get(file, (facts.st_ino, 0, 0))
+                if inode != facts.st_ino or facts.st_size < start:
+                    start = lines = 0
+                handle.seek(start)
+                while block := handle.read(_BLOCK):
+                    lines += block.count(b"\n")
+                    start += len(block)
+        except OSError:
+            return 0
+        self._counts[file] = (facts.st_ino, start, lines)
+        return lines
+
+
+def _find(folder: Path, depth: int) -> Iterator[Path]:
+    if (folder / "manifest.json").is_file():
+        yield folder
+    if depth:
+        try:
+            with os.scandir(folder) as entries:
+                below = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError:
+            return
+        for name in below:
+            if not name.startswith("."):
+                yield from _find(folder / name, depth - 1)
+
+
+def _is_locked(folder: Path) -> bool:
+    """Whether a process holds the run (`RunFolder.open`). A shared lock is tried and given back at once."""
+    try:
+        lock = os.open(folder / ".lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(lock)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,86 @@
+"use strict";
+// Looks at the runs again and again. Everything that comes from outside is written through textContent.
+
+const EVERY_MS = 2000;
+const $ = (id) => document.getElementById(id);
+const rows = new Map();  // run id -> list element
+
+const count = (n) => (n === null ? "–" : n.toLocaleString("en"));
+const money = (usd) => (usd === null ? "–" : `$${usd.toFixed(usd > 0 && usd < 0.1 ? 4 : 2)}`);
+
+function span(seconds) {
+  if (!(seconds >= 0)) return "–";
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.floor(seconds) % 60];
+  return h ? `${h} h ${m} min` : m ? `${m} min ${s} s` : `${s} s`;
+}
+
+function kind(status) {
+  if (status === "running" || status === "complete") return status;
+  return status.startsWith("incomplete") || status === "stopped" ? "stopped" : "trouble";
+}
+
+function fill(row, run) {
+  const set = (selector, text) => { row.querySelector(selector).textContent = text; };
+  row.dataset.state = kind(run.status);
+  set("h2", run.id);
+  set(".status", run.status);
+  const bar = row.querySelector("progress");
+  bar.hidden = run.total === null;
+  bar.max = Math.max(run.total ?? 1, 1);
+  bar.value = Math.min(run.scores, bar.max);
+  bar.setAttribute("aria-label", `Progress of ${run.id}`);
+  set(".scores", run.total === null ? count(run.scores) : `${count(run.scores)} of ${count(run.total)}`);
+  set(".failed", count(run.failed));
+  set(".spent", money(run.spent));
+  set(".time", run.started === null || run.updated === null ? "–" : span(run.updated - run.started));
+  set(".detail", run.problem || [run.suite, run.metrics.join(", "), run.models.join(", ")].filter(Boolean).join(" · "));
+  const link = row.querySelector(".report");
+  link.hidden = !run.href;
+  if (run.href) link.href = run.href;
+  link.setAttribute("aria-label", `Open the report of ${run.id}`);
+}
+
+function show({ root, runs }) {
+  $("root").textContent = root;
+  const going = runs.filter((run) => run.status === "running").length;
+  const spent = runs.reduce((sum, run) => sum + (run.spent ?? 0), 0);
+  $("summary").textContent = `${count(runs.length)} in all, ${count(going)} going on, ${money(spent)} spent`;
+  document.title = going ? `${going} going on · Runs` : "Runs";
+  $("empty").hidden = runs.length > 0;
+  const present = new Set(runs.map((run) => run.id));
+  for (const [id, row] of rows) {
+    if (!present.has(id)) {
+      row.remove();
+      rows.delete(id);
+    }
+  }
+  runs.forEach((run, place) => {
+    let row = rows.get(run.id);
+    if (!row) {
+      row = $("row").content.firstElementChild.cloneNode(true);
+      rows.set(run.id, row);
+    }
+    fill(row, run);
+    if ($("runs").children[place] !== row) $("runs").insertBefore(row, $("runs").children[place] ?? null);
+  });
+}
+
+function notice(text) {
+  $("notice").textContent = text;
+  $("notice").hidden = !text;
+}
+
+async function look() {
+  try {
+    const reply = await fetch("api/runs", { cache: "no-store" });
+    if (reply.ok) {
+      show(await reply.json());
+      notice("");
+    } else notice("This page is locked: open the link that view printed.");
+  } catch {
+    notice("The server does not answer. What you see is the last that was known.");
+  }
+  setTimeout(look, document.visibilityState === "hidden" ? EVERY_MS * 5 : EVERY_MS);
+}
+
+look();
