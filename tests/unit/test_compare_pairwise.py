@@ -1,0 +1,162 @@
+"""Pairwise accuracy, thresholds, tie-optimised accuracy: known cases, and slow obvious implementations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from titjudge.compare.pairwise import (
+    PairIndex,
+    guessing_p_value,
+    pairwise_accuracy,
+    significance_threshold,
+    tie_optimised_accuracy,
+    values_by_metric,
+)
+from titjudge.errors import DataError
+from titjudge.types import Pair, Score, Status
+
+IDS = [f"i{k}" for k in range(8)]
+scores_of = st.dictionaries(
+    st.sampled_from(IDS), st.one_of(st.none(), st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0, -3.0]))
+)
+pairs_of = st.lists(
+    st.builds(
+        lambda ids, preference, group: Pair(group, ids[0], ids[1], preference),
+        st.lists(st.sampled_from(IDS), min_size=2, max_size=2, unique=True),
+        st.sampled_from(["a", "b", "tie"]),
+        st.sampled_from(["p1", "p2", "p3"]),
+    ),
+    max_size=25,
+)
+
+
+def verdict(values: dict[str, float | None], pair: Pair, epsilon: float = 0.0) -> str | None:
+    a, b = values.get(pair.a), values.get(pair.b)
+    if a is None or b is None:
+        return None
+    return "tie" if abs(a - b) <= epsilon else "a" if a > b else "b"
+
+
+@settings(deadline=None, max_examples=150)
+@given(pairs_of, scores_of)
+def test_accuracy_is_what_a_loop_counts(pairs: list[Pair], values: dict[str, float | None]) -> None:
+    correct = ties = scored = asked = 0
+    for pair in pairs:
+        if pair.preference == "tie":
+            continue
+        asked += 1
+        seen = verdict(values, pair)
+        if seen is None:
+            continue
+        scored += 1
+        ties += seen == "tie"
+        correct += seen == pair.preference
+    found = pairwise_accuracy(pairs, values, resamples=0)
+    assert (found.pairs, found.pairs_scored, found.correct, found.ties) == (asked, scored, correct, ties)
+    assert found.human_ties == len(pairs) - asked
+    assert found.wrong == scored - correct - ties
+    if scored:
+        assert found.accuracy == pytest.approx(correct / scored)
+        assert found.half_credit_accuracy == pytest.approx((correct + ties / 2) / scored)
+        assert found.tie_rate == pytest.approx(ties / scored)
+    else:
+        assert (found.accuracy, found.half_credit_accuracy, found.tie_rate, found.p_value) == (None, None, None, None)
+        assert found.reason
+
+
+@settings(deadline=None, max_examples=150)
+@given(pairs_of, scores_of)
+def test_tie_optimised_accuracy_is_the_best_of_all_thresholds(
+    pairs: list[Pair], values: dict[str, float | None]
+) -> None:
+    scored = [pair for pair in pairs if verdict(values, pair) is not None]
+    found = tie_optimised_accuracy(pairs, values)
+    assert found.pairs_scored == len(scored)
+    if not scored:
+        assert found.accuracy is None
+        assert found.reason
+        return
+    gaps = {0.0, *(abs(float(values[p.a] or 0) - float(values[p.b] or 0)) for p in scored)}
+    tried = {eps: sum(verdict(values, p, eps) == p.preference for p in scored) / len(scored) for eps in gaps}
+    assert found.accuracy == pytest.approx(max(tried.values()))
+    assert found.epsilon == min(eps for eps, value in tried.items() if value == max(tried.values()))
+
+
+def test_a_predicted_tie_is_wrong_and_half_right_beside_it() -> None:
+    pairs = [Pair("p", "x", "y", "a"), Pair("p", "x", "z", "a")]
+    found = pairwise_accuracy(pairs, {"x": 0.5, "y": 0.5, "z": 0.1})
+    assert (found.accuracy, found.half_credit_accuracy, found.tie_rate) == (0.5, 0.75, 0.5)
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, math.inf])
+def test_a_missing_score_loses_the_pair_and_decides_nothing(missing: float | None) -> None:
+    pairs = [Pair("p", "x", "y", "a"), Pair("p", "x", "z", "b"), Pair("p", "z", "y", "a")]
+    found = pairwise_accuracy(pairs, {"x": 1.0, "y": 0.0, "z": missing})
+    assert (found.pairs, found.pairs_scored, found.accuracy) == (3, 1, 1.0)
+    assert found.pair_coverage == pytest.approx(1 / 3)
+
+
+def test_the_largest_floats_do_not_overflow() -> None:
+    pairs = [Pair("p", "x", "y", "a"), Pair("q", "x", "y", "b")]
+    assert pairwise_accuracy(pairs, {"x": 1.7e308, "y": -1.7e308}).accuracy == 0.5
+    assert tie_optimised_accuracy(pairs, {"x": 1.7e308, "y": -1.7e308}).accuracy == 0.5
+
+
+def test_one_prompt_has_no_interval_and_says_so() -> None:
+    found = pairwise_accuracy([Pair("p", "x", "y", "a"), Pair("p", "x", "z", "a")], {"x": 1, "y": 0, "z": 2})
+    assert found.accuracy == 0.5
+    assert found.accuracy_interval is None
+    assert "two prompts" in found.reason
+
+
+def test_nothing_at_all() -> None:
+    found = pairwise_accuracy([], {})
+    assert (found.accuracy, found.accuracy_interval, found.threshold_05, found.p_value) == (None, None, None, None)
+    assert found.reason == "no pair with a human preference"
+    assert pairwise_accuracy([Pair("p", "x", "y", "a")], {}).reason == "no pair has both scores"
+
+
+def test_same_seed_same_interval() -> None:
+    pairs = [Pair(f"p{k}", f"a{k}", f"b{k}", "a") for k in range(20)]
+    values = {f"{side}{k}": float((k * 7 + (side == "a") * 3) % 11) for k in range(20) for side in "ab"}
+    assert pairwise_accuracy(pairs, values, seed=3) == pairwise_accuracy(pairs, values, seed=3)
+    assert pairwise_accuracy(pairs, values, seed=3).accuracy_interval is not None
+
+
+@pytest.mark.parametrize("bad", [Pair("p", "x", "y", "left"), Pair("p", "x", "y", ""), Pair("p", "x", "x", "a")])
+def test_bad_pairs_are_errors(bad: Pair) -> None:
+    with pytest.raises(DataError):
+        PairIndex.of([Pair("p", "x", "y", "a"), bad])
+
+
+def test_thresholds_that_no_result_can_reach() -> None:
+    assert significance_threshold(4, 0.05) is None
+    assert significance_threshold(5, 0.05) == 5
+    assert significance_threshold(0, 0.05) is None
+    assert guessing_p_value(5, 5) == pytest.approx(1 / 32)
+    assert guessing_p_value(0, 5) == 1.0
+
+
+def test_values_by_metric_keeps_the_last_and_negates() -> None:
+    scores = [
+        Score("i", "error", 0.4),
+        Score("i", "tit", 0.1),
+        Score("i", "tit", 0.7),
+        Score("j", "tit", None, Status.REFUSED),
+        Score("k", "tit", math.nan),
+    ]
+    found = values_by_metric(scores, negate={"error"})
+    assert found == {"error": {"i": -0.4}, "tit": {"i": 0.7, "j": None, "k": None}}
+    assert list(found) == ["error", "tit"]
+
+
+def test_index_of_many_pairs_has_the_right_columns() -> None:
+    index = PairIndex.of([Pair("q", "x", "y", "b"), Pair("p", "z", "x", "tie")])
+    assert (index.ids, index.groups) == (("x", "z", "y"), ("q", "p"))
+    assert index.preference.tolist() == [-1, 0]
+    np.testing.assert_array_equal(index.predictions({"x": 1.0, "y": 2.0, "z": 1.0}), [-1.0, 0.0])
