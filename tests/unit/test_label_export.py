@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from titjudge.errors import DataError, UserError
 from titjudge.label.export import export_labels
 from titjudge.label.label_studio import read_annotations, write_annotations, write_tasks

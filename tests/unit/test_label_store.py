@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 from collections import Counter
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+
 from titjudge.errors import DataError, MissingExtra, UserError
 from titjudge.label import web
 from titjudge.label.ballot import Ballot
@@ -136,7 +138,7 @@ def test_order_and_sides_are_random_and_reproducible() -> None:
 
 def test_a_prompt_is_asked_to_its_end_before_the_next() -> None:
     groups = [question.group for question in run_through(Ballot("one", material(4), merge_sort, 3))]
-    assert len([1 for x, y in zip(groups, groups[1:], strict=False) if x != y]) == 3
+    assert len([1 for x, y in itertools.pairwise(groups) if x != y]) == 3
 
 
 def test_gold_pairs_are_mixed_in_once_each() -> None:
@@ -156,7 +158,7 @@ def test_gold_pairs_must_be_in_the_data(tmp_path: Path, example: Path) -> None:
     gold = tmp_path / "gold.jsonl"
     line = {"prompt_id": "ka_01", "image_a": "images/6f5e0e843f.jpg", "image_b": "images/gone.jpg", "preference": "a"}
     gold.write_text(json.dumps(line))
-    with pytest.raises(DataError, match="no usable image 'images/gone.jpg'"):
+    with pytest.raises(DataError, match=r"no usable image 'images/gone\.jpg'"):
         load_material(example, gold)
     gold.write_text(json.dumps(line | {"prompt_id": "ka_99"}))
     with pytest.raises(DataError, match="no prompt 'ka_99'"):

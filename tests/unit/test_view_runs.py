@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+
 from titjudge.errors import MissingExtra, UserError
 from titjudge.view.runs import Runs
 from titjudge.view.server import serve_view
@@ -187,6 +188,6 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
         ):
             assert get(link, path, Cookie=cookie)[0] == 404, path
         assert get(link, "/api/runs", Cookie=cookie, Host="evil.example")[0] == 403
-        status, headers, page = get(link, "/")
+        _, headers, _ = get(link, "/")
         assert "script-src 'self'" in headers["content-security-policy"]
         assert "innerHTML" not in get(link, "/view.js")[2]

@@ -1,0 +1,197 @@
+"""Keyboard voting in a real browser: Debian's Chromium, driven by playwright. Skipped, visibly, where either is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from PIL import Image
+
+CHROMIUM = Path("/usr/bin/chromium")
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+PROMPT = (
+    "A <b>quiet</b> <script>window.hacked = 1</script><img src=x onerror='window.hacked=1'> {{7*7}} \u202ertl\u202c "
+)
+SERVE = """
+import sys
+from pathlib import Path
+from titjudge.label.server import serve_label
+serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]), port=int(sys.argv[3]), seed=5,
+            ready=lambda links: print(*links, flush=True))
+"""
+
+for _package in ("starlette", "uvicorn"):
+    pytest.importorskip(_package)
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason=f"no browser: {CHROMIUM} is missing (apt-get install chromium)"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    lines = []
+    for number in range(4):
+        name = f"g{number}'\"><script>window.hacked=1<!--.png".replace("/", "")
+        Image.new("RGB", (64, 64), (40 * number, 90, 120)).save(folder / name)
+        lines.append({"image": name, "prompt_id": "p", "generator": f"g{number}"})
+    (folder / "images.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": PROMPT + "w" * 100_000}) + "\n")
+    return folder
+
+
+@contextlib.contextmanager
+def serving(data: Path, store: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE, str(data), str(store), str(port)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().split()
+        finally:
+            process.terminate()
+
+
+@contextlib.contextmanager
+def page_of(browser: Any, link: str, **options: Any) -> Iterator[Any]:
+    context = browser.new_context(**options)
+    page = context.new_page()
+    page.trouble = []
+    page.on("pageerror", lambda error: page.trouble.append(str(error)))
+    page.on(
+        "console", lambda message: page.trouble.append(message.text) if "Content Security" in message.text else None
+    )
+    page.goto(link)
+    page.wait_for_selector("body:not([data-state=loading])")
+    yield page
+    assert page.trouble == []
+    context.close()
+
+
+def press(page: Any, key: str) -> None:
+    before = page.evaluate("document.body.dataset.question")
+    page.keyboard.press(key)
+    page.wait_for_function("before => document.body.dataset.question !== before", arg=before)
+
+
+def votes(store: Path, query: str = "SELECT annotator, answer FROM votes ORDER BY id") -> list[Any]:
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_two_annotators_vote_with_the_keyboard_at_once(browser: Any, data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "votes.db"
+    with serving(data, store) as (_, links), page_of(browser, links[0]) as one, page_of(browser, links[1]) as two:
+        for page in (one, two):
+            page.keyboard.press("ArrowLeft")  # the guide is open: no vote
+            page.click("#begin")
+        for key_one, key_two in (("ArrowLeft", "3"), ("2", "ArrowRight"), ("1", "ArrowDown")):
+            press(one, key_one)
+            press(two, key_two)
+        press(one, "z")
+        one.keyboard.press("p")
+        assert one.is_visible("#rest")
+        one.keyboard.press("ArrowRight")  # paused: no vote
+        one.keyboard.press("p")
+        assert one.is_hidden("#rest")
+        press(one, "3")
+        assert one.evaluate("Math.max(...performance.getEntriesByName('next-pair').map((e) => e.duration))") < 5000
+    mine = {name: [a for who, a in votes(store) if who == name] for name in ("annotator-01", "annotator-02")}
+    assert mine == {"annotator-01": ["left", "tie", "left", "right"], "annotator-02": ["right", "right", "tie"]}
+    assert len(votes(store, "SELECT * FROM undos")) == 1
+    assert all(0 <= row[0] < 60_000 for row in votes(store, "SELECT duration_ms FROM votes"))
+
+
+def test_a_prompt_is_shown_as_text_and_images_appear(browser: Any, data: Path, tmp_path: Path) -> None:
+    with serving(data, tmp_path / "votes.db") as (_, links), page_of(browser, links[0]) as page:
+        page.click("#begin")
+        assert page.evaluate("document.getElementById('prompt').textContent") == PROMPT + "w" * 100_000
+        assert page.evaluate("document.querySelector('#prompt *')") is None
+        assert page.evaluate("window.hacked === undefined")
+        assert page.evaluate("[left, right].every((img) => img.naturalWidth === 64)")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.click("#frame-right")
+        assert page.evaluate("large.src === right.src")
+        page.keyboard.press("ArrowLeft")
+        assert page.evaluate("large.src === left.src")
+        page.keyboard.press("Escape")
+        assert page.is_hidden("#zoom")
+    assert votes(tmp_path / "votes.db") == []
+
+
+def test_kill_9_in_the_middle_and_the_page_goes_on(browser: Any, data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "votes.db"
+    with contextlib.ExitStack() as stack:
+        process, links = stack.enter_context(serving(data, store))
+        page = stack.enter_context(page_of(browser, links[0]))
+        page.click("#begin")
+        press(page, "1")
+        press(page, "1")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        before = page.evaluate("document.body.dataset.question")
+        page.keyboard.press("3")
+        page.wait_for_selector("#notice:not([hidden])")
+        assert "not stored yet" in page.inner_text("#notice")
+        stack.enter_context(serving(data, store, urlsplit(links[0]).port))
+        page.wait_for_function("before => document.body.dataset.question !== before", arg=before)
+        page.wait_for_selector("#notice", state="hidden")
+        page.reload()
+        page.wait_for_selector("body[data-state=asking], body[data-state=done]")
+        assert page.inner_text("#count") == "3 answered"
+    assert votes(store) == [("annotator-01", answer) for answer in ("left", "left", "right")]
+
+
+def test_a_phone_sees_both_images_and_votes_by_touch(browser: Any, data: Path, tmp_path: Path) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with serving(data, tmp_path / "votes.db") as (_, links), page_of(browser, links[0], **phone) as page:
+        page.tap("#begin")
+        for selector in (
+            "#frame-left",
+            "#frame-right",
+            "[data-answer=left]",
+            "[data-answer=tie]",
+            "[data-answer=right]",
+        ):
+            box = page.locator(selector).bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+            assert box["y"] + box["height"] <= 844
+            assert box["height"] >= 44
+        before = page.evaluate("document.body.dataset.question")
+        page.tap("[data-answer=tie]")
+        page.wait_for_function("before => document.body.dataset.question !== before", arg=before)
+    assert votes(tmp_path / "votes.db") == [("annotator-01", "tie")]
+
+
+def test_a_link_without_its_token_opens_nothing(browser: Any, data: Path, tmp_path: Path) -> None:
+    with serving(data, tmp_path / "votes.db") as (_, links), page_of(browser, links[0].partition("#")[0]) as page:
+        assert page.is_visible("#broken")
+        assert page.is_hidden("#stage")
