@@ -1,0 +1,178 @@
+"""Hosted embedding models: any OpenAI-compatible `/embeddings`, and Gemini's `:embedContent`.
+
+One text a request: usage is then known for each text. No instruction, no task type unless the option says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from titjudge.errors import ConfigError
+from titjudge.providers import http as wire
+from titjudge.providers.faults import whole
+from titjudge.providers.google import Gemini
+from titjudge.providers.hosted import not_json, parsed
+from titjudge.providers.openai import OpenAI
+from titjudge.providers.tokens import text_tokens_estimate
+from titjudge.types import Embedding, FailureKind, ProviderSettings
+
+OPTIONS = frozenset({"dimensions", "max_length", "task_type"})
+GEMINI_LIMITS = (
+    ("gemini-embedding-001", 2048),
+    ("text-embedding-", 2048),
+    ("", 8192),
+)  # tokens; ai.google.dev, Embeddings
+
+
+def _checked(settings: ProviderSettings, kind: str) -> None:
+    unknown = sorted(set(settings.options) - OPTIONS)
+    if unknown:
+        raise ConfigError(f"unknown embedder option '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
+    if not settings.model:
+        raise ConfigError(f"name the embedding model: {kind}/MODEL")
+
+
+def _unit(values: Sequence[float]) -> Any:
+    """`values` as a float32 unit vector, shape (dim,).
+
+    Raises:
+        ValueError: it has no direction.
+    """
+    import numpy as np
+
+    vector = np.asarray(values, dtype=np.float64)
+    norm = float(np.linalg.norm(vector)) if vector.ndim == 1 else 0.0
+    if not (0 < norm < float("inf")):
+        raise ValueError("a vector without direction")
+    return (vector / norm).astype(np.float32)
+
+
+class OpenAIEmbedder(OpenAI):
+    """One model behind `/embeddings`: OpenAI, vLLM, TEI, llama.cpp, Ollama and others that speak the same.
+
+    `options`: `dimensions` (sent), `max_length` (tokens; what the model reads, 8191 at OpenAI). OpenAI rejects a longer
+    text (it becomes a failed score); a server that cuts silently reports at most its limit, and a text whose reported
+    tokens reach `max_length` while its words make more is counted as cut.
+    """
+
+    local = False
+
+    def __init__(self, model: str, settings: ProviderSettings, transport: wire.Transport | None = None) -> None:
+        _checked(settings, "openai")
+        super().__init__(settings, transport)
+        self.name = f"openai/{model}"
+        self.max_tokens = int(settings.options.get("max_length", 8191))
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return {
+            "api": "openai",
+            "model": self.model,
+            "base_url": self.base_url,
+            "dimensions": self.settings.options.get("dimensions", 0),
+            "adapter": 1,
+        }
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        """One unit vector for each text, in order.
+
+        Raises:
+            ConfigError: no key. ProviderFailure, TransportError: see `classify`.
+        """
+        return list(await asyncio.gather(*(self._one(text) for text in texts)))
+
+    async def _one(self, text: str) -> Embedding:
+        body: dict[str, Any] = {"model": self.model, "input": text, "encoding_format": "float"}
+        if self.settings.options.get("dimensions"):
+            body["dimensions"] = int(self.settings.options["dimensions"])
+        answer, _ = await self._post("/embeddings", orjson.dumps(body))
+        if not 200 <= answer.status < 300:
+            raise self._refusal_of(answer, native=False)
+        try:
+            data = parsed(answer.body)
+            vector = _unit(data["data"][0]["embedding"])
+            used = whole((data.get("usage") or {}).get("prompt_tokens"))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise self._failure(FailureKind.RETRY, f"no vector came: {not_json(answer.body)}") from None
+        estimate = text_tokens_estimate(text)
+        used = used or estimate
+        return Embedding(vector, used, max(used, estimate) if used >= self.max_tokens else used)
+
+
+class GeminiEmbedder(Gemini):
+    """One model behind `:embedContent`. Google cuts what is too long and does not say so: longer texts are counted first.
+
+    `options`: `dimensions` (outputDimensionality), `task_type` (none is sent by default), `max_length` (tokens).
+    """
+
+    local = False
+
+    def __init__(self, model: str, settings: ProviderSettings, transport: wire.Transport | None = None) -> None:
+        _checked(settings, "gemini")
+        super().__init__(settings, transport)
+        self.name = f"gemini/{model}"
+        bare = model.removeprefix("models/")
+        known = next(limit for start, limit in GEMINI_LIMITS if bare.startswith(start))
+        self.max_tokens = int(settings.options.get("max_length", known))
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        options = self.settings.options
+        return {
+            "api": "gemini",
+            "model": self.model,
+            "base_url": self.base_url,
+            "dimensions": options.get("dimensions", 0),
+            "task_type": options.get("task_type", ""),
+            "adapter": 1,
+        }
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        """One unit vector for each text, in order.
+
+        Raises:
+            ConfigError: no key. ProviderFailure, TransportError: see `classify`.
+        """
+        return list(await asyncio.gather(*(self._one(text) for text in texts)))
+
+    async def _one(self, text: str) -> Embedding:
+        content = {"parts": [{"text": text}]}
+        total = text_tokens_estimate(text)
+        if len(text.encode("utf-8", "replace")) > self.max_tokens:  # a token is a byte at least: shorter texts fit
+            counted = await self._ask("countTokens", {"contents": [{**content, "role": "user"}]})
+            total = whole(counted.get("totalTokens"))
+            if not total:
+                raise self._failure(FailureKind.REJECTED, "the server does not say how many tokens the text has")
+        body: dict[str, Any] = {"model": f"models/{self.model.removeprefix('models/')}", "content": content}
+        options = self.settings.options
+        if options.get("task_type"):
+            body["taskType"] = str(options["task_type"])
+        if options.get("dimensions"):
+            body["outputDimensionality"] = int(options["dimensions"])
+        data = await self._ask("embedContent", body)
+        try:
+            vector = _unit(data["embedding"]["values"])
+            total = max(total, whole((data.get("usageMetadata") or {}).get("promptTokenCount")))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise self._failure(FailureKind.RETRY, "no vector came in the answer") from None
+        return Embedding(vector, min(total, self.max_tokens), total)
+
+    async def _ask(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        path = self._path.rpartition(":")[0]
+        answer, _ = await self._post(f"{path}:{verb}", orjson.dumps(body))
+        if not 200 <= answer.status < 300:
+            raise self._error_of(answer)
+        try:
+            data = parsed(answer.body)
+        except ValueError:
+            data = None
+        if not isinstance(data, dict):
+            raise self._failure(FailureKind.RETRY, not_json(answer.body))
+        return data
+
+
+__all__ = ["GeminiEmbedder", "OpenAIEmbedder"]
