@@ -20,7 +20,9 @@ class MicroBatcher(Generic[T, R]):
         idle: seconds without a new arrival after which a list is handed over. While `run` works, arrivals pile up.
     """
 
-    def __init__(self, run: Callable[[list[T]], Sequence[R | Exception]], max_batch: int = 1024, idle: float = 0.005) -> None:
+    def __init__(
+        self, run: Callable[[list[T]], Sequence[R | Exception]], max_batch: int = 1024, idle: float = 0.005
+    ) -> None:
         self._run, self._max, self._idle = run, max_batch, idle
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._worker: asyncio.Task[None] | None = None

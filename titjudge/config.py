@@ -97,6 +97,13 @@ class RunConfig(_Strict):
     metrics: list[str] = Field(default_factory=list)
     captioner: Role | None = None
     judge: Role | None = None
+    panel: list[Role] = Field(default_factory=list)
+    """Further judges; `judge: [a, b, c]` is short for a judge and a panel."""
+    samples: Positive = 1
+    """How often each judge is asked the same question."""
+    vote: Literal["mean", "median", "majority"] = "mean"
+    quorum: Positive | None = None
+    """Judges that must have answered for a panel's score to count  (default: more than half)."""
     embedder: Role = RoleConfig(model="default")
     limits: Limits = Limits()
     prices: dict[str, PriceConfig] = Field(default_factory=dict)
@@ -111,10 +118,17 @@ class RunConfig(_Strict):
     seed: int = 0
     suite_options: dict[str, Any] = Field(default_factory=dict)
 
+    @property
+    def judge_roles(self) -> list[str]:
+        """Role names of the judge and its panel: judge, judge 2, judge 3, ..."""
+        return ["judge", *(f"judge {number}" for number in range(2, len(self.panel) + 2))]
+
     def role(self, name: str) -> RoleConfig | None:
         """The model of a role; a name with a slash is itself `provider/model`."""
         if "/" in name:
             return RoleConfig(model=name)
+        if name.startswith("judge "):
+            return self.panel[int(name.removeprefix("judge ")) - 2]
         return {"captioner": self.captioner, "judge": self.judge, "embedder": self.embedder}.get(name)
 
 
@@ -137,12 +151,12 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
         if loaded is not None and not isinstance(loaded, dict):
             raise ConfigError(f"{path}: a configuration is a mapping of keys")
         content = loaded or {}
-    merged = _merge(content, overrides or {})
+    merged = _merge(_seated(content), _seated(overrides or {}))
     try:
         config = RunConfig.model_validate(merged)
     except ValidationError as error:
         raise ConfigError(_explain(error, path)) from error
-    for role in (config.captioner, config.judge):
+    for role in (config.captioner, config.judge, *config.panel):
         if role is not None:
             _check_role(role, "providers")
     _check_role(config.embedder, "embedders")
@@ -150,6 +164,14 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
         registry.check("metrics", metric)
     registry.check("suites", config.suite)
     return config
+
+
+def _seated(content: dict[str, Any]) -> dict[str, Any]:
+    """A list of judges is a judge and its panel."""
+    judges = content.get("judge")
+    if not isinstance(judges, list) or not judges:
+        return content
+    return {**content, "judge": judges[0], "panel": judges[1:] or None}
 
 
 def _check_role(role: RoleConfig, kind: str) -> None:
@@ -191,10 +213,9 @@ def _explain(error: ValidationError, path: Path | None) -> str:
 
 
 def _keys_of(where: str) -> list[str]:
-    head = where.partition(".")[0]
-    model: type[BaseModel] = {
-        "captioner": RoleConfig, "judge": RoleConfig, "embedder": RoleConfig, "limits": Limits, "prices": PriceConfig,
-    }.get(head, RunConfig)  # fmt: skip
+    known: dict[str, type[BaseModel]] = {"limits": Limits, "prices": PriceConfig}
+    known |= dict.fromkeys(("captioner", "judge", "embedder"), RoleConfig)
+    model = known.get(where.partition(".")[0], RunConfig)
     return list(model.model_fields)
 
 

@@ -13,6 +13,8 @@ import asyncio
 import base64
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +82,11 @@ class Engine:
         self._flights: dict[str, asyncio.Task[Any]] = {}
         self._sending: set[asyncio.Task[Any]] = set()
 
-    def ask_for(self, item: Item, reservation: Reservation | None = None) -> BoundAsk:
-        """The `ask` a metric gets for one item."""
-        return BoundAsk(self, item, reservation)
+    def ask_for(
+        self, item: Item, reservation: Reservation | None = None, alias: Mapping[str, str] | None = None, sample: int = 0
+    ) -> BoundAsk:
+        """The `ask` a metric gets for one item; `alias` seats another model in a role, whose samples count from `sample`."""
+        return BoundAsk(self, item, reservation, alias or {}, sample)
 
     def stop(self) -> None:
         """Send nothing more. Answers already asked for are awaited and kept; everything else ends as `Interrupted`."""
@@ -143,7 +147,10 @@ class Engine:
             Unanswered: there is no usable answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
         """
         key = keys.request_key(request)
-        return await self._once(key, lambda: self._answer(key, role, request, schema, accept_truncated, reservation))
+        reply: Reply = await self._once(
+            key, lambda: self._answer(key, role, request, schema, accept_truncated, reservation)
+        )
+        return reply
 
     async def _once(self, key: str, start: Callable[[], Any]) -> Any:
         """Run `start` unless the same key is in flight already; share the result."""
@@ -252,15 +259,19 @@ class Engine:
                 raise self.fatal or Interrupted("the run is ending")
             draw = await (reservation or self.budget).draw(worst, tokens)
             try:
-                async with role.limiter.slot(tokens):
+                async with role.limiter.slot(tokens) as slot:
                     self._sending.add(task)
                     try:
                         started = time.monotonic()
                         reply = await role.provider.complete(request)
+                        slot.used(reply.usage.input + reply.usage.output)
+                    except DataError as error:  # the picture changed or went away since it was opened
+                        raise Unanswered(Status.BAD_INPUT, str(error)) from error
                     finally:
                         self._sending.discard(task)
-                reply = reply.with_(list_cost=role.price_of(reply.usage), seconds=time.monotonic() - started)
-                draw.settle(reply.list_cost or 0.0, reply.usage.input + reply.usage.output)
+                billed = bound if "usage-missing" in reply.flags else reply.usage
+                reply = reply.with_(list_cost=role.price_of(billed), seconds=time.monotonic() - started)
+                draw.settle(role.cost(billed), billed.input + billed.output)
             except TitjudgeError:
                 raise
             except Exception as error:
@@ -268,6 +279,10 @@ class Engine:
                 role.tally.errors += 1
                 if failure.usage:
                     draw.settle(role.cost(failure.usage), failure.usage.input + failure.usage.output)
+                elif failure.lost:
+                    draw.lost()
+                else:
+                    draw.settle(0.0, 0)
                 raise _Classified(failure) from error
             finally:
                 draw.release()
@@ -334,7 +349,7 @@ class Engine:
                 self.roles.embedded.cached += 1
         absent = [text for text in wanted if text not in found]
         vectors = await asyncio.gather(
-            *(self._once(wanted[text], lambda t=text: self._embed(wanted[t], t)) for text in absent)
+            *(self._once(wanted[text], partial(self._embed, wanted[text], text)) for text in absent)
         )
         found.update(zip(absent, vectors, strict=True))
         for text, key in wanted.items():
@@ -399,8 +414,11 @@ class Engine:
 class BoundAsk:
     """`ask` for one item: what a metric sees of the engine. `keys` collects the answers it used."""
 
-    def __init__(self, engine: Engine, item: Item, reservation: Reservation | None = None) -> None:
+    def __init__(
+        self, engine: Engine, item: Item, reservation: Reservation | None, alias: Mapping[str, str], sample: int
+    ) -> None:
         self._engine, self._item, self._reservation = engine, item, reservation
+        self._alias, self._sample = alias, sample
         self.protocol = engine.protocol
         self.keys: list[str] = []
 
@@ -432,7 +450,9 @@ class BoundAsk:
             Unanswered: refused, truncated, unparsed, failed, or the image cannot be used.
         """
         engine = self._engine
-        who = engine.roles[role]
+        if role == "judge":
+            sample += self._sample
+        who = engine.roles[self._alias.get(role, role)]
         pictures = []
         for path in images:
             try:
@@ -468,13 +488,22 @@ class BoundAsk:
         return [vector for _, vector in pairs]
 
 
-async def measure(engine: Engine, item: Item, name: str, metric: Any, reservation: Reservation | None = None) -> Score:
+async def measure(
+    engine: Engine,
+    item: Item,
+    name: str,
+    metric: Any,
+    reservation: Reservation | None = None,
+    *,
+    alias: Mapping[str, str] | None = None,
+    sample: int = 0,
+) -> Score:
     """One metric on one item. A question without an answer is a score without a value.
 
     Raises:
         Interrupted, BudgetExhausted, FatalProviderError: the run is ending, and there is no score.
     """
-    ask = engine.ask_for(item, reservation)
+    ask = engine.ask_for(item, reservation, alias, sample)
     try:
         score: Score = await metric(item, ask)
     except Unanswered as failure:
@@ -492,9 +521,8 @@ class _Classified(Exception):
 
 
 def _classify(error: Exception) -> Failure:
-    if isinstance(error, _Classified):
-        return error.failure
-    raise error
+    assert isinstance(error, _Classified)
+    return error.failure
 
 
 _REASONS = {
@@ -504,8 +532,6 @@ _REASONS = {
 
 
 def _same_params(request: Request, like: Request) -> Request:
-    from dataclasses import replace
-
     return replace(request, params=like.params)
 
 

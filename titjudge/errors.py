@@ -1,13 +1,13 @@
 """Every error titjudge raises on purpose.
 
-    TitjudgeError
-    ├── UserError            what the person typed, configured or pointed at is wrong: one line, exit code 2
-    │   ├── ConfigError      a key, value or combination in a configuration
-    │   ├── DataError        a data file: carries the file and the line
-    │   └── MissingExtra     an optional package is not installed: carries the install command
-    ├── Unanswered           one question got no usable answer: becomes a Score with value None and a status
-    ├── FatalProviderError   asking on is pointless (wrong key, no quota, no such model): the run stops
-    └── BudgetExhausted      the cap is reached: nothing new is sent, the run ends as `incomplete: budget`
+TitjudgeError
+├── UserError            what the person typed, configured or pointed at is wrong: one line, exit code 2
+│   ├── ConfigError      a key, value or combination in a configuration
+│   ├── DataError        a data file: carries the file and the line
+│   └── MissingExtra     an optional package is not installed: carries the install command
+├── Unanswered           one question got no usable answer: becomes a Score with value None and a status
+├── FatalProviderError   asking on is pointless (wrong key, no quota, no such model): the run stops
+└── BudgetExhausted      the cap is reached: nothing new is sent, the run ends as `incomplete: budget`
 """
 
 from __future__ import annotations

@@ -102,11 +102,18 @@ def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
             with Image.open(io.BytesIO(raw)) as image:
                 width, height = image.size
                 if width * height > MAX_PIXELS:
-                    raise DataError(f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path)
+                    raise DataError(
+                        f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path
+                    )
                 if decode:
                     image.load()
                 turned = image.getexif().get(_ORIENTATION, 1) not in (0, 1)
-                plain = image.format in _AS_IS and image.mode != "CMYK" and not turned and not getattr(image, "is_animated", False)
+                plain = (
+                    image.format in _AS_IS
+                    and image.mode != "CMYK"
+                    and not turned
+                    and not getattr(image, "is_animated", False)
+                )
                 media_type = _AS_IS[str(image.format)] if plain else "image/png"
                 if not plain:
                     raw = _png(image)

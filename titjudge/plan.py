@@ -12,8 +12,9 @@ from titjudge import registry
 from titjudge.budget import Budget, Reservation
 from titjudge.cache import AnswerCache
 from titjudge.config import RoleConfig, RunConfig
-from titjudge.engine import Engine, measure
+from titjudge.engine import Engine
 from titjudge.metrics import Metric
+from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
 from titjudge.providers.estimate import Estimate, EstimateEmbedder, Expected, Lengths
 from titjudge.roles import Roles
@@ -32,6 +33,7 @@ class Planner:
         self.embedding_tokens = 0
         self.embeddings = 0
         self._worst = worst
+        self._panel = Panel.of(config)
         self._timeout = config.limits.timeout
         self.library = library
         self.roles = Roles(config, make=self._provider, embedder=self._embedder)
@@ -54,7 +56,7 @@ class Planner:
 
     async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
         """The requests an item would send now; what is cached is not among them."""
-        await asyncio.gather(*(measure(self.engine, item, name, metric) for name, metric in metrics.items()))
+        await asyncio.gather(*(self._panel.measure(self.engine, item, name, metric) for name, metric in metrics.items()))
         if item.image is not None:
             self.engine.pictures.forget(item.image)
         return self._found.pop(item.id, [])
@@ -128,7 +130,7 @@ class Forecast:
         }
 
     def table(self) -> Table:
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for name, role in self.roles.items():
             middle = role.middle
             rows.append(

@@ -95,12 +95,16 @@ class PromptLibrary:
         if overlay is not None and not overlay.is_dir():
             raise ConfigError(f"{overlay}: no such folder of prompts")
         self.roots = [*([overlay] if overlay else []), bundled_root()]
-        self._environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+        self._environment = SandboxedEnvironment(
+            undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
+        )
         self._loaded: dict[str, Prompt] = {}
 
     def names(self) -> list[str]:
         """Every prompt there is, as `suite/name`."""
-        found = {path.relative_to(root).with_suffix("").as_posix() for root in self.roots for path in root.rglob("*.md")}
+        found = {
+            path.relative_to(root).with_suffix("").as_posix() for root in self.roots for path in root.rglob("*.md")
+        }
         return sorted(found)
 
     def get(self, name: str) -> Prompt:

@@ -73,9 +73,8 @@ class Role:
         if protocol == "strict":
             sent["temperature"] = 0
         sent |= dict(params) | self.config.sampling
-        if able.thinking:
-            budget = sent.get("thinking_budget")
-            sent["max_tokens"] += able.thinking if budget is None or budget < 0 else budget
+        budget = sent.get("thinking_budget") if "thinking_budget" not in able.omit else None
+        sent["max_tokens"] += able.thinking if budget is None or budget < 0 else budget
         return {name: value for name, value in sent.items() if name not in able.omit}
 
 
@@ -124,7 +123,7 @@ class Roles:
             config.model_name,
             user,
             base_url=getattr(model, "base_url", ""),
-            free=getattr(model, "free", local),
+            local=getattr(model, "free", local),
             embedding=embedding,
         )
 

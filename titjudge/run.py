@@ -17,7 +17,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,11 @@ import orjson
 import titjudge
 from titjudge.cache import CacheWriteError
 from titjudge.config import RunConfig
-from titjudge.engine import BudgetExhausted, Engine, Interrupted, measure
+from titjudge.engine import BudgetExhausted, Engine, Interrupted
 from titjudge.errors import DataError, FatalProviderError, UserError
 from titjudge.jsonl import Appender, read_jsonl
 from titjudge.metrics import Metric
+from titjudge.panel import Panel
 from titjudge.types import BadItem, Item, Score, Status
 
 SCHEMA_VERSION = 1
@@ -262,12 +263,14 @@ class Loop:
         engine: Engine,
         metrics: Mapping[str, Metric],
         *,
+        panel: Panel | None = None,
         planner: Any = None,
         done: set[tuple[str, str]] | None = None,
         on_score: Callable[[Score], None],
         in_flight: int = 64,
     ) -> None:
         self.engine, self.metrics, self.planner = engine, metrics, planner
+        self.panel = panel or Panel()
         self.progress = Progress()
         self._done = done or set()
         self._on_score = on_score
@@ -330,8 +333,8 @@ class Loop:
         try:
             if self.planner is not None:
                 reservation = await self.planner.reserve(item, todo, self.engine.budget)
-            results = await asyncio.gather(
-                *(measure(self.engine, item, name, metric, reservation) for name, metric in todo.items()),
+            results: Sequence[list[Score] | BaseException] = await asyncio.gather(
+                *(self.panel.measure(self.engine, item, name, metric, reservation) for name, metric in todo.items()),
                 return_exceptions=True,
             )
         except BudgetExhausted as error:
@@ -345,11 +348,12 @@ class Loop:
             self._take(result)
         self.progress.done += 1
 
-    def _take(self, result: Score | BaseException) -> None:
-        if isinstance(result, Score):
-            self._on_score(result)
-            self.progress.scored += result.value is not None
-            self.progress.failed += result.value is None
+    def _take(self, result: list[Score] | BaseException) -> None:
+        if isinstance(result, list):
+            for score in result:
+                self._on_score(score)
+            self.progress.scored += result[0].value is not None
+            self.progress.failed += result[0].value is None
         elif isinstance(result, BudgetExhausted):
             self.close("budget")
         elif isinstance(result, CacheWriteError):

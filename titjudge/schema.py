@@ -7,12 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
 
 
 @functools.cache
-def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a model, with `$ref`s resolved (some servers know none)."""
+def schema_of(model: Any) -> dict[str, Any]:
+    """The JSON schema of a pydantic model, with `$ref`s resolved (some servers know none)."""
     schema = model.model_json_schema()
     return _inline(schema, schema.pop("$defs", {}))  # type: ignore[no-any-return]
 

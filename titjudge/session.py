@@ -18,6 +18,7 @@ from titjudge.config import RoleConfig, RunConfig, cache_folder
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError, FatalProviderError, UserError
 from titjudge.metrics import Metric
+from titjudge.panel import Panel
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
 from titjudge.roles import Roles
@@ -211,7 +212,7 @@ class Session:
         planner = Planner(self.config, self.library, self.cache, worst=True) if capped else None
         done = {key for key, score in folder.scores().items() if score.value is not None}
         loop = Loop(
-            engine, self.metrics, planner=planner, done=done, on_score=folder.add_score,
+            engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,
             in_flight=max(64, 2 * limits.concurrency),
         )  # fmt: skip
         loop.progress.total = folder.list_items(self.items())
@@ -310,10 +311,9 @@ def finish(
     items = [item for item in listed if isinstance(item, Item)]
     bad = [item for item in listed if isinstance(item, BadItem)]
     known = {item.id for item in items}
-    judged = [*items, *(Item(b.id, "", None, b.generator, b.group) for b in bad if b.generator or b.group)]
-    scores = [score for (item, name), score in folder.scores().items() if item in known and name in metrics]
+    scores = [score for (item, name), score in folder.scores().items() if item in known and name.partition(" [")[0] in metrics]
     lower = {name for name, metric in metrics.items() if not metric.higher_is_better}
-    found = agreement(judged, scores, pairs, lower_is_better=lower)
+    found = agreement([item for item in listed if item.generator or item.group or isinstance(item, Item)], scores, pairs, negate=lower)
     money = folder.money()
     tables = [*found.tables(), *suite.aggregate(items, scores)]
     failures = [(b.id, "bad_input", b.reason) for b in bad]

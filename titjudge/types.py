@@ -198,12 +198,14 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A classified exception; `retry_after` in seconds; `usage` when a failed call reports what it billed."""
+    """A classified exception; `retry_after` in seconds; `usage` when a failed call reports what it billed; `lost` when
+    the request was sent and no answer came, so that it may have been billed."""
 
     kind: FailureKind
     message: str
     retry_after: float | None = None
     usage: Usage | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ JSON = click.option(
 MODELS = (
     click.option("--provider", metavar="NAME", help="Captioner and judge at once: openai, gemini, ... with its default model."),
     click.option("--captioner", metavar="PROVIDER/MODEL", help="The vision-language model that describes images; `recorded` replays descriptions.jsonl."),
-    click.option("--judge", metavar="PROVIDER/MODEL", help="The language model that compares prompt and description."),
+    click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="The language model that compares prompt and description; several make a panel."),
     click.option("--embedder", metavar="PROVIDER/MODEL", help="The embedding model of TIT-Score  [default: the embedded MiniLM]."),
     click.option("--base-url", metavar="URL", help="Address of a compatible server for captioner and judge; several, comma-separated, share the load."),
     click.option("--config", "config_file", type=PATH, metavar="FILE", help="run.yaml; flags go before its keys."),
@@ -43,7 +43,8 @@ def model_overrides(flags: dict[str, Any]) -> dict[str, Any]:
     """The configuration keys that the shared flags set."""
     from titjudge.prices import parse_price_flag
 
-    captioner, judge = flags["captioner"] or flags["provider"], flags["judge"] or flags["provider"]
+    captioner = flags["captioner"] or flags["provider"]
+    judges = [_role(judge, flags["base_url"]) for judge in flags["judge"] or filter(None, [flags["provider"]])]
     base = flags["base_url"]
     prices = {}
     for flag in flags["price"]:
@@ -51,7 +52,7 @@ def model_overrides(flags: dict[str, Any]) -> dict[str, Any]:
         prices[model] = {"input": price.input, "output": price.output, "cached_input": price.cached_input}
     return {
         "captioner": _role(captioner, None if captioner == "recorded" else base),
-        "judge": _role(judge, base),
+        "judge": judges[0] if len(judges) == 1 else judges or None,
         "embedder": _role(flags["embedder"], None),
         "protocol": flags["protocol"],
         "prompts": flags["prompts"],

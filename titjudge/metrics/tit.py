@@ -39,7 +39,12 @@ async def describe(item: Item, ask: Ask) -> Reply:
     )
 
 
-@metric("tit", roles=("captioner", "embedder"), range=(-1, 1), source="TIT-Score paper, section 4.2, Eq. 1-3; README snippet")
+@metric(
+    "tit",
+    roles=("captioner", "embedder"),
+    range=(-1, 1),
+    source="TIT-Score paper, section 4.2, Eq. 1-3; README snippet",
+)
 async def tit(item: Item, ask: Ask) -> Score:
     """TIT-Score: cosine between the embeddings of prompt and description."""
     description = await describe(item, ask)
@@ -62,7 +67,9 @@ def _read(prompt: Embedding, text: Embedding) -> dict[str, Any]:
 
 async def _compare(item: Item, ask: Ask, role: str) -> Score:
     description = await describe(item, ask)
-    reply = await ask("tit/compare", role=role, schema=Verdict, prompt=item.prompt, description=description.text.strip())
+    reply = await ask(
+        "tit/compare", role=role, schema=Verdict, prompt=item.prompt, description=description.text.strip()
+    )
     verdict: Verdict = reply.data
     return Score.of(
         verdict.score,
@@ -80,9 +87,12 @@ async def tit_llm(item: Item, ask: Ask) -> Score:
     return await _compare(item, ask, "judge")
 
 
-@metric("self-eval", roles=("captioner",), range=(0, 100), source="TIT-Score paper, Table 4 (self-evaluation); template ours")
+@metric(
+    "self-eval",
+    roles=("captioner",),
+    range=(0, 100),
+    source="TIT-Score paper, Table 4 (self-evaluation); template ours",
+)
 async def self_eval(item: Item, ask: Ask) -> Score:
     """Ablation: the captioner model judges its own description."""
     return await _compare(item, ask, "captioner")
-
-
