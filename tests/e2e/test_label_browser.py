@@ -33,6 +33,11 @@ from titjudge.label.server import serve_label
 serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]), port=int(sys.argv[3]), seed=5,
             ready=lambda links: print(*links, flush=True))
 """
+SERVE_VIEW = """
+from pathlib import Path
+from titjudge.view.server import serve_view
+serve_view(Path({runs!r}), ready=lambda links: print(*links, flush=True))
+"""
 
 for _package in ("starlette", "uvicorn"):
     pytest.importorskip(_package)
@@ -195,3 +200,49 @@ def test_a_link_without_its_token_opens_nothing(browser: Any, data: Path, tmp_pa
     with serving(data, tmp_path / "votes.db") as (_, links), page_of(browser, links[0].partition("#")[0]) as page:
         assert page.is_visible("#broken")
         assert page.is_hidden("#stage")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_fault(browser: Any, data: Path, tmp_path: Path, scheme: str) -> None:
+    axe = ROOT / "tests" / "vendor" / "axe.min.js"
+    if not axe.is_file():
+        pytest.skip("tests/vendor/axe.min.js is missing")
+    found = {}
+    with serving(data, tmp_path / "votes.db") as (_, links), page_of(browser, links[0], color_scheme=scheme) as page:
+        page.evaluate(axe.read_text())
+        for name in ("guide", "voting", "paused"):
+            found[name] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+            page.click("#begin") if name == "guide" else page.keyboard.press("p")
+    faults = [(name, v["id"], v["nodes"][0]["html"]) for name, all_ in found.items() for v in all_
+              if v["impact"] in ("serious", "critical")]  # fmt: skip
+    assert faults == []
+
+
+def test_the_live_view_shows_runs_as_text_and_follows_them(browser: Any, tmp_path: Path) -> None:
+    run = tmp_path / "<img src=x onerror='window.hacked=1'>"
+    run.mkdir()
+    manifest = {"status": "running", "updated": 4e9, "metrics": {"tit": {}}, "progress": {"total": 4}, "spent": 0.5}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    (run / "scores.jsonl").write_text("{}\n")
+    script = SERVE_VIEW.format(runs=str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as process:
+        assert process.stdout is not None
+        try:
+            with contextlib.closing(browser.new_context()) as context:
+                page = context.new_page()
+                page.goto(process.stdout.readline().strip())
+                page.wait_for_selector(".run")
+                assert page.inner_text(".run h2") == run.name
+                assert page.inner_text(".scores") == "1 of 4"
+                (run / "scores.jsonl").write_text("{}\n" * 3)
+                page.wait_for_function("() => document.querySelector('.scores').textContent === '3 of 4'")
+                assert page.evaluate("window.hacked === undefined")
+                axe = ROOT / "tests" / "vendor" / "axe.min.js"
+                if axe.is_file():
+                    page.evaluate(axe.read_text())
+                    violations = page.evaluate("axe.run()")["violations"]
+                    assert [v["id"] for v in violations if v["impact"] in ("serious", "critical")] == []
+        finally:
+            process.terminate()

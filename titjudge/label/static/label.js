@@ -132,6 +132,7 @@ async function show(next) {
     prefetch();
   }
   for (const button of document.querySelectorAll(".chosen")) button.classList.remove("chosen");
+  $("prompt").blur();
   if ($("zoom").open) $("zoom").close();
   clock = 0;
   since = null;
@@ -203,6 +204,8 @@ function zoomKey(event) {
 }
 
 function key(event) {
+  const scrolls = document.activeElement === $("prompt") && $("prompt").scrollHeight > $("prompt").clientHeight;
+  if (scrolls && (event.key === "ArrowDown" || event.key === "ArrowUp")) return;
   if (event.repeat || event.ctrlKey && event.key !== "z" || event.metaKey && event.key !== "z" || event.altKey) return;
   const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if ($("zoom").open) return zoomKey(event);
@@ -222,11 +225,6 @@ $("pause").addEventListener("click", () => toggle($("rest")));
 $("help").addEventListener("click", () => toggle($("guide")));
 $("begin").addEventListener("click", () => $("guide").close());
 $("go-on").addEventListener("click", () => $("rest").close());
-$("fold").addEventListener("click", () => {
-  const folded = document.querySelector(".prompt").classList.toggle("folded");
-  $("fold").textContent = folded ? "more" : "less";
-  $("fold").setAttribute("aria-expanded", String(!folded));
-});
 for (const side of ["left", "right"]) {
   $(`frame-${side}`).addEventListener("click", () => zoom(side));
   $(`zoom-${side}`).addEventListener("click", () => zoom(side));

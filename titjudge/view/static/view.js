@@ -41,7 +41,7 @@ function fill(row, run) {
 }
 
 function show({ root, runs }) {
-  $("root").textContent = root;
+  $("root").textContent = root === "runs" ? "" : root;
   const going = runs.filter((run) => run.status === "running").length;
   const spent = runs.reduce((sum, run) => sum + (run.spent ?? 0), 0);
   $("summary").textContent = `${count(runs.length)} in all, ${count(going)} going on, ${money(spent)} spent`;
