@@ -29,8 +29,8 @@ class BradleyTerry:
     """The fit on all pairs, strongest first, with 95% intervals by resampling prompts.
 
     `tie` is the weight t of ties (0: none occur; None: only ties): P(tie) = 2t sqrt(pq) / (p + q + 2t sqrt(pq))
-    for strengths p, q on the exponential scale. A resample in which some generators never lose to the rest has no finite
-    fit: it is left out and counted in `degenerate`. Without a finite fit on all pairs `strengths` is empty and `reason`
+    for strengths p, q on the exponential scale. A resample without a finite fit (some generators never lose to the rest,
+    say) is left out and counted in `degenerate`. Without a finite fit on all pairs `strengths` is empty and `reason`
     says why.
     """
 
@@ -46,7 +46,7 @@ class BradleyTerry:
 def bradley_terry(
     pairs: Sequence[Pair], generator_of: Mapping[str, str], *, resamples: int = 2000, seed: int = 0
 ) -> BradleyTerry:
-    """Bradley-Terry strengths with ties (Davidson's model, Newman's iteration in evalica).
+    """Bradley-Terry strengths with ties (Davidson's model, fitted by evalica).
 
     Args:
         pairs: preferences of people (or of a metric: `ranks.predicted_pairs`).
@@ -61,7 +61,7 @@ def bradley_terry(
     model = _Model(len(generators), cells.keys)
     point = model.fit(cells.counts.sum(axis=0))
     if point is None:
-        reason = "no finite fit: some generators never lose (or never win) against the others"
+        reason = "no finite fit: too few pairs, or some generators never lose (or never win) against the others"
         return BradleyTerry((), None, len(used), same, 0, 0, reason)
     draws, degenerate = _draws(model, cells.counts, resamples if cells.counts.shape[0] > 1 else 0, seed)
     strengths = [
@@ -113,19 +113,31 @@ class _Model:
         self.tied = np.array([key[2] for key in keys])
         self._winners = [evalica.Winner.Draw if tied else evalica.Winner.X for tied in self.tied]
         self._index = pd.RangeIndex(generators)
-        self._fit = evalica.newman
+        self._with_ties, self._without_ties = evalica.newman, evalica.bradley_terry
 
     def finite(self, weights: Floats) -> bool:
-        """Whether a finite fit exists: every generator reaches every other one by wins and ties."""
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
+        """Whether the likelihood has a finite maximum.
+
+        Every generator must reach every other one by wins and ties; and where ties occur, some round trip must hold more
+        wins than ties (edges of -1 and +1: a negative cycle), or wins and ties could be explained ever better by moving
+        all strengths apart and raising the weight of ties.
+        """
+        from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_components
 
         seen = weights > 0
-        tied = seen & self.tied
-        rows = np.concatenate([self.first[seen], self.second[tied]])
-        columns = np.concatenate([self.second[seen], self.first[tied]])
-        graph = coo_array((np.ones(len(rows)), (rows, columns)), shape=(self.generators, self.generators)).tocsr()
-        return int(connected_components(graph, directed=True, connection="strong", return_labels=False)) == 1
+        won, tied = seen & ~self.tied, seen & self.tied
+        graph = np.zeros((self.generators, self.generators))
+        graph[self.first[tied], self.second[tied]] = graph[self.second[tied], self.first[tied]] = 1
+        graph[self.first[won], self.second[won]] = -1
+        if connected_components(graph, directed=True, connection="strong", return_labels=False) > 1:
+            return False
+        if not tied.any() or not won.any():
+            return True
+        try:
+            bellman_ford(graph, indices=0)
+        except NegativeCycleError:
+            return True
+        return False
 
     def fit(self, weights: Floats) -> tuple[Floats, float | None] | None:
         """(log strengths with mean 0, tie weight or None for nothing but ties).
@@ -137,7 +149,9 @@ class _Model:
             return None
         if not weights[~self.tied].sum():
             return np.zeros(self.generators), None
-        found = self._fit(
+        # Without ties Newman's iteration can swing for ever (two generators); the classical one has the same maximum.
+        tied = bool(weights[self.tied].sum())
+        found = (self._with_ties if tied else self._without_ties)(
             self.first.tolist(),
             self.second.tolist(),
             self._winners,
@@ -150,7 +164,7 @@ class _Model:
         if found.iterations >= ITERATIONS or not np.all(np.isfinite(scores)) or not np.all(scores > 0):
             return None
         strengths: Floats = np.log(scores)
-        return strengths - strengths.mean(), float(found.v)
+        return strengths - strengths.mean(), float(found.v) if tied else 0.0
 
 
 def _draws(model: _Model, counts: Any, resamples: int, seed: int) -> tuple[Floats, int]:

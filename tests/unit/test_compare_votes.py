@@ -1,0 +1,159 @@
+"""The three steps of A.11, and agreement between annotators."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from titjudge.compare.resample import multiplicities
+from titjudge.compare.votes import Rule, Vote, _alpha_draws, aggregate_votes, decide, krippendorff_alpha
+from titjudge.errors import DataError
+
+
+def ballot(a: int, b: int, tie: int, pair: tuple[str, str] = ("x", "y"), who: str = "n") -> list[Vote]:
+    choices = ["a"] * a + ["b"] * b + ["tie"] * tie
+    return [Vote("p", *pair, f"{who}{k}", choice) for k, choice in enumerate(choices)]
+
+
+@pytest.mark.parametrize(
+    ("votes", "rule", "preference"),
+    [
+        ((10, 5, 0), Rule.CONSENSUS, "a"),
+        ((0, 10, 5), Rule.CONSENSUS, "b"),
+        ((2, 3, 10), Rule.CONSENSUS, "tie"),
+        ((6, 2, 7), Rule.ADVANTAGE, "a"),  # 8 preferences, exactly 75%
+        ((2, 6, 7), Rule.ADVANTAGE, "b"),
+        ((9, 3, 3), Rule.ADVANTAGE, "a"),
+        ((9, 4, 2), Rule.NEEDS_EXPERTS, None),  # 69%
+        ((7, 0, 8), Rule.NEEDS_EXPERTS, None),  # 7 preferences are too few, though all on one side
+        ((7, 6, 2), Rule.NEEDS_EXPERTS, None),  # the paper's two examples
+        ((5, 5, 5), Rule.NEEDS_EXPERTS, None),
+        ((9, 0, 0), Rule.INCOMPLETE, None),
+        ((10, 0, 0), Rule.CONSENSUS, "a"),  # five votes to come cannot undo it
+    ],
+)
+def test_the_first_two_steps(votes: tuple[int, int, int], rule: Rule, preference: str | None) -> None:
+    outcome = aggregate_votes(ballot(*votes)).outcomes[0]
+    assert (outcome.rule, outcome.preference) == (rule, preference)
+
+
+@pytest.mark.parametrize(
+    ("experts", "rule", "preference"),
+    [
+        ((2, 1, 0), Rule.EXPERTS, "a"),
+        ((0, 2, 0), Rule.EXPERTS, "b"),  # the third expert cannot change it
+        ((0, 1, 2), Rule.EXPERTS, "tie"),
+        ((1, 1, 1), Rule.EXPERT_TIE, "tie"),
+        ((1, 1, 0), Rule.NEEDS_EXPERTS, None),
+        ((1, 0, 0), Rule.NEEDS_EXPERTS, None),
+        ((0, 0, 0), Rule.NEEDS_EXPERTS, None),
+    ],
+)
+def test_the_third_step(experts: tuple[int, int, int], rule: Rule, preference: str | None) -> None:
+    outcome = aggregate_votes(ballot(7, 6, 2), ballot(*experts, who="e")).outcomes[0]
+    assert (outcome.rule, outcome.preference) == (rule, preference)
+
+
+def slow_decide(a: int, b: int, tie: int, experts: tuple[int, int, int]) -> str:
+    """A.11 word for word, for 15 votes and 3 experts."""
+    if a >= 10:
+        return "a"
+    if b >= 10:
+        return "b"
+    if tie >= 10:
+        return "tie"
+    if a + b >= 8 and a / (a + b) >= 0.75:
+        return "a"
+    if a + b >= 8 and b / (a + b) >= 0.75:
+        return "b"
+    for choice, count in zip(("a", "b", "tie"), experts, strict=True):
+        if count >= 2:
+            return choice
+    return "tie"
+
+
+def test_every_possible_ballot_of_fifteen_and_three() -> None:
+    panels = [(i, j, 3 - i - j) for i in range(4) for j in range(4 - i)]
+    for a in range(16):
+        for b in range(16 - a):
+            for panel in panels:
+                votes = Counter({"a": a, "b": b, "tie": 15 - a - b})
+                _, found = decide(votes, Counter(dict(zip(("a", "b", "tie"), panel, strict=True))))
+                assert found == slow_decide(a, b, 15 - a - b, panel), (a, b, panel)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12), st.integers(1, 20))
+def test_swapping_the_images_mirrors_the_outcome(a: int, b: int, tie: int, annotators: int) -> None:
+    rule, found = decide(Counter({"a": a, "b": b, "tie": tie}), Counter(), annotators)
+    other_rule, other = decide(Counter({"a": b, "b": a, "tie": tie}), Counter(), annotators)
+    if not (a == b and 3 * a >= 2 * max(annotators, a + b + tie)):
+        assert (rule, {"a": "b", "b": "a"}.get(str(found), found)) == (other_rule, other)
+
+
+def test_a_pair_may_be_shown_either_way_round() -> None:
+    votes = [Vote("p", "x", "y", f"n{k}", "a") for k in range(8)] + [
+        Vote("p", "y", "x", f"m{k}", "b") for k in range(7)
+    ]
+    found = aggregate_votes(votes)
+    outcome = found.outcomes[0]
+    assert (outcome.a, outcome.votes_a, outcome.votes_b) == ("x", 15, 0)
+    assert [(pair.a, pair.b, pair.preference) for pair in found.pairs] == [("x", "y", "a")]
+
+
+def test_the_summary_counts_every_rule_and_names_the_open_pairs() -> None:
+    votes = ballot(15, 0, 0) + ballot(7, 6, 2, ("x", "z")) + ballot(3, 0, 0, ("y", "z"))
+    found = aggregate_votes(votes, resamples=200)
+    assert found.rules["consensus"] == found.rules["needs experts"] == found.rules["incomplete"] == 1
+    assert [(o.a, o.b) for o in found.needs_experts] == [("x", "z")]
+    as_json = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert as_json["needs_experts"] == [{"prompt_id": "p", "image_a": "x", "image_b": "z"}]
+    assert (as_json["pairs"], as_json["decided"], as_json["annotators"]) == (3, 1, 15)
+    assert dict(found.table().rows)["needs experts"] == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [Vote("p", "x", "y", "n0", "left")],
+        [Vote("p", "x", "x", "n0", "a")],
+        [Vote("p", "x", "y", "n0", "a"), Vote("p", "y", "x", "n0", "a")],
+    ],
+)
+def test_bad_votes_are_errors(bad: list[Vote]) -> None:
+    with pytest.raises(DataError):
+        aggregate_votes(bad)
+
+
+def test_alpha_is_the_packages_and_its_resamples_are_too() -> None:
+    rng = np.random.default_rng(4)
+    table = np.array([rng.multinomial(int(rng.integers(2, 16)), rng.dirichlet([1, 1, 1])) for _ in range(25)])
+    found = krippendorff_alpha(table.tolist(), resamples=40, seed=9)
+    assert found.alpha == pytest.approx(krippendorff.alpha(value_counts=table, level_of_measurement="nominal"))
+    assert found.interval is not None
+    draws = _alpha_draws(table.astype(float), 40, 9)
+    for draw, weights in zip(draws, np.concatenate(list(multiplicities(25, 40, 9))), strict=True):
+        drawn = np.repeat(table, weights.astype(int), axis=0)
+        assert draw == pytest.approx(krippendorff.alpha(value_counts=drawn, level_of_measurement="nominal"))
+
+
+def test_alpha_where_it_is_undefined() -> None:
+    assert krippendorff_alpha([]).alpha is None
+    assert krippendorff_alpha([(1, 0, 0), (0, 1, 0)]).reason == "no pair has two votes"
+    same = krippendorff_alpha([(15, 0, 0), (15, 0, 0)])
+    assert same.alpha is None
+    assert "every vote is the same" in same.reason
+    single = krippendorff_alpha([(8, 7, 0)])
+    assert single.alpha is not None
+    assert single.interval is None
+    assert aggregate_votes([]).to_json()["alpha"] is None
+
+
+def test_alpha_of_full_agreement_is_one() -> None:
+    assert krippendorff_alpha([(15, 0, 0), (0, 15, 0), (0, 0, 15)]).alpha == pytest.approx(1.0)
