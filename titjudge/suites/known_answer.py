@@ -1,0 +1,132 @@
+"""Known-answer images: what is in them is true by construction, so a judge's eyes can be marked like an exam.
+
+    DATA/prompts.jsonl  prompt_id, prompt, questions, gold_answers, graph, text_words
+    DATA/images.jsonl   image, prompt_id, alignment, answers, entity_scores, attribute_scores, relation_scores,
+                        text_present[, level, variant_model]
+    DATA/pairs.jsonl    optional; preferences by construction
+
+What the metrics find in `item.meta` is TRUE OF THE IMAGE, not what the prompt asks for:
+
+    gold_answers    `answers` of the image: the score of the yes-no metric is the judge's accuracy, not the image's
+                    adherence (what the prompt requires is in `prompt_answers`)
+    text_words      the words really drawn: GNED marks the reader, not the painter (the words asked for are in
+                    `prompt_words`); an image without words has no GNED
+    graph           the elements of the prompt as the graph metric takes them; `graph_truth` says of each, in the same
+                    order, whether the image shows it
+    alignment       the true score: elements shown over all elements, in [0, 1]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.suites.folder import Folder
+from titjudge.types import BadItem, Item, Pair, Score, Table
+
+
+class KnownAnswer:
+    """Images whose graph, answers, texts and alignment are known by construction."""
+
+    name = "known-answer"
+    VERSION = "1"
+    DEVIATIONS: tuple[str, ...] = (
+        "yes-no: the gold answers are those true of the image, so the score is the judge's accuracy",
+        "text-rendering: the gold words are those really drawn, so the score is the reader's error",
+        "graph-alignment: the graph is given by the annotation, not extracted from the prompt",
+    )
+    metrics: tuple[str, ...] = ("tit", "tit-llm", "yes-no", "graph-alignment", "text-rendering")
+
+    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+        """Items with true answers in their meta, in the order of images.jsonl.
+
+        Raises:
+            DataError: there is nothing to judge at that place.
+        """
+        for item in Folder().load(folder):
+            yield item if isinstance(item, BadItem) else _with_truth(item)
+
+    def pairs(self, folder: Path) -> list[Pair]:
+        """Preferences by construction, if the folder has them."""
+        return Folder().pairs(folder)
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
+        """Correlation with the true alignment, accuracy of yes / no and graph verdicts, GNED; of what was run."""
+        from titjudge.suites.known_answer_tables import tables
+
+        return tables(items, scores)
+
+
+def _with_truth(item: Item) -> Item | BadItem:
+    problem = _problem(item.meta)
+    if problem:
+        return BadItem(item.id, f"no known answers: {problem}", item.generator, item.group)
+    meta = dict(item.meta)
+    graph, truth = _graph(meta)
+    drop = ("answers", "text_present", "entity_scores", "attribute_scores", "relation_scores")
+    found = {key: value for key, value in meta.items() if key not in drop}
+    found |= {
+        "prompt_answers": [str(answer).lower() for answer in meta["gold_answers"]],
+        "gold_answers": [str(answer).lower() for answer in meta["answers"]],
+        "prompt_words": list(meta.get("text_words") or ()),
+        "text_words": list(meta.get("text_present") or ()),
+        "annotation": meta["graph"],
+        "graph": graph,
+        "graph_truth": truth,
+        "alignment": float(meta["alignment"]),
+    }
+    return Item(item.id, item.prompt, item.image, item.generator, item.group, found)
+
+
+def _problem(meta: Mapping[str, Any]) -> str:
+    """What is wrong with an annotation; empty when nothing is."""
+    for key in ("questions", "gold_answers", "answers"):
+        if not isinstance(meta.get(key), list) or len(meta[key]) != len(meta.get("questions") or ()):
+            return f"'{key}' is missing or has another length than 'questions'"
+    if not {"yes", "no"}.issuperset(str(answer).lower() for key in ("answers", "gold_answers") for answer in meta[key]):
+        return "an answer is neither yes nor no"
+    alignment = meta.get("alignment")
+    if isinstance(alignment, bool) or not isinstance(alignment, int | float) or not math.isfinite(alignment):
+        return "'alignment' is missing or not a number"
+    if not 0 <= alignment <= 1:
+        return f"'alignment' is {alignment}, not between 0 and 1"
+    return _graph_problem(meta)
+
+
+def _graph_problem(meta: Mapping[str, Any]) -> str:
+    graph = meta.get("graph")
+    if not isinstance(graph, dict) or not isinstance(graph.get("entities"), list) or not graph["entities"]:
+        return "'graph' is missing or has no entities"
+    try:
+        _graph(meta)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        return f"the scores do not cover the graph ({type(error).__name__}: {error})"
+    return ""
+
+
+def _graph(meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
+    """The graph as the metric takes it, and the truth of each element in the same order."""
+    graph, entities, attributes = meta["graph"], meta["entity_scores"], meta["attribute_scores"]
+    relations = {_triple(each): bool(each["score"]) for each in meta["relation_scores"]}
+    named = [
+        (entity, name, value) for entity, pairs in graph.get("attributes", {}).items() for name, value in pairs.items()
+    ]
+    triples = [_triple(each) for each in graph.get("relations", ())]
+    return (
+        {
+            "entities": list(graph["entities"]),
+            "attributes": [[entity, f"{name}: {value}"] for entity, name, value in named],
+            "relations": [list(triple) for triple in triples],
+        },
+        {
+            "entity": [bool(entities[entity]) for entity in graph["entities"]],
+            "attribute": [bool(attributes[entity][name]) for entity, name, _ in named],
+            "relation": [relations[triple] for triple in triples],
+        },
+    )
+
+
+def _triple(relation: Mapping[str, Any]) -> tuple[str, str, str]:
+    return str(relation["entity1"]), str(relation["relation"]), str(relation["entity2"])
