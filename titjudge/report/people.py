@@ -35,14 +35,14 @@ class Point:
 Cut = dict[int, list[Bin]]  # by judge number
 
 
-def wilson(right: float, total: int, z: float = 1.959964) -> tuple[float, float] | None:
+def wilson(right: int, total: int) -> tuple[float, float] | None:
     """The 95% interval of a proportion (Wilson 1927), which takes pairs as independent; None without any."""
+    from scipy.stats import binomtest
+
     if not total:
         return None
-    share = right / total
-    centre = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total)) / (1 + z * z / total)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    found = binomtest(right, total).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
 
 
 def value(entry: Entry, judge: int, judges: Sequence[Judge]) -> float | None:

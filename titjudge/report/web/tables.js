@@ -1,6 +1,6 @@
 // Tables that sort by their headings, and the small drawing of an interval.
 function drawTable(table, level = "h2") {
-  const heading = h(level, null, table.title);
+  const heading = h(level, null, outside(table.title));
   const parts = [heading];
   if (!table.rows.length) {
     parts.push(h("p.plain", null, table.empty || "Nothing to show."));

@@ -1,0 +1,351 @@
+"""The report in a real browser: it opens, filters, sorts and moves; nothing hostile runs; axe finds no serious fault."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_runs import PROMPT, picture, score, small_run, write_run
+
+from titjudge.report import write_report
+from titjudge.types import BadItem, Item, Status
+
+try:
+    from playwright.sync_api import sync_playwright
+except ImportError:
+    pytest.skip("playwright is not installed", allow_module_level=True)
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+VENDOR = Path(__file__).resolve().parent.parent / "vendor"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+HOSTILE = (
+    "</script><script>window.hacked=1</script>",
+    '"><img src=x onerror="window.hacked=1">',
+    "<svg onload=window.hacked=1></svg>",
+    "javascript:window.hacked=1",
+    "{{constructor.constructor('window.hacked=1')()}} ${window.hacked=1}",
+    "\u202eright to left\u2066 marks",
+    "W" * 100_000,
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if not Path(CHROMIUM).is_file():
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with sync_playwright() as started:
+            running = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            yield running
+            running.close()
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a report at a place; complaints of the page's console fail the test."""
+    contexts, complaints = [], []
+
+    def opened(path: Path, place: str = "", *, width: int = 1300, height: int = 800, dark: bool = False) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on(
+            "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda request: (
+                None if request.url.startswith(("file:", "data:", "blob:")) else complaints.append(request.url)
+            ),
+        )
+        page.goto(path.as_uri() + place)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    return write_report([small_run(folder / "run", status="incomplete: budget")], folder / "report.html")
+
+
+def until(page: Any, expression: str) -> None:
+    """Wait until an expression is true; by asking again, since the page's policy forbids evaluating strings inside it."""
+    for _ in range(300):
+        if page.evaluate(f"Boolean({expression})"):
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError(f"never became true: {expression}")
+
+
+def rows(page: Any) -> int:
+    return int(page.locator(".view:not([hidden]) .rows li").count())
+
+
+def test_headline_tables_and_charts(show: Callable[..., Any], report: Path) -> None:
+    page = show(report)
+    assert page.locator(".lead").inner_text().startswith("tit prefers the image that people prefer in 75.0%")
+    assert "incomplete: budget" in page.locator("#headlines").inner_text()
+    assert page.locator("#overview-tables table").count() == 3
+    page.locator("nav >> text=People").click()
+    assert page.locator(".chart svg").first.is_visible()
+    fill = page.locator(".chart .f-c0").first.evaluate("e => getComputedStyle(e).fill")
+    assert fill == "rgb(28, 90, 125)"
+    page.locator(".chart summary").first.click()
+    assert page.locator(".chart table").first.is_visible()
+
+
+def test_tables_sort_by_their_headings(show: Callable[..., Any], report: Path) -> None:
+    page = show(report)
+    table = page.locator("section.block", has=page.get_by_role("heading", name="Generators")).locator("table")
+    first = table.locator("tbody tr:first-child th")
+    heading = table.get_by_role("button", name="tit", exact=True)
+    heading.click()
+    assert first.inner_text() == "model_a"
+    heading.click()
+    assert first.inner_text() == "model_b"
+    assert table.locator("th[aria-sort=ascending]").count() == 1
+
+
+def test_images_are_filtered_searched_and_sorted(show: Callable[..., Any], report: Path) -> None:
+    page = show(report, "#images")
+    assert rows(page) == 5
+    form = page.locator("#view-images .filters")
+    form.locator("[name=g]").select_option("model_b")
+    until(page, "document.querySelectorAll('#view-images .rows li').length === 2")
+    form.locator("[name=s]").select_option("refused")
+    until(page, "document.querySelectorAll('#view-images .rows li').length === 1")
+    assert "refused" in page.locator("#view-images .detail").inner_text()
+    form.locator("[name=g]").select_option("")
+    form.locator("[name=s]").select_option("")
+    form.locator("[name=m]").select_option(label="tit")
+    form.locator("[name=o]").select_option("low")
+    until(page, "location.hash.includes('o=low')")
+    assert "0.600" in page.locator("#view-images .rows li:first-child").inner_text()
+    form.locator("[name=q]").fill("number 2 kind")
+    until(page, "document.querySelectorAll('#view-images .rows li').length === 0")
+    assert "Nothing matches" in page.locator("#view-images .detail").inner_text()
+    form.locator("[name=q]").fill("NUMBER 2")
+    until(page, "document.querySelectorAll('#view-images .rows li').length === 2")
+    assert page.locator("#view-images .found").inner_text() == "2 of 5 images"
+
+
+def test_an_image_shows_prompt_description_and_judgement(show: Callable[..., Any], report: Path) -> None:
+    page = show(report, "#images?i=0")
+    detail = page.locator("#view-images .detail")
+    assert detail.locator("img").evaluate("e => e.complete && e.naturalWidth > 0")
+    marked = detail.locator("mark.contradicted").all_inner_texts()
+    assert "three glossy red apples" in "".join(marked)
+    assert any("white mug" in text for text in detail.locator("mark.missing").all_inner_texts())
+    assert "tit read up to about here: 50 of 60 tokens" in detail.locator(".cut").inner_text()
+    assert "two oranges" in detail.locator(".the-description").inner_text()
+    assert "The apples are green." in detail.locator(".the-scores").inner_text()
+    detail.locator(".receipts summary").last.click()
+    receipt = detail.locator(".receipt").last
+    assert "r0" in receipt.inner_text()
+    receipt.get_by_text("Rendered prompt").click()
+    assert "Compare with:" in receipt.locator(".turn pre").inner_text()
+
+
+def test_an_item_that_cannot_be_used_says_why(show: Callable[..., Any], report: Path) -> None:
+    page = show(report, "#images?i=4")
+    assert "leads outside the data folder" in page.locator("#view-images .detail .noimage").inner_text()
+
+
+def test_pairs_put_the_worst_disagreement_first(show: Callable[..., Any], report: Path) -> None:
+    page = show(report, "#pairs?m=0")
+    assert "disagrees" in page.locator("#view-pairs .rows li:first-child").inner_text()
+    detail = page.locator("#view-pairs .detail")
+    assert "People prefer B" in detail.inner_text()
+    assert detail.locator(".duel img").count() == 2
+    table = detail.locator("table").inner_text()
+    assert "0.900" in table
+    assert "0.800" in table
+    page.locator("#view-pairs .filters").locator("[name=s]").select_option("agree")
+    until(page, "document.querySelectorAll('#view-pairs .rows li').length === 1")
+    assert "People prefer A" in detail.inner_text()
+
+
+def test_numbers_lead_to_their_images(show: Callable[..., Any], report: Path) -> None:
+    page = show(report, "#failures")
+    page.get_by_role("link", name="model_b").click()
+    page.locator("#view-images").wait_for(state="visible")
+    assert rows(page) == 1
+
+
+def test_the_keyboard_is_enough(show: Callable[..., Any], report: Path) -> None:
+    page = show(report)
+    page.keyboard.press("3")
+    where = page.locator("#view-images .where")
+    page.wait_for_selector("#view-images:not([hidden])")
+    page.keyboard.press("j")
+    until(page, "document.querySelector('#view-images .where').textContent === '2 of 5'")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    until(page, "document.querySelector('#view-images .where').textContent === '2 of 5'")
+    page.keyboard.press("/")
+    until(page, "document.activeElement.name === 'q'")
+    page.keyboard.type("jkt?")
+    page.keyboard.press("Escape")
+    assert page.locator("#help").is_hidden()
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator("#help").is_hidden()
+    assert where.count() <= 1
+
+
+def test_light_dark_and_back(show: Callable[..., Any], report: Path) -> None:
+    page = show(report, dark=True)
+    back = "getComputedStyle(document.documentElement).backgroundColor"
+    assert page.evaluate(back) == "rgb(23, 24, 26)"
+    page.get_by_role("button", name=re.compile("Theme")).click()
+    assert page.evaluate(back) == "rgb(251, 250, 248)"
+    page.keyboard.press("t")
+    assert page.locator("#theme").inner_text() == "Theme: dark"
+    assert page.evaluate(back) == "rgb(23, 24, 26)"
+
+
+def test_on_a_phone_the_list_gives_way_to_the_image(show: Callable[..., Any], report: Path) -> None:
+    page = show(report, "#images", width=390, height=800)
+    assert page.locator("#view-images .detail").is_hidden()
+    page.locator("#view-images .rows a").nth(1).click()
+    page.locator("#view-images .detail").wait_for(state="visible")
+    page.get_by_role("link", name="List").click()
+    page.locator("#view-images .side").wait_for(state="visible")
+    for place in ("#overview", "#people", "#images?i=0", "#pairs?i=0", "#failures", "#provenance"):
+        page.evaluate(f"location.hash = '{place}'")
+        page.wait_for_timeout(50)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
+
+
+def test_hostile_text_is_shown_and_never_runs(show: Callable[..., Any], tmp_path: Path) -> None:
+    items: list[Item | BadItem] = []
+    scores = []
+    for text in HOSTILE:
+        path = picture(tmp_path / "img" / f"{len(items)}<b onclick=window.hacked=1>.png")
+        item = Item(f"{len(items)} {text}", f"{text} {PROMPT}", path, text, text, {"category": text[:40]})
+        items.append(item)
+        scores.append(
+            score(
+                item,
+                "tit",
+                0.01 * len(items),
+                reason=text,
+                description=text,
+                missing=[text],
+                contradicted=[text],
+                odd=text,
+            )
+        )
+        scores.append(score(item, "tit-llm", None, Status.REFUSED, reason=text))
+        items.append(BadItem(f"bad {text}", text, text, text))
+    names = [item.id for item in items[::2]]
+    results = {
+        "metrics": {"tit": {"accuracy": 0.5}},
+        "pairs": [{"group": "", "a": a, "b": b, "preference": "b"} for a, b in itertools.pairwise(names)],
+        "leaderboard": [
+            {"generator": text, "metrics": {"tit": {"mean": 0.1, "interval": [0, 1]}}, "human": None}
+            for text in HOSTILE
+        ],
+        "warnings": list(HOSTILE),
+        "notes": list(HOSTILE),
+        "tables": [{"title": text, "columns": [text], "rows": [[text]], "notes": [text]} for text in HOSTILE],
+    }
+    run = write_run(tmp_path / "run", items, scores, results=results, status=HOSTILE[0], deviations=list(HOSTILE))
+    page = show(write_report([run], tmp_path / "report.html"))
+    for place in (
+        "overview",
+        "people",
+        "failures",
+        "provenance",
+        *(f"images?i={n}" for n in range(len(items))),
+        "pairs?i=0",
+        "pairs?i=3",
+    ):
+        page.evaluate(f"location.hash = '#{place}'")
+        page.wait_for_timeout(20)
+        page.keyboard.press("r")
+        assert page.evaluate("window.hacked") is None
+        assert page.evaluate("[...document.querySelectorAll('a')].every(a => a.getAttribute('href').startsWith('#'))")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+    page.evaluate("location.hash = '#images?i=0'")
+    until(page, "document.querySelector('#view-images .detail h2')?.textContent.startsWith('0 ')")
+    assert page.locator("#view-images .detail h2").inner_text() == f"0 {HOSTILE[0]}"
+    assert HOSTILE[0] in page.locator("#view-images .the-prompt").inner_text()
+
+
+def test_the_policy_stops_markup_and_inline_handlers(browser: Any, report: Path) -> None:
+    page = browser.new_page()
+    page.goto(report.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    tries = {
+        "markup": "document.body.innerHTML += '<b>x</b>'",
+        "handler": "document.body.setAttribute('onclick', 'window.hacked = 1')",
+        "script": "document.body.append(Object.assign(document.createElement('script'), {text: 'window.hacked = 1'}))",
+    }
+    for what, code in tries.items():
+        page.evaluate(f"() => {{ try {{ {code}; document.body.click(); }} catch (error) {{ return error.name; }} }}")
+        assert page.evaluate("window.hacked") is None, what
+    assert page.locator("body > b").count() == 0
+    page.close()
+
+
+def test_thousands_of_pairs_keep_a_short_page(show: Callable[..., Any], tmp_path: Path) -> None:
+    items = [
+        Item(f"{n}.png", f"{PROMPT} {n // 8}", None, f"m{n % 8}", f"p{n // 8}", {"description": "x"})
+        for n in range(800)
+    ]
+    scores = [score(item, "tit", (n * 37 % 101) / 101) for n, item in enumerate(items)]
+    pairs = [
+        {"group": items[a].group, "a": items[a].id, "b": items[b].id, "preference": "a"}
+        for start in range(0, 800, 8) for a in range(start, start + 8) for b in range(a + 1, start + 8)
+    ]  # fmt: skip
+    run = write_run(tmp_path / "run", items, scores, results={"pairs": pairs})
+    page = show(write_report([run], tmp_path / "report.html"), "#pairs")
+    assert page.locator("#view-pairs .found").inner_text() == "2,800 pairs"
+    assert rows(page) < 40
+    page.evaluate("document.querySelector('#view-pairs .scroller').scrollTop = 1e9")
+    until(page, "document.querySelector('#view-pairs .rows li:last-child').getAttribute('aria-posinset') === '2800'")
+    assert rows(page) < 40
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_no_serious_fault(browser: Any, report: Path, dark: bool) -> None:
+    axe = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
+    context = browser.new_context(
+        viewport={"width": 1300, "height": 800}, color_scheme="dark" if dark else "light", bypass_csp=True
+    )
+    page = context.new_page()
+    page.goto(report.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    page.evaluate(axe)
+    found = []
+    for place in ("overview", "people", "images?i=0", "pairs?i=0", "failures", "provenance"):
+        page.evaluate(f"location.hash = '#{place}'")
+        page.wait_for_timeout(60)
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        found += [
+            (place, fault["id"], fault["nodes"][0]["html"][:160], fault["nodes"][0]["failureSummary"][:300])
+            for fault in result["violations"]
+            if fault["impact"] in ("serious", "critical")
+        ]
+    context.close()
+    assert found == []

@@ -1,0 +1,174 @@
+"""Run folders made by hand, for the tests of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from PIL import Image
+
+from titjudge.run import RunFolder, item_record, score_record
+from titjudge.types import BadItem, Item, Score, Status
+
+PROMPT = (
+    "A round blue bowl with three bright oranges stands on a wooden table. To its left lie three glossy red apples, "
+    "and behind them a white mug. A chalkboard on the brick wall reads FRESH FARM FRUIT in pale capital letters."
+)
+DESCRIPTION = (
+    "A blue bowl with two oranges on a wooden table, with green apples to its left; the wall behind it is empty."
+)
+
+
+def picture(path: Path, colour: tuple[int, int, int] = (180, 90, 40), size: tuple[int, int] = (48, 32)) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, colour).save(path)
+    return path
+
+
+def write_run(
+    folder: Path,
+    items: Sequence[Item | BadItem],
+    scores: Sequence[Score],
+    *,
+    replies: Sequence[dict[str, Any]] = (),
+    vectors: Sequence[dict[str, Any]] = (),
+    results: dict[str, Any] | None = None,
+    **manifest: Any,
+) -> RunFolder:
+    """A run folder with these contents; `manifest` goes on top of a small complete one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = {
+        "items": [item_record(item) for item in items],
+        "scores": [score_record(score) for score in scores],
+        "replies": list(replies),
+        "vectors": list(vectors),
+    }
+    for name, records in lines.items():
+        (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
+    base = {
+        "schema_version": 1,
+        "titjudge": "0.1.0",
+        "status": "complete",
+        "protocol": "strict",
+        "identity": {"suite": "folder", "protocol": "strict", "judge": {"model": "fake/judge"}},
+        "metrics": {
+            "tit": {"version": "1", "range": [-1, 1], "source": "paper"},
+            "tit-llm": {"version": "1", "range": [0, 100], "source": "paper"},
+        },
+        "prompts": {"tit/describe": "a" * 64},
+        "roles": {
+            "judge": {
+                "model": "fake/judge",
+                "base_url": "",
+                "answered": [{"version": "judge-1", "endpoint": "loopback", "answers": 4}],
+                "asked": 4,
+                "cached": 1,
+                "errors": 0,
+                "unusable": 1,
+                "spent": 0.25,
+                "tokens": {"input": 100, "output": 20, "thinking": 5},
+            }
+        },
+    }
+    (folder / "manifest.json").write_bytes(orjson.dumps(base | manifest))
+    if results is not None:
+        (folder / "results.json").write_bytes(orjson.dumps(results))
+    return RunFolder(folder)
+
+
+def reply(key: str, text: str, prompt: str = PROMPT, **changes: Any) -> dict[str, Any]:
+    return {
+        "key": key,
+        "item": "a.png",
+        "role": "judge",
+        "template": "tit/compare",
+        "provider": "fake",
+        "model": "judge",
+        "params": {"temperature": 0},
+        "sample": 0,
+        "attempt": 0,
+        "messages": [["user", f"Compare with:\n{prompt}\nThat is all.", {"image": "f" * 64}]],
+        "text": text,
+        "status": "ok",
+        "reason": "",
+        "usage": [10, 5, 0, 0, 0],
+        "finish": "stop",
+        "model_version": "judge-1",
+        "endpoint": "",
+        "list_cost": 0.001,
+        "seconds": 0.1,
+        "flags": [],
+        "cached": False,
+    } | changes
+
+
+def score(item: Item, metric: str, value: float | None, status: Status = Status.OK, **more: Any) -> Score:
+    replies = more.pop("replies", ())
+    reason = more.pop("reason", "")
+    return Score(item.id, metric, value, status, reason, more, tuple(replies), item.generator, item.group)
+
+
+def small_run(folder: Path, *, shift: float = 0.0, **manifest: Any) -> RunFolder:
+    """Two prompts, two generators, four images and their two pairs; one refusal, one item that cannot be used."""
+    colours = {"a": (200, 80, 40), "b": (40, 90, 200)}
+    items = [
+        Item(f"{name}{group}.png", f"{PROMPT} Number {group}.", picture(folder / "img" / f"{name}{group}.png", colours[name]),
+             f"model_{name}", f"p{group}", {"category": f"kind {group}"})
+        for group in (1, 2) for name in ("a", "b")
+    ]  # fmt: skip
+    scores = []
+    for number, item in enumerate(items):
+        read = {"prompt_tokens_used": 50, "prompt_tokens": 60, "description_tokens_used": 30, "description_tokens": 30}
+        scores.append(
+            score(item, "tit", 0.9 - 0.1 * number + shift, **read, description=DESCRIPTION, replies=[f"v{number}"])
+        )
+    found = {"missing": ["a white mug behind the apples"], "contradicted": ["three glossy red apples"]}
+    for number, item in enumerate(items[:3]):
+        scores.append(
+            score(item, "tit-llm", 80.0 - 10 * number, reason="The apples are green.", description=DESCRIPTION,
+                  replies=[f"r{number}"], **found)
+        )  # fmt: skip
+    scores.append(
+        score(items[3], "tit-llm", None, Status.REFUSED, reason="the model declined to answer", replies=["r3"])
+    )
+    return write_run(
+        folder,
+        [*items, BadItem("../out.png", "the image path leads outside the data folder", "model_a", "p1")],
+        scores,
+        replies=[reply(f"r{n}", '{"score": 80}', items[n].prompt) for n in range(3)]
+        + [reply("r3", "", status="refused", reason="no")],
+        vectors=[{"key": f"v{n}", "text": DESCRIPTION, "vector": "", "used": 30, "total": 30} for n in range(4)],
+        results=small_results(),
+        **manifest,
+    )
+
+
+def small_results() -> dict[str, Any]:
+    def place(mean: float, rank: int) -> dict[str, Any]:
+        return {"mean": mean, "interval": [mean - 0.1, mean + 0.1], "mean_rank": rank, "rank": rank, "coverage": 1.0}
+
+    return {
+        "metrics": {
+            "tit": {"accuracy": 0.75, "accuracy_interval": [0.5, 1.0], "tie_rate": 0.0, "pairs": 2, "pairs_scored": 2,
+                    "srcc": 0.5, "krcc": None, "ndcg": 0.9, "coverage": 0.8, "images": 5, "scored": 4},
+            "tit-llm": {"accuracy": 0.5, "accuracy_interval": None, "tie_rate": None, "pairs": 2, "pairs_scored": 1,
+                        "srcc": None, "krcc": None, "ndcg": None, "coverage": 0.6, "images": 5, "scored": 3},
+        },
+        "leaderboard": [
+            {"generator": "model_a", "metrics": {"tit": place(0.8, 1), "tit-llm": place(70, 1)}, "human": {"mean_rank": 1.5, "rank": 1}},
+            {"generator": "model_b", "metrics": {"tit": place(0.7, 2)}, "human": None},
+        ],
+        "leaderboard_srcc": {"tit": 1.0, "tit-llm": None},
+        "warnings": ["tit read a third of every prompt"],
+        "notes": ["Intervals: 95%."],
+        "spent": 0.25,
+        "list_cost": 0.5,
+        "tables": [{"title": "By kind", "columns": ["kind", "score"], "rows": [["kind 1", 0.5], ["kind 2", None]], "notes": []}],
+        "pairs": [
+            {"group": "p1", "a": "a1.png", "b": "b1.png", "preference": "b"},
+            {"group": "p2", "a": "a2.png", "b": "b2.png", "preference": "a"},
+            {"group": "p2", "a": "a2.png", "b": "gone.png", "preference": "a"},
+        ],
+    }  # fmt: skip

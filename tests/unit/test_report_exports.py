@@ -1,0 +1,117 @@
+"""Exports: the same numbers for programs, papers and pull requests; nothing in them is run or rendered by who reads them."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from report_runs import PROMPT, score, small_run, write_run
+
+from titjudge.errors import ConfigError, MissingExtra
+from titjudge.report import export
+from titjudge.report.exports import COLUMNS, KINDS, _md, _tex
+from titjudge.types import Item
+
+
+def test_csv_has_one_row_a_score_and_no_invented_number(tmp_path: Path) -> None:
+    out = export([small_run(tmp_path / "run")], "csv", tmp_path / "deep" / "scores.csv")
+    rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
+    assert tuple(rows[0]) == COLUMNS
+    assert len(rows) == 8
+    refused = next(row for row in rows if row["status"] == "refused")
+    assert refused["value"] == ""
+    assert json.loads(next(row for row in rows if row["missing"])["missing"]) == ["a white mug behind the apples"]
+    assert float(rows[0]["value"]) == 0.9
+
+
+def test_csv_text_is_never_a_formula(tmp_path: Path) -> None:
+    item = Item("=HYPERLINK(1)", PROMPT, None, "+x", "@y")
+    out = export(
+        [write_run(tmp_path / "run", [item], [score(item, "tit", -0.5, reason='-1+1,"\n')])], "csv", tmp_path / "s.csv"
+    )
+    (row,) = csv.DictReader(io.StringIO(out.read_text(encoding="utf-8")))
+    assert (row["item"], row["generator"], row["prompt_id"]) == ("'=HYPERLINK(1)", "'+x", "'@y")
+    assert row["value"] == "-0.5"  # a number stays one
+    assert row["reason"] == "'-1+1,\"\n"
+
+
+def test_json_holds_everything_of_both_runs(tmp_path: Path) -> None:
+    runs = [small_run(tmp_path / "one"), small_run(tmp_path / "two")]
+    record = json.loads(export(runs, "json", tmp_path / "r.json").read_bytes())
+    assert [run["name"] for run in record["runs"]] == ["one", "two"]
+    assert record["runs"][0]["results"]["metrics"]["tit"]["accuracy"] == 0.75
+    assert record["runs"][0]["scores"][-1]["value"] is None
+
+
+def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path) -> None:
+    run = small_run(tmp_path / "run")
+    if importlib.util.find_spec("pyarrow") is None:
+        with pytest.raises(MissingExtra, match=r"titjudge\[parquet\]"):
+            export([run], "parquet", tmp_path / "s.parquet")
+        return
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(export([run], "parquet", tmp_path / "s.parquet"))
+    assert tuple(table.column_names) == COLUMNS
+    assert table.column("value").null_count == 1
+
+
+def test_latex_has_intervals_and_is_escaped(tmp_path: Path) -> None:
+    tex = export([small_run(tmp_path / "run_1")], "latex", tmp_path / "t.tex").read_text(encoding="utf-8")
+    assert r"75.0\% [50.0\%, 100.0\%]" in tex
+    assert r"model\_a" in tex
+    assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") == 3
+    for line in tex.splitlines():
+        if line.endswith(r"\\"):
+            assert len(re.findall(r"(?<!\\)&", line)) in (1, 5, 6, 7)
+
+
+def test_latex_specials() -> None:
+    assert _tex("\\input{x} $1 & #2 _ ^ ~ %") == (
+        r"\textbackslash{}input\{x\} \$1 \& \#2 \_ \textasciicircum{} \textasciitilde{} \%"
+    )
+    assert _tex("a\n\u202eb") == "a b"
+
+
+def test_markdown_shows_tables_with_intervals(tmp_path: Path) -> None:
+    text = export([small_run(tmp_path / "run", status="incomplete: budget")], "markdown", tmp_path / "t.md").read_text(
+        encoding="utf-8"
+    )
+    assert "Status **incomplete: budget**, spent $0.2500, list price $0.5000." in text
+    assert r"75.0% \[50.0%, 100.0%\]" in text
+    assert "> tit read a third of every prompt" in text
+
+
+def test_markdown_text_is_shown_as_text() -> None:
+    hostile = (
+        "<script>alert(1)</script> [x](javascript:1) ![i](http://e.vil/p.png) @everyone #1 |cell| `code`\n\n# title"
+    )
+    shown = _md(hostile)
+    assert "<" not in shown
+    assert "\n" not in shown
+    assert "@" not in shown
+    assert "://" not in shown
+    assert not re.search(r"(?<!\\)[\[\]|`]", shown)
+
+
+def test_runs_without_results_export_too(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [], [])
+    for kind in set(KINDS) - {"parquet"}:
+        assert export([run], kind, tmp_path / kind).stat().st_size > 0
+
+
+def test_several_runs_export_their_differences(tmp_path: Path) -> None:
+    text = export(
+        [small_run(tmp_path / "one"), small_run(tmp_path / "two", shift=0.05)], "markdown", tmp_path / "t.md"
+    ).read_text(encoding="utf-8")
+    assert "**Runs compared**" in text
+
+
+def test_an_unknown_kind_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no export 'latx'.*'latex'"):
+        export([small_run(tmp_path / "run")], "latx", tmp_path / "t")

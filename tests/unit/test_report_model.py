@@ -1,0 +1,282 @@
+"""What the report says, before it is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_runs import DESCRIPTION, PROMPT, picture, reply, score, small_results, small_run, write_run
+
+from titjudge.errors import DataError
+from titjudge.report.model import as_json, load
+from titjudge.report.people import by_length, by_rank_gap, calibration, human_ranks, verdicts, wilson
+from titjudge.report.summary import summary
+from titjudge.report.texts import Texts
+from titjudge.run import RunFolder
+from titjudge.types import Item, Status
+
+
+def _text(made: dict[str, Any], number: int) -> str:
+    entry = made["texts"][number]
+    return entry if isinstance(entry, str) else "".join(_text(made, part) for part in entry)
+
+
+def _table(tables: list[dict[str, Any]], title: str) -> dict[str, Any]:
+    return next(table for table in tables if table["title"] == title)
+
+
+def _words(row: list[Any]) -> list[str]:
+    return [cell["t"] if isinstance(cell, dict) else cell for cell in row]
+
+
+def test_texts_are_kept_once_and_come_back_whole() -> None:
+    texts = Texts()
+    long = "a prompt of some length, longer than what is worth splitting"
+    first, again = texts.add(long), texts.add(long)
+    inside = texts.compose(f"before {long} after {long}", [long, "short"])
+    assert first == again
+    assert texts.get(inside) == f"before {long} after {long}"
+    assert sum(isinstance(entry, str) and long in entry for entry in texts.table) == 1
+    assert texts.compose(f"before {long} after {long}", [long]) == inside
+    assert texts.get(texts.compose("", [long])) == ""
+
+
+def test_lone_surrogates_become_question_marks() -> None:
+    texts = Texts()
+    assert texts.get(texts.add("bad \udcff name")) == "bad ? name"
+
+
+def test_a_prompt_is_in_the_report_once(tmp_path: Path) -> None:
+    run = small_run(tmp_path / "run")
+    made = as_json(load([run]), {})
+    whole = [entry for entry in made["texts"] if isinstance(entry, str)]
+    assert sum(f"{PROMPT} Number 1." in entry for entry in whole) == 1
+    assert sum(DESCRIPTION in entry for entry in whole) == 1
+
+
+def test_receipts_lead_to_the_rendered_prompt(tmp_path: Path) -> None:
+    made = as_json(load([small_run(tmp_path / "run")]), {})
+    judged = made["items"][0]["s"][1]
+    answer = made["replies"][judged["k"][0]]
+    assert answer["k"] == "r0"
+    assert _text(made, answer["text"]) == '{"score": 80}'
+    role, text, image = answer["msg"][0]
+    assert (role, image) == ("user", "f" * 64)
+    assert _text(made, text) == f"Compare with:\n{PROMPT} Number 1.\nThat is all."
+    embedded = made["replies"][made["items"][0]["s"][0]["k"][0]]
+    assert _text(made, embedded["embedded"]) == DESCRIPTION
+
+
+def test_an_answer_that_is_not_on_file_is_said_to_be_lost(tmp_path: Path) -> None:
+    item = Item("a.png", PROMPT, None)
+    run = write_run(tmp_path, [item], [score(item, "tit", 0.5, replies=["nowhere"])])
+    assert as_json(load([run]), {})["replies"] == [{"k": "nowhere", "lost": 1}]
+
+
+def test_the_last_good_answer_of_a_key_counts(tmp_path: Path) -> None:
+    item = Item("a.png", PROMPT, None)
+    replies = [reply("k", "cut", status="truncated"), reply("k", "whole")]
+    run = write_run(tmp_path, [item], [score(item, "tit", 0.5, replies=["k"])], replies=replies)
+    made = as_json(load([run]), {})
+    assert _text(made, made["replies"][0]["text"]) == "whole"
+
+
+def test_a_failure_has_no_number(tmp_path: Path) -> None:
+    made = as_json(load([small_run(tmp_path / "run")]), {})
+    refused = made["items"][3]["s"][1]
+    assert refused["v"] is None
+    assert refused["st"] == "refused"
+
+
+def test_pairs_that_name_unknown_images_are_left_out(tmp_path: Path) -> None:
+    assert load([small_run(tmp_path / "run")]).pairs == [(0, 1, -1), (2, 3, 1)]
+
+
+def test_scores_without_their_item_are_shown_all_the_same(tmp_path: Path) -> None:
+    item = Item("a.png", PROMPT, None, "model_a")
+    report = load([write_run(tmp_path, [], [score(item, "tit", 0.5)])])
+    assert [(entry.id, entry.generator) for entry in report.entries] == [("a.png", "model_a")]
+
+
+def test_an_empty_run_is_a_report(tmp_path: Path) -> None:
+    told = summary(load([write_run(tmp_path, [], [], metrics={})]))
+    assert "not known" in told["runs"][0]["lead"]
+
+
+def test_a_folder_that_is_no_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not a run folder"):
+        load([RunFolder(tmp_path)])
+
+
+# -- summary ---------------------------------------------------------------------------------------------------------------
+
+
+def test_headline_says_agreement_coverage_and_money(tmp_path: Path) -> None:
+    told = summary(load([small_run(tmp_path / "run", status="incomplete: budget")]))["runs"][0]
+    assert told["status"] == "incomplete: budget"
+    assert told["lead"].startswith("tit prefers the image that people prefer in 75.0% of 2 pairs")
+    facts = {fact["label"]: (fact["value"], fact["sub"]) for fact in told["facts"]}
+    assert facts["agreement with people, tit"] == ("75.0%", "50.0% – 100.0%, 95% interval")
+    assert facts["agreement with people, tit-llm"] == ("50.0%", "no interval: too few prompts")
+    assert facts["coverage"] == ("70.0%", "7 of 10 scores")
+    assert facts["spent"] == ("$0.2500", "list price $0.5000")
+
+
+def test_what_is_undefined_is_a_dash(tmp_path: Path) -> None:
+    table = _table(summary(load([small_run(tmp_path / "run")]))["overview"], "Agreement with people")
+    rows = {_words(row)[0]: dict(zip(table["columns"], _words(row), strict=True)) for row in table["rows"]}
+    assert rows["tit-llm"]["SRCC"] == "–"
+    assert rows["tit"]["SRCC"] == "0.500"
+    assert "KRCC" not in table["columns"]  # undefined for every metric
+
+
+def test_leaderboard_has_intervals_and_links(tmp_path: Path) -> None:
+    table = _table(summary(load([small_run(tmp_path / "run")]))["overview"], "Generators")
+    assert table["rows"][0][2]["s"] == "0.700 – 0.900"
+    assert table["rows"][0][0]["h"] == "#images?g=model_a"
+    assert _words(table["rows"][1])[1] == "–"
+
+
+def test_tables_of_a_suite_are_shown_but_not_those_drawn_here(tmp_path: Path) -> None:
+    results = small_results()
+    results["tables"] += [
+        {"title": "Leaderboard", "columns": [], "rows": []},
+        {"title": "Agreement with people", "columns": [], "rows": []},
+    ]
+    item = Item("a1.png", PROMPT, None)
+    told = summary(load([write_run(tmp_path, [item], [], results=results)]))
+    assert [table["title"] for table in told["overview"]] == ["Agreement with people", "Generators", "By kind"]
+
+
+def test_failures_by_generator_and_reason(tmp_path: Path) -> None:
+    failed, bad, cost = summary(load([small_run(tmp_path / "run")]))["failures"]
+    assert _words(failed["rows"][0]) == ["model_b", "tit-llm", "refused", "the model declined to answer", "1"]
+    assert failed["rows"][0][4]["s"] == "50.0% of 2"
+    assert failed["rows"][0][0]["h"] == "#images?g=model_b&m=1&s=refused"
+    assert _words(bad["rows"][0]) == ["../out.png", "model_a", "the image path leads outside the data folder"]
+    assert _words(cost["rows"][-1])[-1] == "$0.2500"
+
+
+def test_provenance_names_models_prompts_and_deviations(tmp_path: Path) -> None:
+    told = summary(
+        load(
+            [small_run(tmp_path / "run", suite={"name": "folder", "version": "1", "deviations": ["reads 512 tokens"]})]
+        )
+    )
+    assert told["deviations"][0]["list"] == ["reads 512 tokens"]
+    assert _words(_table(told["provenance"], "Who answered")["rows"][0]) == [
+        "judge",
+        "fake/judge",
+        "judge-1",
+        "loopback",
+        "4",
+    ]
+    assert _words(_table(told["provenance"], "Prompts")["rows"][0]) == ["tit/describe", "a" * 64]
+    assert "Suite folder (version 1)" in told["runs"][0]["counts"]
+
+
+def test_agreement_from_elsewhere_replaces_the_first_runs(tmp_path: Path) -> None:
+    report = load([small_run(tmp_path / "run")], {"metrics": {"tit": {"accuracy": 0.25}}})
+    assert "25.0%" in summary(report)["runs"][0]["lead"]
+
+
+def test_results_may_be_absent(tmp_path: Path) -> None:
+    item = Item("a.png", PROMPT, None, "model_a", "p")
+    told = summary(
+        load(
+            [
+                write_run(
+                    tmp_path, [item], [score(item, "tit", 0.5), score(item, "tit-llm", None, Status.FAILED, reason="x")]
+                )
+            ]
+        )
+    )
+    assert told["overview"] == []
+    assert {fact["label"]: fact["value"] for fact in told["runs"][0]["facts"]} == {"coverage": "50.0%", "spent": "–"}
+
+
+# -- side by side ----------------------------------------------------------------------------------------------------------
+
+
+def test_two_runs_are_compared_on_the_same_pairs_and_images(tmp_path: Path) -> None:
+    runs = [
+        small_run(tmp_path / "one"),
+        small_run(
+            tmp_path / "two",
+            shift=0.05,
+            identity={"suite": "folder", "protocol": "strict", "judge": {"model": "fake/other"}},
+        ),
+    ]
+    report = load(runs)
+    assert len(report.entries) == 5 * 1  # the same items, not twice
+    assert [judge.label for judge in report.judges] == ["tit · one", "tit-llm · one", "tit · two", "tit-llm · two"]
+    told = summary(report)
+    compared = _table(told["overview"], "Runs compared")
+    row = next(row for row in compared["rows"] if _words(row)[3] == "mean score" and row[0] == "tit")
+    assert _words(row)[:4] == ["tit", "two", "one", "mean score"]
+    assert row[6]["t"] == "+0.050"
+    changed = _table(told["overview"], "What changed between the runs")
+    assert ["judge.model", "fake/judge", "fake/other"] in [_words(row) for row in changed["rows"]]
+
+
+def test_the_same_run_twice_changed_nothing(tmp_path: Path) -> None:
+    run = small_run(tmp_path / "one")
+    report = load([run, run])
+    assert [loaded.name for loaded in report.runs] == ["one", "one (2)"]
+    changed = _table(summary(report)["overview"], "What changed between the runs")
+    assert changed["rows"] == []
+
+
+# -- against people --------------------------------------------------------------------------------------------------------
+
+
+def test_verdicts_turn_metrics_where_less_is_better(tmp_path: Path) -> None:
+    less = {"tit": {"range": [0, 1], "higher_is_better": False}}
+    report = load([small_run(tmp_path / "run", metrics=less)])
+    gaps = dict(verdicts(report, 0))
+    assert gaps[0] == pytest.approx(0.1)  # people prefer b, whose number is lower, so better
+    assert gaps[1] == pytest.approx(-0.1)
+
+
+def test_ranks_of_people_share_places() -> None:
+    from titjudge.report.model import Entry, Report
+
+    entries = [Entry(str(number), "", "p", "", None) for number in range(3)]
+    report = Report([], [], entries, [(0, 1, 1), (0, 2, 1), (1, 2, 0)])
+    assert human_ranks(report) == {0: 1.0, 1: 2.5, 2: 2.5}
+
+
+def test_accuracy_cut_by_length_and_gap_covers_every_pair(tmp_path: Path) -> None:
+    items, pairs, scores = [], [], []
+    for group in range(8):
+        for rank in range(4):
+            item = Item(f"{group}-{rank}", " ".join(["word"] * (10 + group)), None, f"m{rank}", f"p{group}")
+            items.append(item)
+            scores.append(score(item, "tit", 0.9 - 0.2 * rank if group else 0.2 * rank))
+        pairs += [
+            {"group": f"p{group}", "a": f"{group}-{a}", "b": f"{group}-{b}", "preference": "a"}
+            for a in range(4)
+            for b in range(a + 1, 4)
+        ]
+    report = load([write_run(tmp_path, items, scores, results={"pairs": pairs})])
+    for cut in (by_length(report), by_rank_gap(report), calibration(report)):
+        assert sum(one.pairs for one in cut[0]) == 48
+        assert sum(one.pairs * (one.value or 0) for one in cut[0]) == pytest.approx(42)
+    assert [one.label for one in by_rank_gap(report)[0]] == ["1", "2", "3"]
+    assert by_length(report)[0][0].value == pytest.approx(0.5)  # the first bin holds the group that is upside down
+
+
+def test_wilson_interval_against_published_values() -> None:
+    assert wilson(0, 0) is None
+    low, high = wilson(81, 263) or (0, 0)  # Newcombe 1998, table I: 0.2553 to 0.3662
+    assert (round(low, 4), round(high, 4)) == (0.2553, 0.3662)
+    assert wilson(10, 10) == (pytest.approx(0.7225, abs=1e-4), pytest.approx(1.0))
+
+
+def test_pictures_are_shared_between_runs(tmp_path: Path) -> None:
+    path = picture(tmp_path / "same.png")
+    item = Item("same.png", PROMPT, path)
+    runs = [write_run(tmp_path / name, [item], [score(item, "tit", 0.5)]) for name in ("one", "two")]
+    report = load(runs)
+    assert [entry.image for entry in report.entries] == [path]
