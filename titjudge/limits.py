@@ -74,7 +74,9 @@ class Limiter:
         self._recent: deque[Slot] = deque()
         self._limited = 0  # slots in `_recent` that got a 429
         self._streak = 0  # 429s since the last good answer
-        self._last_cut = float("-inf")
+        self._number = 0  # requests sent so far
+        self._cut_at = 0  # of those, when the limit last went down
+        self._last_full = float("-inf")  # when somebody last waited for a slot
         self._not_before = float("-inf")
         self._last_sent = float("-inf")
         self._gap, self._gaps_left = 0.0, 0
@@ -96,6 +98,7 @@ class Limiter:
             async with self._door:
                 while True:
                     if self.in_flight >= int(self.limit):
+                        self._last_full = self._now()
                         self._room = asyncio.get_running_loop().create_future()
                         await self._room
                     elif (delay := self._delay(slot.tokens)) > _SOON:
@@ -123,6 +126,7 @@ class Limiter:
         self.in_flight += 1
         self._gaps_left = max(0, self._gaps_left - 1)
         self._last_sent = slot.sent = now
+        slot.number, self._number = self._number, self._number + 1
         self._forget_transit(now)
         self._transit.append((now, slot.tokens))
         for pacer in self._pacers():
@@ -134,12 +138,11 @@ class Limiter:
             old.recent = False
 
     def _leave(self, slot: Slot, *, good: bool) -> None:
-        full = self.in_flight >= int(self.limit)
         self.in_flight -= 1
         if good:
             self._streak = 0
             self._fastest = min(self._fastest, self._now() - slot.sent)
-            if full and self.waiting and slot.sent > self._last_cut:
+            if self._last_full >= slot.sent and slot.number >= self._cut_at:
                 step = max(1.0, self.concurrency / 16)  # for a whole round trip of `limit` answers
                 self.limit = min(float(self.concurrency), self.limit + step / self.limit)
         self._wake()
@@ -166,9 +169,8 @@ class Limiter:
             return
         now = self._now()
         self._pause(retry_after, now)
-        sent = slot.sent if slot is not None and slot.limiter is self else now
-        if sent > self._last_cut:
-            self.limit, self._last_cut = max(1.0, self.limit / 2), now
+        if slot is None or slot.limiter is not self or slot.number >= self._cut_at:
+            self.limit, self._cut_at = max(1.0, self.limit / 2), self._number
 
     def _account_is_limited(self, tokens: int) -> bool:
         if not self.tolerance or any(pacer.short(tokens if pacer.tokens else 1) for pacer in self._told.values()):
@@ -210,11 +212,11 @@ class Limiter:
 class Slot:
     """One request's place. Leaving the block without an exception counts as a good answer."""
 
-    __slots__ = ("limited", "limiter", "recent", "sent", "tokens")
+    __slots__ = ("limited", "limiter", "number", "recent", "sent", "tokens")
 
     def __init__(self, limiter: Limiter, tokens: int) -> None:
         self.limiter, self.tokens = limiter, tokens
-        self.sent = 0.0
+        self.sent, self.number = 0.0, 0
         self.limited, self.recent = False, True
 
     def used(self, tokens: int) -> None:

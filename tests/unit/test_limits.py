@@ -1,0 +1,261 @@
+"""Slots, pauses and pace of one account, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from virtual_time import clock, run_virtual
+
+from titjudge.limits import Limiter, Slot
+from titjudge.types import Failure, FailureKind
+
+
+def limiter(concurrency: int = 32, seed: int = 0, **options: Any) -> Limiter:
+    return Limiter(concurrency, now=clock, jitter=random.Random(seed).random, **options)
+
+
+def run(main: Coroutine[Any, Any, Any]) -> None:
+    run_virtual(main)
+
+
+async def ask(gate: Limiter, seconds: float = 1.0, fail: float | None = None, tokens: int = 0) -> float:
+    """One request; with `fail`, a 429 with that Retry-After. Returns when it was sent."""
+    try:
+        async with gate.slot(tokens) as slot:
+            await asyncio.sleep(seconds)
+            if fail is not None:
+                raise KeyError
+    except KeyError:
+        gate.failed(Failure(FailureKind.RATE_LIMIT, "slow down", fail or None))
+    return slot.sent
+
+
+def test_slots_are_never_more_than_the_concurrency() -> None:
+    async def main() -> None:
+        gate, most = limiter(4), 0
+
+        async def one() -> None:
+            nonlocal most
+            async with gate.slot():
+                most = max(most, gate.in_flight)
+                await asyncio.sleep(1)
+
+        await asyncio.gather(*(one() for _ in range(21)))
+        assert (most, gate.in_flight, gate.waiting) == (4, 0, 0)
+        assert clock() == 6
+
+    run(main())
+
+
+def test_first_come_first_served() -> None:
+    async def main() -> None:
+        gate, order = limiter(3), []
+
+        async def one(number: int) -> None:
+            async with gate.slot():
+                order.append(number)
+                await asyncio.sleep(random.Random(number).random())
+
+        await asyncio.gather(*(one(number) for number in range(50)))
+        assert order == list(range(50))
+
+    run(main())
+
+
+def test_a_slot_is_given_back_after_an_error_and_a_cancellation() -> None:
+    async def main() -> None:
+        gate = limiter(1)
+        await ask(gate, fail=0.0)
+        held = asyncio.create_task(ask(gate, 100))
+        waiting = [asyncio.create_task(ask(gate, 100)) for _ in range(3)]
+        await asyncio.sleep(1)
+        for task in (waiting[0], waiting[2], held):
+            task.cancel()
+        await asyncio.sleep(1)
+        assert (gate.in_flight, gate.waiting) == (1, 0)
+        waiting[1].cancel()
+        await asyncio.sleep(0)
+        await ask(gate)
+        assert (gate.in_flight, gate.waiting) == (0, 0)
+
+    run(main())
+
+
+def test_nobody_sends_before_retry_after_and_nobody_returns_in_a_herd() -> None:
+    async def main() -> None:
+        gate = limiter(64, tolerance=0)
+        await ask(gate, 0.5, fail=10.0)
+        assert 10.0 <= gate.paused_for <= 11.1
+        sent = sorted(await asyncio.gather(*(ask(gate, 0.2) for _ in range(60))))
+        assert sent[0] >= 10.5
+        assert sent[-1] - sent[0] >= 0.2
+        assert max(sum(a <= b < a + 0.01 for b in sent) for a in sent) <= 5
+
+    run(main())
+
+
+def test_a_longer_pause_replaces_a_shorter_one_and_not_the_other_way_round() -> None:
+    async def main() -> None:
+        gate = limiter(tolerance=0)
+        gate.rate_limited(5.0)
+        gate.rate_limited(1.0)
+        assert gate.paused_for >= 5.0
+        gate.rate_limited(20.0)
+        assert gate.paused_for >= 20.0
+
+    run(main())
+
+
+@pytest.mark.parametrize("odd", [None, 0.0, -3.0, float("nan"), 86_400.0])
+def test_a_retry_after_that_makes_no_sense_pauses_nobody(odd: float | None) -> None:
+    async def main() -> None:
+        gate = limiter(tolerance=0)
+        gate.rate_limited(odd)
+        assert gate.paused_for == 0.0
+
+    run(main())
+
+
+def test_one_429_among_good_answers_is_no_limit_of_the_account() -> None:
+    async def main() -> None:
+        gate = limiter(32)
+        for number in range(200):
+            await ask(gate, 0.01, fail=5.0 if number % 20 == 0 else None)
+        assert (gate.limit, gate.paused_for) == (32, 0.0)
+
+    run(main())
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 32, 128])
+def test_an_account_that_answers_nothing_else_is_limited(concurrency: int) -> None:
+    async def main() -> None:
+        gate = limiter(concurrency)
+        await asyncio.gather(*(ask(gate, 0.1, fail=2.0) for _ in range(max(3, concurrency))))
+        assert gate.limit == max(1, concurrency / 2)
+        assert gate.paused_for > 1.5
+
+    run(main())
+
+
+def test_headers_that_say_nothing_is_left_confirm_a_429_at_once() -> None:
+    async def main() -> None:
+        gate = limiter(32)
+        gate.observe_headers({"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "0"})
+        await asyncio.sleep(5)
+        await ask(gate, 0.1, fail=2.0)
+        assert gate.limit == 16
+        assert gate.paused_for > 1.5
+
+    run(main())
+
+
+def test_other_failures_change_nothing() -> None:
+    async def main() -> None:
+        gate = limiter(8, tolerance=0)
+        for kind in FailureKind:
+            if kind is not FailureKind.RATE_LIMIT:
+                gate.failed(Failure(kind, "x", 60.0))
+        assert (gate.limit, gate.paused_for) == (8, 0.0)
+
+    run(main())
+
+
+def test_one_decrease_for_each_round_trip() -> None:
+    async def main() -> None:
+        gate = limiter(64, tolerance=0)
+        await asyncio.gather(*(ask(gate, 1 + number / 100, fail=0.0) for number in range(64)))
+        assert gate.limit == 32
+        await asyncio.gather(*(ask(gate, 1 + number / 100, fail=0.0) for number in range(32)))
+        assert gate.limit == 16
+
+    run(main())
+
+
+def test_growth_only_when_all_slots_are_used() -> None:
+    async def main() -> None:
+        gate = limiter(64, start=8)
+        for _ in range(100):
+            await asyncio.gather(*(ask(gate, 0.1) for _ in range(7)))
+        assert gate.limit == 8
+        await asyncio.gather(*(ask(gate, 0.1) for _ in range(100)))
+        assert gate.limit > 16
+
+    run(main())
+
+
+def test_recovers_after_a_limit_and_never_passes_the_concurrency() -> None:
+    async def main() -> None:
+        gate = limiter(32, tolerance=0)
+        for _ in range(8):
+            await ask(gate, 0.1, fail=0.0)
+        assert gate.limit == 1
+        await asyncio.gather(*(ask(gate, 0.1) for _ in range(1500)))
+        assert gate.limit == 32
+
+    run(main())
+
+
+def test_an_explicit_rpm_is_an_even_pace() -> None:
+    async def main() -> None:
+        gate = limiter(128, rpm=600)
+        sent = sorted(await asyncio.gather(*(ask(gate, 0.1) for _ in range(110))))
+        assert sent[9] == 0.0  # a burst of one second's worth
+        assert sent[-1] == pytest.approx(10.0, abs=0.01)
+        assert all(b - a == pytest.approx(0.1, abs=1e-3) for a, b in itertools.pairwise(sent[10:]))
+
+    run(main())
+
+
+def test_an_explicit_tpm_counts_the_worst_case_until_the_truth_is_known() -> None:
+    async def main() -> None:
+        gate = limiter(128, tpm=60_000)
+
+        async def one(used: int | None) -> float:
+            async with gate.slot(1000) as slot:
+                if used is not None:
+                    slot.used(used)
+            return slot.sent
+
+        slow = [await one(None) for _ in range(11)]
+        assert slow[-1] - slow[0] == pytest.approx(10, abs=0.01)
+        fast = [await one(100) for _ in range(11)]
+        assert fast[-1] - fast[0] == pytest.approx(1, abs=0.01)
+
+    run(main())
+
+
+def test_a_429_belongs_to_the_slot_of_its_own_task() -> None:
+    async def main() -> None:
+        gate, slots = limiter(8), []
+
+        async def one(fail: bool) -> None:
+            async with gate.slot() as slot:
+                slots.append((slot, fail))
+                await asyncio.sleep(1)
+            if fail:
+                gate.failed(Failure(FailureKind.RATE_LIMIT, "x"))
+
+        await asyncio.gather(*(one(number % 3 == 0) for number in range(6)))
+        assert all(slot.limited == fail for slot, fail in slots)
+
+    run(main())
+
+
+def test_wrong_concurrency_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        Limiter(0)
+
+
+def test_without_limits_a_slot_costs_no_time() -> None:
+    async def main() -> None:
+        gate = Limiter(2)
+        async with gate.slot() as slot:
+            assert isinstance(slot, Slot)
+            assert gate.in_flight == 1
+
+    asyncio.run(main())
