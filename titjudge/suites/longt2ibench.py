@@ -1,0 +1,289 @@
+"""LongT2IBench: long prompts as graphs of entities, attributes and relations (AAAI 2026; repository @e47380b)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import ConfigError, DataError
+from titjudge.metrics.graph import Graph, forced, ratio
+from titjudge.metrics.graph_text import CATEGORIES, Alignment, parse_target
+from titjudge.suites.longt2i_data import (
+    Annotated,
+    Generation,
+    number,
+    read_generations,
+    read_json,
+    read_split,
+)
+from titjudge.suites.longt2i_recall import Recall, by_interval, interval, tables, words
+from titjudge.types import BadItem, Item, Pair, Score, Table
+
+__all__ = ["LongT2IBench", "aggregate_generations", "aggregate_predictions"]
+
+METRIC = "graph-alignment"
+SPLITS = ("test", "val", "train")
+
+
+def aggregate_generations(
+    generations: Path, split: Path | None = None, *, matching: str = "casefold", enforce: bool = False
+) -> tuple[dict[str, Any], list[Table]]:
+    """Results from saved answers of the official script (`generation_results_<timestamp>.json`): no model is asked.
+
+    Args:
+        generations: output of test_generation.py.
+        split: the split file with the annotations; without it there is no interpretation accuracy.
+        matching: exact, casefold or loose (also without punctuation and leading articles); with `-group` behind it, all
+            attributes of an entity that stand together count as one. The official rule is not published.
+        enforce: let misaligned entities take their attributes and relations along before comparing. (The predicted
+            score always has it so; upstream states the rule in the prompt only.)
+
+    Returns:
+        `{"matching", "interpretation": {"entity" | "attribute" | "relation" | "all": {"align", "misalign", "overall",
+        "counts"}}, "correlation": {"overall" | "30-50" | ... : {"srcc", "plcc", "average", "n"}}, "coverage",
+        "problems", ...}` and the tables; recalls in [0, 1], None where undefined.
+
+    Raises:
+        DataError: a file cannot be read. ConfigError: an unknown matching rule.
+    """
+    recall = Recall(matching)
+    annotated, problems = _annotations(split) if split else ({}, [])
+    counts = {"results": 0, "parsed": 0, "incomplete": 0, "unparsed": 0, "failed": 0, "duplicates": 0, "compared": 0}
+    rows: list[tuple[str, float, float]] = []
+    seen: set[tuple[str, str, str]] = set()
+    for result in read_generations(generations):
+        counts["results"] += 1
+        key = (result.id, result.image, result.prompt)
+        if key in seen:
+            counts["duplicates"] += 1
+            problems.append((f"result {result.id}", "there a second time; the first counts"))
+            continue
+        seen.add(key)
+        if result.text is None:
+            counts["failed"] += 1
+            problems.append((f"result {result.id}", result.error))
+            continue
+        truth = _truth(result, annotated)
+        if truth is None and split:
+            problems.append((f"result {result.id}", "the split has no element with this prompt and image"))
+        known = {"entity": truth.entities, "relation": _relations(truth.truth)} if truth else None
+        parsed = parse_target(result.text, known)
+        if parsed is None:
+            counts["unparsed"] += 1
+            problems.append((f"result {result.id}", "no entity_score, attribute_score or relation_score in the text"))
+            continue
+        counts["parsed"] += 1
+        problems += [(f"result {result.id}", reason) for reason in parsed.problems]
+        mended, _ = forced(parsed.alignment)
+        if truth:
+            counts["compared"] += 1
+            recall.add(truth.truth, mended if enforce else parsed.alignment)
+        if not parsed.complete:
+            counts["incomplete"] += 1
+        predicted, human = ratio(mended), truth.ratio if truth else result.ratio
+        if parsed.complete and predicted is not None and human is not None:
+            rows.append((truth.prompt if truth else result.prompt, predicted, human))
+    found = _result(rows, counts, problems, matching, recall if split else None)
+    return found, tables(found)
+
+
+def aggregate_predictions(predictions: Path) -> tuple[dict[str, Any], list[Table]]:
+    """SRCC and PLCC from `score_results/prediction_results.json` of the official script (original_text, true_score, ...).
+
+    Raises:
+        DataError: not such a file.
+    """
+    raw = read_json(predictions)
+    if not isinstance(raw, list):
+        raise DataError("expected a list of original_text, true_score, predicted_score", predictions)
+    rows: list[tuple[str, float, float]] = []
+    problems: list[tuple[str, str]] = []
+    for place, each in enumerate(raw):
+        each = each if isinstance(each, Mapping) else {}
+        predicted, human = number(each.get("predicted_score")), number(each.get("true_score"))
+        if predicted is None or human is None or not isinstance(each.get("original_text"), str):
+            problems.append((f"prediction {place}", "original_text, true_score and predicted_score are needed"))
+        else:
+            rows.append((each["original_text"], predicted, human))
+    found = _result(rows, {"results": len(raw), "used": len(rows)}, problems, "", None)
+    return found, tables(found)
+
+
+def _result(
+    rows: Sequence[tuple[str, float, float]],
+    counts: Mapping[str, int],
+    problems: Sequence[tuple[str, str]],
+    matching: str,
+    recall: Recall | None,
+) -> dict[str, Any]:
+    return {
+        "matching": matching,
+        "interpretation": recall.to_json() if recall else {},
+        "contradicted": recall.contradicted if recall else 0,
+        "correlation": by_interval(rows),
+        "short_prompts": sum(not interval(words(prompt)) for prompt, _, _ in rows),
+        "coverage": {**counts, "scored": len(rows)},
+        "problems": [{"name": name, "reason": reason} for name, reason in problems],
+    }
+
+
+def _annotations(split: Path) -> tuple[dict[str, list[Annotated]], list[tuple[str, str]]]:
+    """The annotations by prompt, and what could not be used."""
+    found: dict[str, list[Annotated]] = {}
+    problems: list[tuple[str, str]] = []
+    for each in read_split(split):
+        if isinstance(each, Annotated):
+            found.setdefault(each.prompt, []).append(each)
+            problems += [(f"{split.name}[{each.index}]", reason) for reason in each.problems]
+        else:
+            problems.append((f"{split.name}[{each[0]}]", each[1]))
+    return found, problems
+
+
+def _truth(result: Generation, annotated: Mapping[str, Sequence[Annotated]]) -> Annotated | None:
+    """The annotation of a result: by prompt and image; the number that the official script gives decides between equals."""
+    same = [each for each in annotated.get(result.prompt, ()) if _same_image(each.image, result.image)]
+    return next((each for each in same if str(each.index) == result.id), same[0] if same else None)
+
+
+def _same_image(listed: str, saved: str) -> bool:
+    one, two = Path(os.path.normpath(listed)).parts, Path(os.path.normpath(saved)).parts
+    return bool(one) and two[-len(one) :] == one
+
+
+def _relations(truth: Alignment) -> list[str]:
+    return [f"{one}[{relation}]{two}" for (one, relation, two), _ in truth["relation"]]
+
+
+class LongT2IBench:
+    """The suite. Options: `split` (test, val or train), `matching` (see `aggregate_generations`).
+
+    DATA/split/<split>.json or DATA/data/split/<split>.json, images relative to DATA (or `data`, or `image_prompts_1st` in
+    it); DATA may also be the split file itself.
+    """
+
+    name = "longt2ibench"
+    VERSION = "1"
+    metrics: tuple[str, ...] = (METRIC,)
+    DEVIATIONS: tuple[str, ...] = (
+        "the alignment score is the ratio of aligned elements in the judge's answer (paper, Alignment Score); upstream reads "
+        "it with a trained head from a <level> token, which no other model has",
+        "misaligned entities take their attributes and relations along in code; upstream only the prompt says so",
+        "each attribute counts as one element (the paper does not say whether attributes of one entity count together)",
+        "interpretation accuracy has no published code: it is micro recall over the annotated elements, which the paper's "
+        "Table 2 fits; how elements are matched is an option (default: case-folded, single attributes)",
+        "an element predicted both aligned and misaligned is found in neither list; extra predictions are not penalised",
+        "word-count intervals have no published code: words between white space, [30, 50) and so on, 110 in the last",
+        "strict: the judge gets the graph (from the annotation, else extracted by the judge model) and answers in JSON, one "
+        "verdict for each element, at temperature 0; wording ours. official: the published HA-CoT prompt and decoding "
+        "(T=0.6, top_p 0.9, 1,024 tokens, no seed)",
+        "answers with missing or cut-off lists have no score; in saved generations the listed elements still enter recall",
+        "a missing Align ratio is missing; upstream reads 0.0. Unreadable images are not scored; upstream scores a black one",
+        "official prompts are those of test_generation.py; test_score.py uses another one than the model was trained on",
+    )
+
+    def __init__(self, *, split: str = "test", matching: str = "casefold") -> None:
+        if split not in SPLITS:
+            raise ConfigError(f"split is one of {', '.join(SPLITS)}, not '{split}'")
+        Recall(matching)
+        self._split, self._matching = split, matching
+
+    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+        """Items in the order of the split file. `id` is the image path, `group` stands for the prompt.
+
+        `meta`: index, align_ratio (people's), words, annotation (their alignment by category), graph.
+
+        Raises:
+            DataError: there is no split file, or it is no JSON array.
+        """
+        file, root = self._find(folder)
+        seen: set[str] = set()
+        for each in read_split(file):
+            if not isinstance(each, Annotated):
+                yield BadItem(f"{file.name}[{each[0]}]", each[1])
+                continue
+            found = _item(each, root)
+            if found.id in seen:
+                found = BadItem(f"{found.id} (again)", "the image is listed twice; the first counts", "", found.group)
+            seen.add(found.id)
+            yield found
+
+    def _find(self, folder: Path) -> tuple[Path, Path]:
+        if folder.is_file():
+            return folder, folder.parent.parent if folder.parent.name == "split" else folder.parent
+        for root in (folder, folder / "data"):
+            if (root / "split" / f"{self._split}.json").is_file():
+                return root / "split" / f"{self._split}.json", root
+        raise DataError(f"there is no split/{self._split}.json", folder)
+
+    def pairs(self, folder: Path) -> list[Pair]:
+        """LongT2IBench has scores by people, not pairs."""
+        return []
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
+        """The tables of `aggregate_generations`, from scores."""
+        return tables(self.summary(items, scores))
+
+    def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
+        """The object of `aggregate longt2ibench --json`, from scores."""
+        by_id = {item.id: item for item in items}
+        recall = Recall(self._matching)
+        rows: list[tuple[str, float, float]] = []
+        problems: list[tuple[str, str]] = []
+        of_us = [score for score in scores if score.metric == METRIC and score.item_id in by_id]
+        for score in of_us:
+            item = by_id[score.item_id]
+            predicted = score.parts.get("alignment")
+            if score.value is None or predicted is None:
+                problems.append((item.id, f"{score.status}: {score.reason}"))
+                continue
+            if "annotation" in item.meta:
+                recall.add(_alignment(item.meta["annotation"]), _alignment(predicted))
+            if item.meta.get("align_ratio") is not None:
+                rows.append((item.prompt, score.value, item.meta["align_ratio"]))
+        counts = {
+            "items": len(items),
+            "answered": len(of_us) - len(problems),
+            "unanswered": len(items) - len(of_us) + len(problems),
+        }
+        return _result(rows, counts, problems, self._matching, recall)
+
+
+def _alignment(raw: Mapping[str, Any]) -> Alignment:
+    return {
+        category: [(tuple(element), bool(aligned)) for element, aligned in raw.get(category, ())]
+        for category in CATEGORIES
+    }
+
+
+def _item(each: Annotated, root: Path) -> Item | BadItem:
+    group = hashlib.sha256(each.prompt.encode("utf-8", "replace")).hexdigest()[:12]
+    inside = os.path.normpath(each.image)
+    if os.path.isabs(inside) or inside.startswith("..") or "\0" in inside:
+        return BadItem(each.image, "the image path leads outside the data folder", "", group)
+    places = [root / inside, root / "image_prompts_1st" / inside]
+    image = next((place for place in places if place.is_file()), places[0])
+    generator = str(each.raw.get("model") or each.raw.get("generator") or "")
+    truth = {
+        category: [[list(element), aligned] for element, aligned in each.truth[category]] for category in CATEGORIES
+    }
+    meta: dict[str, Any] = {
+        "index": each.index,
+        "align_ratio": each.ratio,
+        "words": words(each.prompt),
+        "annotation": truth,
+        "graph": _graph(each).to_json(),
+    }
+    if each.problems:
+        meta["annotation_problems"] = list(each.problems)
+    return Item(each.image, each.prompt, image, generator, group, meta)
+
+
+def _graph(each: Annotated) -> Graph:
+    entities = dict.fromkeys([element[0] for element, _ in each.truth["entity"]] or each.entities)
+    attributes = dict.fromkeys((entity, attribute) for (entity, attribute), _ in each.truth["attribute"])
+    relations = dict.fromkeys((one, relation, two) for (one, relation, two), _ in each.truth["relation"])
+    return Graph(tuple(entities), tuple(attributes), tuple(relations))
