@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from titjudge.compare.files import csv_rows
 from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.errors import DataError, nearest
 from titjudge.types import Table
@@ -143,7 +143,7 @@ def _rank_entry(column: Sequence[float | None], against: Sequence[float | None])
 
 def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, list[float | None]]]:
     """All column names, and the columns that hold rankings: mostly numbers, or the reference itself with any number."""
-    rows = list(_rows(path))
+    rows = list(csv_rows(path))
     if not rows:
         raise DataError("the file is empty; the first line must name the columns", path)
     names = [name.strip() for name in rows[0][1]]
@@ -161,19 +161,6 @@ def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, l
         if 2 * numbers > len(filled) or (name == reference and numbers):
             columns[name] = [_cell(text, name, path, line) for line, text in column]
     return names, columns
-
-
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
-            for row in reader:
-                if any(cell.strip() for cell in row):
-                    yield reader.line_num, row
-    except UnicodeDecodeError as error:
-        raise DataError("not UTF-8 text; save the file as UTF-8 CSV", path) from error
-    except (OSError, csv.Error) as error:
-        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
 
 
 def _number(text: str) -> float | None:

@@ -1,0 +1,194 @@
+"""`agreement`: what the CLI and the report show, on the example and on every kind of too little."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from titjudge.compare.agreement import NO_PAIRS, Agreement, agreement
+from titjudge.errors import DataError
+from titjudge.types import BadItem, Item, Pair, Score, Status
+
+KEYS = {
+    "accuracy",
+    "accuracy_interval",
+    "tie_rate",
+    "half_credit_accuracy",
+    "pairs",
+    "pairs_scored",
+    "srcc",
+    "krcc",
+    "ndcg",
+}
+KEYS |= {"coverage", "threshold_05", "p_value", "reasons"}
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def known_answer(example: Path) -> tuple[list[Item], list[Pair]]:
+    images = lines(example / "images.jsonl")
+    items = [Item(str(d["image"]), "", None, str(d["variant_model"]), str(d["prompt_id"]), d) for d in images]
+    pairs = [
+        Pair(str(d["prompt_id"]), str(d["image_a"]), str(d["image_b"]), str(d["preference"]))
+        for d in lines(example / "pairs.jsonl")
+    ]
+    return items, pairs
+
+
+def check(found: Agreement) -> dict[str, object]:
+    """What must hold of any result: JSON without NaN, and tables whose rows fit their columns."""
+    as_json = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert set(as_json) - {"bradley_terry"} == {"metrics", "leaderboard", "leaderboard_srcc", "notes", "warnings"}
+    for each in as_json["metrics"].values():
+        assert each.keys() >= KEYS
+        for name in ("accuracy", "srcc", "ndcg"):
+            assert each[name] is not None or name == "ndcg" or each["reasons"][name]
+    for table in found.tables():
+        assert all(len(row) == len(table.columns) for row in table.rows)
+        assert all(cell is None or isinstance(cell, (str, int, float)) for row in table.rows for cell in row)
+    return dict(as_json)
+
+
+def test_the_construction_agrees_with_itself(example: Path) -> None:
+    items, pairs = known_answer(example)
+    truth = [Score(i.id, "truth", float(i.meta["alignment"])) for i in items]
+    found = agreement(
+        items, truth + [Score(s.item_id, "error", 1 - (s.value or 0)) for s in truth], pairs, negate={"error"}
+    )
+    check(found)
+    for name in ("truth", "error"):
+        each = found.metrics[name]
+        assert (each["accuracy"], each["pairs"], each["pairs_scored"], each["tie_rate"]) == (1.0, 36, 36, 0.0)
+        assert (each["srcc"], each["krcc"], each["ndcg"]) == pytest.approx((1.0, 1.0, 1.0))
+        assert each["threshold_05"] == 24
+        assert found.leaderboard_srcc[name] == pytest.approx(1.0)
+    assert any("without width" in note for note in found.notes)
+    first = found.leaderboard[0]
+    assert first["human"]["rank"] == first["metrics"]["truth"]["rank"] == first["metrics"]["error"]["rank"] == 1
+    assert first["metrics"]["truth"]["mean"] + first["metrics"]["error"]["mean"] == pytest.approx(1.0)
+    assert not found.warnings
+
+
+def test_a_noisy_metric_has_intervals_around_its_numbers(example: Path) -> None:
+    items, pairs = known_answer(example)
+    rng = random.Random(1)
+    noisy = [Score(i.id, "noisy", float(i.meta["alignment"]) + rng.gauss(0, 0.3)) for i in items]
+    found = agreement(items, noisy, pairs, strengths=True, resamples=200, seed=5)
+    each = found.metrics["noisy"]
+    for name in ("accuracy", "srcc", "krcc", "ndcg"):
+        low, high = each[f"{name}_interval"]
+        assert low <= each[name] <= high
+        assert low < high
+    strengths = check(found)["bradley_terry"]
+    assert isinstance(strengths, dict)
+    assert list(strengths) == ["people", "noisy"]
+    assert len(strengths["people"]["generators"]) == 4
+    assert found == agreement(items, noisy, pairs, strengths=True, resamples=200, seed=5)
+
+
+def test_failures_lower_coverage_and_never_count(example: Path) -> None:
+    items, pairs = known_answer(example)
+    lost = items[0]
+    scores = [Score(i.id, "m", float(i.meta["alignment"])) for i in items[1:]]
+    scores.append(Score(lost.id, "m", None, Status.REFUSED, "declined"))
+    bad = BadItem("broken.jpg", "truncated", lost.generator, lost.group)
+    found = agreement([*items, bad], scores, pairs)
+    each = found.metrics["m"]
+    touched = sum(lost.id in (pair.a, pair.b) for pair in pairs)
+    assert touched == 3
+    assert (each["pairs_scored"], each["accuracy"]) == (36 - touched, 1.0)
+    assert each["coverage"] == pytest.approx(23 / 25)
+    assert any("different coverage" in warning for warning in found.warnings)
+    assert any("3 of 36 pairs lack a score" in note for note in found.notes)
+    (row,) = [row for row in found.leaderboard if row["generator"] == lost.generator]
+    assert row["metrics"]["m"]["coverage"] == pytest.approx(5 / 7)
+    check(found)
+
+
+def test_without_pairs_there_is_a_leaderboard_and_a_reason() -> None:
+    items = [Item(f"{g}{p}", "", None, g, f"p{p}") for g in "xyz" for p in range(3)]
+    found = agreement(items, [Score(i.id, "m", ord(i.generator) + 0.0) for i in items])
+    each = found.metrics["m"]
+    assert (each["accuracy"], each["srcc"], each["p_value"]) == (None, None, None)
+    assert each["reasons"]["accuracy"] == each["reasons"]["leaderboard_srcc"] == NO_PAIRS
+    assert [row["generator"] for row in found.leaderboard] == ["z", "y", "x"]
+    assert {row["human"] for row in found.leaderboard} == {None}
+    assert found.leaderboard_srcc == {"m": None}
+    assert found.tables()[0].columns == ("metric", "mean", "scored", "coverage")
+    check(found)
+
+
+ONE = [Item("i", "", None, "x", "p"), Item("j", "", None, "x", "p")]
+TWO = [Score("i", "m", 1.0), Score("j", "m", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("items", "scores", "pairs"),
+    [
+        ([], [], []),
+        (ONE, [], []),
+        (ONE, [], [Pair("p", "i", "j", "a")]),
+        ([], [], [Pair("p", "i", "j", "a")]),
+        (ONE[:1], TWO[:1], []),
+        (ONE, TWO, [Pair("p", "i", "j", "a")]),
+        (ONE, TWO, [Pair("p", "i", "j", "tie")]),
+        (ONE, [Score("i", "m", None, Status.FAILED)], [Pair("p", "i", "j", "b")]),
+        (ONE, [Score("i", "m", 0.5), Score("j", "m", 0.5)], [Pair("p", "i", "j", "b")]),
+        ([Item("i", "", None), Item("j", "", None)], TWO, [Pair("", "i", "j", "b")]),
+    ],
+)
+def test_too_little_is_undefined_and_never_fails(items: list[Item], scores: list[Score], pairs: list[Pair]) -> None:
+    check(agreement(items, scores, pairs, strengths=True, resamples=50))
+
+
+def test_one_prompt_one_generator() -> None:
+    found = agreement(ONE, TWO, [Pair("p", "i", "j", "a")])
+    each = found.metrics["m"]
+    assert (each["accuracy"], each["accuracy_interval"], each["threshold_05"]) == (1.0, None, None)
+    assert "two prompts" in each["reasons"]["accuracy"]
+    assert found.leaderboard[0]["metrics"]["m"]["rank"] == 1
+    assert "fewer than 3 generators" in each["reasons"]["leaderboard_srcc"]
+
+
+def test_scores_alone_name_their_images() -> None:
+    scores = [Score(f"{g}{p}", "m", 1.0, generator=g, group=p) for g in "xy" for p in "pq"]
+    assert {row["generator"] for row in agreement([], scores).leaderboard} == {"x", "y"}
+
+
+def test_strangers_and_repeated_scores_are_named() -> None:
+    found = agreement(ONE, [*TWO, Score("i", "m", -1.0), Score("stranger", "m", 9.0)], [Pair("p", "i", "ghost", "a")])
+    text = " ".join(found.warnings)
+    assert "stranger" in text
+    assert "ghost" in text
+    assert "the last counts" in text
+    assert found.metrics["m"]["mean"] == pytest.approx(-0.5)
+    assert found.metrics["m"]["reasons"]["accuracy"] == "no pair has both scores"
+
+
+def test_a_pair_without_a_prompt_takes_that_of_its_image() -> None:
+    items = [Item(f"{s}{k}", "", None, s, f"p{k}") for k in range(4) for s in "xy"]
+    scores = [Score(i.id, "m", float(i.generator == "x") + k % 3) for k, i in enumerate(items)]
+    named = [Pair(f"p{k}", f"x{k}", f"y{k}", "a") for k in range(4)]
+    bare = [Pair("", pair.a, pair.b, pair.preference) for pair in named]
+    assert agreement(items, scores, bare).to_json() == agreement(items, scores, named).to_json()
+
+
+def test_many_metrics_keep_the_leaderboard_narrow() -> None:
+    found = agreement(ONE, [Score("i", f"m{k}", 1.0) for k in range(6)], [Pair("p", "i", "j", "a")])
+    assert len(found.tables()[1].columns) == 2 + 6
+
+
+def test_a_bad_preference_is_a_data_error() -> None:
+    with pytest.raises(DataError, match="'left' is not"):
+        agreement(ONE, TWO, [Pair("p", "i", "j", "left")])
+
+
+def test_the_result_cannot_be_changed_through_its_json() -> None:
+    found = agreement(ONE, TWO, [Pair("p", "i", "j", "a")])
+    found.to_json()["metrics"]["m"]["reasons"]["x"] = "y"
+    assert "x" not in found.metrics["m"]["reasons"]

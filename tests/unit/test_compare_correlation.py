@@ -1,0 +1,131 @@
+"""Correlations over all images, and `compare_ranks` on good and bad CSV files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from titjudge.compare.correlation import compare_ranks, correlation
+from titjudge.errors import DataError
+
+
+def test_the_three_are_scipys_and_missing_numbers_are_counted() -> None:
+    rng = np.random.default_rng(1)
+    human = rng.integers(0, 5, 60).astype(float)
+    score = human + rng.normal(0, 2, 60)
+    groups = [f"p{k // 4}" for k in range(60)]
+    found = correlation([*score, None, 1.0], [*human, 1.0, float("nan")], [*groups, "p0", "p1"], resamples=200)
+    assert (found.n, found.missing) == (60, 2)
+    assert found.srcc == pytest.approx(stats.spearmanr(score, human).statistic)
+    assert found.plcc == pytest.approx(stats.pearsonr(score, human).statistic)
+    assert found.krcc == pytest.approx(stats.kendalltau(score, human).statistic)
+    for value, interval in (
+        (found.srcc, found.srcc_interval),
+        (found.plcc, found.plcc_interval),
+        (found.krcc, found.krcc_interval),
+    ):
+        assert interval is not None
+        assert interval[0] < value < interval[1]
+
+
+def test_the_interval_of_a_correlation_covers_it() -> None:
+    """PLCC of a bivariate normal with r = .6 in 40 prompts of 3: 95% less small-sample loss, 4 sd of 60 runs is .113."""
+    rng = np.random.default_rng(5)
+    covered = 0
+    groups = [f"p{k // 3}" for k in range(120)]
+    for run in range(60):
+        x = rng.normal(size=120)
+        y = 0.6 * x + 0.8 * rng.normal(size=120)
+        low, high = correlation(x.tolist(), y.tolist(), groups, resamples=80, seed=run).plcc_interval or (1, 0)
+        covered += low <= 0.6 <= high
+    assert 0.82 <= covered / 60 <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("scores", "human", "reason"),
+    [
+        ([], [], "fewer than 3 images"),
+        ([1, 2], [1, 2], "fewer than 3 images"),
+        ([1, 1, 1], [1, 2, 3], "does not vary"),
+        ([1, 2, 3], [2, 2, 2], "does not vary"),
+    ],
+)
+def test_undefined_is_none_with_a_reason(scores: list[float | None], human: list[float | None], reason: str) -> None:
+    found = correlation(scores, human)
+    assert (found.srcc, found.plcc, found.krcc, found.srcc_interval) == (None, None, None, None)
+    assert reason in found.reason
+
+
+def test_one_prompt_has_no_interval() -> None:
+    found = correlation([1, 2, 3], [1, 3, 2], ["p", "p", "p"])
+    assert found.srcc == pytest.approx(0.5)
+    assert found.srcc_interval is None
+    assert "two prompts" in found.reason
+
+
+def test_lengths_must_match() -> None:
+    with pytest.raises(ValueError):
+        correlation([1, 2], [1])
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_ranks_with_labels_gaps_and_a_byte_order_mark(tmp_path: Path) -> None:
+    text = "\ufeffmodel,people,tit,clip,link\nInfinity,1,1,4,x\nB,2,2,,y\nC,3,4,2,z\n\nD,4,3,1,w\n"
+    found, table = compare_ranks(write(tmp_path / "r.csv", text), "people")
+    assert found == {
+        "reference": "people",
+        "columns": {
+            "tit": {"srcc": pytest.approx(0.8), "krcc": pytest.approx(2 / 3), "n": 4},
+            "clip": {"srcc": pytest.approx(-1.0), "krcc": pytest.approx(-1.0), "n": 3},
+        },
+    }
+    assert table.columns == ("column", "SRCC", "KRCC", "n")
+    assert table.notes == ("model: not a ranking, left out", "link: not a ranking, left out")
+
+
+def test_too_few_rows_are_undefined_with_a_reason(tmp_path: Path) -> None:
+    found, table = compare_ranks(write(tmp_path / "r.csv", "people,tit,flat\n1,2,1\n2,,1\n3,1,1\n"), "people")
+    assert found["columns"]["tit"] == {
+        "srcc": None,
+        "krcc": None,
+        "n": 2,
+        "reason": "fewer than 3 rows with both numbers",
+    }
+    assert found["columns"]["flat"]["reason"] == "one side does not vary"
+    assert len(table.notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "message"),
+    [
+        ("people,tit\n1,1\n", "peple", "Did you mean 'people'"),
+        ("model,people,tit\nA,1,1\n", "model", "holds no numbers"),
+        ("people,tit\n1,1\n2,two\n3,3\n", "people", ":3: column 'tit': 'two' is not a finite number"),
+        ("people,tit\n1,1\n2,inf\n3,3\n", "people", ":3: column 'tit': 'inf'"),
+        ("people,tit\nfirst,1\n2,2\n", "people", ":2: column 'people': 'first'"),
+        ("people,tit\n1,1\n2\n", "people", ":3: 1 cells where the first line has 2 columns"),
+        ("people,people\n1,1\n", "people", "two columns are called 'people'"),
+        ("people\n1\n2\n", "people", "no ranking beside 'people'"),
+        ("", "people", "the file is empty"),
+        ("people,tit\n", "people", "holds no numbers"),
+        (b"people,tit\n1,\xff\n", "people", "not UTF-8"),
+    ],
+)
+def test_bad_files_are_named_with_the_line(tmp_path: Path, text: str | bytes, reference: str, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        compare_ranks(write(tmp_path / "r.csv", text), reference)
+    assert message in str(caught.value)
+    assert "r.csv" in str(caught.value)
+
+
+def test_a_missing_file_and_a_folder_are_user_errors(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.csv", tmp_path):
+        with pytest.raises(DataError, match="cannot be read"):
+            compare_ranks(path, "people")
