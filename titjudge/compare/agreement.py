@@ -21,8 +21,8 @@ PEOPLE = "people"
 NOTES = (
     "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",
-    "Intervals: 95%, percentile bootstrap over prompts. Thresholds and p against guessing: exact binomial, one-sided, as "
-    "if pairs were independent.",
+    "Intervals: 95%, percentile bootstrap over prompts. Thresholds and p against guessing: exact binomial, one-sided, "
+    "as if pairs were independent.",
     "SRCC, KRCC (tau-b) and nDCG: within each prompt, then averaged over the prompts that define them.",
 )
 

@@ -29,9 +29,9 @@ class BradleyTerry:
     """The fit on all pairs, strongest first, with 95% intervals by resampling prompts.
 
     `tie` is the weight t of ties (0: none occur; None: only ties): P(tie) = 2t sqrt(pq) / (p + q + 2t sqrt(pq))
-    for strengths p, q on the exponential scale. A resample without a finite fit (some generators never lose to the rest,
-    say) is left out and counted in `degenerate`. Without a finite fit on all pairs `strengths` is empty and `reason`
-    says why.
+    for strengths p, q on the exponential scale. A resample without a finite fit (some generators never lose to the
+    rest, say) is left out and counted in `degenerate`. Without a finite fit on all pairs `strengths` is empty and
+    `reason` says why.
     """
 
     strengths: tuple[Strength, ...]
@@ -118,8 +118,8 @@ class _Model:
     def finite(self, weights: Floats) -> bool:
         """Whether the likelihood has a finite maximum.
 
-        Every generator must reach every other one by wins and ties; and where ties occur, some round trip must hold more
-        wins than ties (edges of -1 and +1: a negative cycle), or wins and ties could be explained ever better by moving
+        Every generator must reach every other one by wins and ties; and where ties occur, some round trip must
+        hold more wins than ties (edges of -1 and +1: a negative cycle), or wins and ties could be explained ever better by moving
         all strengths apart and raising the weight of ties.
         """
         from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_components
@@ -149,7 +149,7 @@ class _Model:
             return None
         if not weights[~self.tied].sum():
             return np.zeros(self.generators), None
-        # Without ties Newman's iteration can swing for ever (two generators); the classical one has the same maximum.
+        # Without ties Newman's iteration can swing for ever; the classical one has the same maximum.
         tied = bool(weights[self.tied].sum())
         found = (self._with_ties if tied else self._without_ties)(
             self.first.tolist(),
