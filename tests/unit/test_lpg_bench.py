@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from titjudge.errors import DataError
+from titjudge.suites.lpg_bench import LpgBench, read_ranks
+from titjudge.types import BadItem, Item
+
+GENERATORS = [f"g{i}" for i in range(13)]
+
+
+def lines(path: Path, rows: list[Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def listed(folder: Path, prompts: int = 2, generators: list[str] = GENERATORS) -> None:
+    lines(folder / "prompts.jsonl", [{"prompt_id": i, "prompt": f"prompt {i}"} for i in range(prompts)])
+    images = [{"image": f"{g}/{i}.png", "prompt_id": i, "generator": g} for i in range(prompts) for g in generators]
+    lines(folder / "images.jsonl", images)
+
+
+def preferences(folder: Path) -> dict[tuple[str, str], str]:
+    return {(pair.a, pair.b): pair.preference for pair in LpgBench().pairs(folder)}
+
+
+def test_listed_images(tmp_path: Path) -> None:
+    listed(tmp_path, 1, ["g0", "g1", ""])
+    with (tmp_path / "images.jsonl").open("a") as file:
+        file.write('{"image": "again.png", "prompt_id": 0, "generator": "g0"}\n{"image": "x.png", "prompt_id": 9}\n')
+    loaded = list(LpgBench().load(tmp_path))
+    assert loaded[0] == Item("g0/0.png", "prompt 0", tmp_path / "g0/0.png", "g0", "0", {"generator": "g0"})
+    bad = {each.id: each.reason for each in loaded if isinstance(each, BadItem)}
+    assert list(bad) == ["/0.png", "again.png", "x.png"]
+    assert "second image of g0" in bad["again.png"]
+
+
+def test_images_without_a_generator_are_named(tmp_path: Path) -> None:
+    lines(tmp_path / "prompts.jsonl", [{"prompt_id": 1, "prompt": "p"}])
+    lines(tmp_path / "images.jsonl", [{"image": "a.png", "prompt_id": 1}])
+    assert list(LpgBench().load(tmp_path)) == [BadItem("a.png", "no generator is named", "", "1")]
+
+
+def test_a_tree_of_images(tmp_path: Path) -> None:
+    lines(tmp_path / "prompts.jsonl", [{"prompt_id": "a", "prompt": "A"}, {"prompt_id": "b", "prompt": "B"}])
+    for name in ("g0/a.png", "g0/b.jpg", "g0/b.png", "g1/a.webp", "g1/c.png", "g1/notes.txt"):
+        (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "images" / name).touch()
+    loaded = {each.id: each for each in LpgBench().load(tmp_path)}
+    assert [name for name, each in loaded.items() if isinstance(each, Item)] == [
+        "images/g0/a.png",
+        "images/g0/b.jpg",
+        "images/g1/a.webp",
+    ]
+    reasons = {name: each.reason for name, each in loaded.items() if isinstance(each, BadItem)}
+    assert list(reasons) == ["images/g0/b.png", "images/g1/c.png", "images/g1/b"]
+    assert reasons["images/g1/c.png"] == "prompts.jsonl has no prompt 'c'"
+
+
+def test_nothing_to_load(tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        list(LpgBench().load(tmp_path))
+    lines(tmp_path / "prompts.jsonl", [{"prompt_id": "a", "prompt": "A"}])
+    with pytest.raises(DataError, match="no images"):
+        list(LpgBench().load(tmp_path))
+    assert LpgBench().pairs(tmp_path) == []
+
+
+def test_the_full_set_has_its_published_size(tmp_path: Path) -> None:
+    listed(tmp_path, 200)
+    ranks = [{"prompt_id": i, **{g: 1 + (j + i) % 5 for j, g in enumerate(GENERATORS)}} for i in range(200)]
+    lines(tmp_path / "ranks.jsonl", ranks)
+    suite = LpgBench()
+    items = [item for item in suite.load(tmp_path) if isinstance(item, Item)]
+    assert len(suite.pairs(tmp_path)) == 15_600
+    (table,) = suite.aggregate(items, [])
+    assert table.rows == (("prompts", 200, 200), ("generators", 13, 13), ("images", 2600, 2600))
+    assert table.notes == ()
+    assert suite.aggregate(items[:5], [])[0].notes
+
+
+@pytest.mark.parametrize("shape", ["long.jsonl", "wide.jsonl", "long.csv", "wide.csv"])
+def test_four_ways_to_write_ranks(tmp_path: Path, shape: str) -> None:
+    listed(tmp_path, 1, ["g0", "g1", "g2"])
+    if shape == "long.csv":
+        (tmp_path / "ranks.csv").write_text(
+            "\ufeffprompt_id,generator,rank\n0,g0,2\n0,g1,1\n0,g2,2.0\n", encoding="utf-8"
+        )
+    elif shape == "wide.csv":
+        (tmp_path / "ranks.csv").write_text("prompt_id,g0,g1,g2,g3\n0,2,1,2,\n")
+    elif shape == "long.jsonl":
+        lines(
+            tmp_path / "ranks.jsonl",
+            [{"prompt_id": 0, "generator": f"g{i}", "rank": r} for i, r in enumerate((2, 1, 2))],
+        )
+    else:
+        lines(tmp_path / "ranks.jsonl", [{"prompt_id": 0, "g0": 2, "g1": 1, "g2": 2, "g3": None}])
+    assert preferences(tmp_path) == {
+        ("g0/0.png", "g1/0.png"): "b",
+        ("g0/0.png", "g2/0.png"): "tie",
+        ("g1/0.png", "g2/0.png"): "a",
+    }
+
+
+def test_ranked_images_that_are_not_there_stay_in_the_pairs(tmp_path: Path) -> None:
+    listed(tmp_path, 1, ["g0"])
+    lines(tmp_path / "ranks.jsonl", [{"prompt_id": 0, "g0": 1, "g7": 2}])
+    assert preferences(tmp_path) == {("g0/0.png", "g7/0 (no image)"): "a"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"prompt_id": 0, "g0": 0}], "ranks.jsonl:1: the rank of g0 is 0"),
+        ([{"prompt_id": 0, "g0": "best"}], "'best'"),
+        ([{"prompt_id": 0, "g0": True}], "True"),
+        ([{"prompt_id": 0, "g0": [1]}], "at least 1"),
+        ([{"prompt_id": 0, "g0": 1}, {"prompt_id": 0, "g0": 1}], "ranks.jsonl:2: a second rank"),
+        ([{"prompt_id": 0}], "no ranks"),
+        ([{"g0": 1}], "prompt_id"),
+        ([{"prompt_id": "zero", "g0": 1}], "no rank belongs to an image"),
+    ],
+)
+def test_ranks_that_cannot_be(tmp_path: Path, rows: list[Any], message: str) -> None:
+    listed(tmp_path, 1, ["g0"])
+    lines(tmp_path / "ranks.jsonl", rows)
+    with pytest.raises(DataError) as caught:
+        LpgBench().pairs(tmp_path)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("raw", [b"prompt_id,g0\n0,\xff\n", b"a,b\n1,2\n", b"prompt_id,g0\n0,1,2\n"])
+def test_tables_that_cannot_be_read(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "ranks.csv").write_bytes(raw)
+    with pytest.raises(DataError, match=r"ranks\.csv"):
+        read_ranks(tmp_path / "ranks.csv")
+
+
+def test_pairs_instead_of_ranks(tmp_path: Path) -> None:
+    listed(tmp_path, 1, ["g0", "g1"])
+    lines(
+        tmp_path / "pairs.jsonl", [{"prompt_id": 0, "image_a": "g0/0.png", "image_b": "g1/0.png", "preference": "tie"}]
+    )
+    assert preferences(tmp_path) == {("g0/0.png", "g1/0.png"): "tie"}
+    lines(tmp_path / "ranks.jsonl", [{"prompt_id": 0, "g0": 1}])
+    with pytest.raises(DataError, match="keep one"):
+        LpgBench().pairs(tmp_path)
+
+
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=13))
+def test_pairs_against_the_slow_way(tmp_path_factory: pytest.TempPathFactory, ranks: list[int]) -> None:
+    folder = tmp_path_factory.mktemp("lpg")
+    listed(folder, 1, GENERATORS[: len(ranks)])
+    lines(folder / "ranks.jsonl", [{"prompt_id": 0, **dict(zip(GENERATORS, ranks, strict=False))}])
+    expected = {}
+    for i, one in enumerate(ranks):
+        for j, two in enumerate(ranks):
+            if i < j:
+                expected[f"g{i}/0.png", f"g{j}/0.png"] = "tie" if one == two else "a" if one < two else "b"
+    assert preferences(folder) == expected
+
+
+def test_agreement_with_the_pairs(tmp_path: Path) -> None:
+    """The suite's pairs and items are what titjudge.compare takes."""
+    agreement = pytest.importorskip("titjudge.compare.agreement").agreement
+    from titjudge.types import Score
+
+    listed(tmp_path, 3, GENERATORS[:4])
+    lines(tmp_path / "ranks.jsonl", [{"prompt_id": i, "g0": 1, "g1": 2, "g2": 2, "g3": 3} for i in range(3)])
+    suite = LpgBench()
+    items = [item for item in suite.load(tmp_path) if isinstance(item, Item)]
+    value = {"g0": 0.9, "g1": 0.5, "g2": 0.4, "g3": 0.6}
+    scores = [
+        Score(item.id, "tit", value[item.generator], generator=item.generator, group=item.group) for item in items
+    ]
+    found = agreement(items, scores, suite.pairs(tmp_path), resamples=10).to_json()
+    assert found["metrics"]["tit"]["accuracy"] == pytest.approx(3 / 5)

@@ -1,0 +1,190 @@
+"""LPG-Bench: 200 long prompts, 13 generators, human ranks with ties (TIT-Score paper, sections 3 and 5, A.11).
+
+The official data set is published elsewhere and its layout is not documented; two simple ones are read:
+
+    DATA/prompts.jsonl   prompt_id, prompt
+    DATA/images.jsonl    image, prompt_id, generator          or   DATA/images/GENERATOR/PROMPT_ID.png
+    DATA/ranks.jsonl or ranks.csv (1 is best, equal ranks are ties; either may be left out, then nothing is compared)
+        prompt_id, generator, rank                            or   prompt_id and one column (key) for each generator
+    DATA/pairs.jsonl or pairs.csv instead of ranks: prompt_id, image_a, image_b, preference (a, b or tie)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import DataError
+from titjudge.images import SUFFIXES
+from titjudge.jsonl import read_jsonl
+from titjudge.suites.folder import Folder, read_pairs
+from titjudge.types import BadItem, Item, Pair, Score, Table
+
+PUBLISHED = {"prompts": 200, "generators": 13, "images": 2600}
+_NOT_RANKS = {"prompt_id", "prompt", "source"}
+
+
+class LpgBench:
+    """The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.compare`."""
+
+    name = "lpg-bench"
+    VERSION = "1"
+    metrics: tuple[str, ...] = ("tit", "tit-llm", "lmm-score", "self-eval")
+    DEVIATIONS: tuple[str, ...] = (
+        "the layout of the data is ours: the official one is not documented (see titjudge/suites/lpg_bench.py)",
+        "human preferences are taken from ranks, as published; every pair of a prompt is formed, equal ranks are ties, and "
+        "accuracy is over the pairs without a human tie (12,832 of 15,600 in the full set)",
+        "a predicted tie counts as wrong: the paper does not say so, its Table 4 implies it; half credit is shown beside",
+        "SRCC, KRCC (tau-b) and nDCG are means over prompts; the paper names neither the tau variant nor the gain of nDCG",
+        "significance thresholds are exact binomial, as the paper's, and take pairs as independent, which they are not; the "
+        "intervals resample prompts",
+    )
+
+    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+        """Items in the order of the files. `id` is the image path, `group` the prompt id.
+
+        Raises:
+            DataError: prompts.jsonl is missing or malformed, or there are no images.
+        """
+        listed = Folder().load(folder) if (folder / "images.jsonl").is_file() else _tree(folder)
+        seen: dict[tuple[str, str], str] = {}
+        for each in listed:
+            if isinstance(each, Item) and not each.generator:
+                yield BadItem(each.id, "no generator is named", "", each.group)
+            elif isinstance(each, Item) and (each.group, each.generator) in seen:
+                first = seen[each.group, each.generator]
+                reason = f"a second image of {each.generator} for prompt {each.group}; {first} counts"
+                yield BadItem(each.id, reason, each.generator, each.group)
+            else:
+                if isinstance(each, Item):
+                    seen[each.group, each.generator] = each.id
+                yield each
+
+    def pairs(self, folder: Path) -> list[Pair]:
+        """Human pairs, ties included, from the ranks (or the pairs) of the folder; none when it has neither.
+
+        A ranked image that is not there stands in its pairs as "GENERATOR/PROMPT_ID (no image)", so that they are counted.
+
+        Raises:
+            DataError: ranks or pairs are malformed, both are there, or no rank belongs to any image.
+        """
+        files = [folder / f"{stem}{suffix}" for stem in ("ranks", "pairs") for suffix in (".jsonl", ".csv")]
+        there = [file for file in files if file.is_file()]
+        if len(there) > 1:
+            raise DataError(f"{' and '.join(file.name for file in there)}: keep one of them", folder)
+        if not there:
+            return []
+        if there[0].stem == "pairs":
+            return read_pairs(there[0])
+        from titjudge.compare.ranks import ranks_to_pairs
+
+        images = {(item.group, item.generator): item.id for item in self.load(folder) if isinstance(item, Item)}
+        return ranks_to_pairs(_with_images(read_ranks(there[0]), images, there[0]))
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
+        """How much of the published set is here. Agreement with people is computed for every suite (titjudge.compare)."""
+        here = {
+            "prompts": len({item.group for item in items}),
+            "generators": len({item.generator for item in items}),
+            "images": len(items),
+        }
+        rows = tuple((name, here[name], PUBLISHED[name]) for name in PUBLISHED)
+        notes = () if here == PUBLISHED else ("Not the full set: numbers are not comparable with the paper's tables.",)
+        return [Table("LPG-Bench: the data judged", ("what", "here", "published"), rows, notes)]
+
+
+def _tree(folder: Path) -> Iterator[Item | BadItem]:
+    """`images/GENERATOR/PROMPT_ID.<suffix>` beside prompts.jsonl; a prompt that a generator lacks is a BadItem."""
+    prompts = {
+        str(record["prompt_id"]): str(record["prompt"])
+        for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))
+    }
+    top = folder / "images"
+    generators = sorted(place for place in top.iterdir() if place.is_dir()) if top.is_dir() else []
+    if not generators:
+        raise DataError("no images: expected images.jsonl, or images/GENERATOR/PROMPT_ID.png", folder)
+    for place in generators:
+        missing = dict.fromkeys(prompts)
+        for path in sorted(place.iterdir()):
+            if path.suffix.lower() not in SUFFIXES:
+                continue
+            name = path.relative_to(folder).as_posix()
+            if not prompts.get(path.stem, "").strip():
+                yield BadItem(name, f"prompts.jsonl has no prompt '{path.stem}'", place.name, path.stem)
+                continue
+            missing.pop(path.stem, None)
+            yield Item(name, prompts[path.stem], path, place.name, path.stem)
+        for prompt in missing:
+            yield BadItem(f"images/{place.name}/{prompt}", "there is no image for this prompt", place.name, prompt)
+
+
+def read_ranks(file: Path) -> dict[str, dict[str, float]]:
+    """Ranks by prompt id and generator (1 is best, equal numbers are ties), from either shape of the file.
+
+    Raises:
+        DataError: a rank is no number of at least 1, is given twice, or the file has none; names file and line.
+    """
+    ranks: dict[str, dict[str, float]] = {}
+    for number, record in _records(file):
+        prompt = str(record["prompt_id"])
+        if "rank" in record and "generator" in record:
+            given = {str(record["generator"]): record["rank"]}
+        else:
+            given = {str(key): value for key, value in record.items() if key not in _NOT_RANKS}
+        for generator, value in given.items():
+            if value is None or value == "":
+                continue
+            if generator in ranks.setdefault(prompt, {}):
+                raise DataError(f"a second rank of {generator} for prompt {prompt}", file, number)
+            ranks[prompt][generator] = _rank(value, generator, file, number)
+    if not any(ranks.values()):
+        raise DataError("no ranks: expected prompt_id, generator, rank, or one column for each generator", file)
+    return ranks
+
+
+def _records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    if file.suffix.lower() != ".csv":
+        yield from read_jsonl(file, ("prompt_id",))
+        return
+    import csv
+
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as handle:
+            reader = csv.DictReader(handle)
+            for record in reader:
+                if "prompt_id" not in record or None in record:
+                    reason = "more cells than columns" if None in record else "the column 'prompt_id' is missing"
+                    raise DataError(reason, file, reader.line_num)
+                yield reader.line_num, record
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"the table cannot be read: {error}", file) from error
+
+
+def _rank(value: Any, generator: str, file: Path, line: int) -> float:
+    try:
+        rank = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        rank = math.nan
+    if not (math.isfinite(rank) and rank >= 1):
+        raise DataError(f"the rank of {generator} is {value!r}, not a number of at least 1", file, line)
+    return rank
+
+
+def _with_images(
+    ranks: Mapping[str, Mapping[str, float]], images: Mapping[tuple[str, str], str], file: Path
+) -> dict[str, dict[str, float]]:
+    """Ranks by prompt and image id.
+
+    Raises:
+        DataError: not one ranked generator and prompt has an image: the names do not fit.
+    """
+    if images and not any((prompt, name) in images for prompt, of in ranks.items() for name in of):
+        prompt, of = next((prompt, of) for prompt, of in ranks.items() if of)
+        example = f"{next(iter(of))} for prompt {prompt}"
+        raise DataError(f"no rank belongs to an image (for example {example}): do prompt ids and names fit?", file)
+    return {
+        prompt: {images.get((prompt, name), f"{name}/{prompt} (no image)"): rank for name, rank in of.items()}
+        for prompt, of in ranks.items()
+    }
