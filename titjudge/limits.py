@@ -51,7 +51,7 @@ class Limiter:
         tpm: float | None = None,
         *,
         start: int | None = None,
-        tolerance: float = 0.25,
+        tolerance: float = 0.3,
         longest_pause: float = 600.0,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -76,6 +76,7 @@ class Limiter:
         self._streak = 0  # 429s since the last good answer
         self._number = 0  # requests sent so far
         self._cut_at = 0  # of those, when the limit last went down
+        self._ceiling = float("inf")  # the limit when it last went down
         self._last_full = float("-inf")  # when somebody last waited for a slot
         self._not_before = float("-inf")
         self._last_sent = float("-inf")
@@ -143,9 +144,13 @@ class Limiter:
             self._streak = 0
             self._fastest = min(self._fastest, self._now() - slot.sent)
             if self._last_full >= slot.sent and slot.number >= self._cut_at:
-                step = max(1.0, self.concurrency / 16)  # for a whole round trip of `limit` answers
-                self.limit = min(float(self.concurrency), self.limit + step / self.limit)
+                self.limit = min(float(self.concurrency), self.limit + self._step() / self.limit)
         self._wake()
+
+    def _step(self) -> float:
+        """Growth in a whole round trip of `limit` answers: careful near the place where it last was too much."""
+        near = 0.7 * self._ceiling <= self.limit <= 1.3 * self._ceiling
+        return 1.0 if near else max(1.0, self.concurrency / 16)
 
     def _wake(self) -> None:
         if self._room is not None and not self._room.done() and self.in_flight < int(self.limit):
@@ -170,7 +175,8 @@ class Limiter:
         now = self._now()
         self._pause(retry_after, now)
         if slot is None or slot.limiter is not self or slot.number >= self._cut_at:
-            self.limit, self._cut_at = max(1.0, self.limit / 2), self._number
+            self._ceiling, self._cut_at = self.limit, self._number
+            self.limit = max(1.0, self.limit / 2)
 
     def _account_is_limited(self, tokens: int) -> bool:
         if not self.tolerance or any(pacer.short(tokens if pacer.tokens else 1) for pacer in self._told.values()):
