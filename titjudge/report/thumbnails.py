@@ -16,8 +16,7 @@ from titjudge.images import MAX_PIXELS, read
 Thumbnail = bytes | str  # the WebP file, or why there is none
 
 FULL = (1024, 82)
-LADDER = ((448, 78), (384, 76), (320, 74), (288, 70), (256, 66), (224, 62), (208, 56), (192, 50), (176, 44), (160, 38),
-          (144, 32), (128, 26), (96, 20), (64, 12), (48, 5))  # fmt: skip
+LADDER = tuple((round(448 * 0.94**step), max(5, round(78 - 1.7 * step))) for step in range(36))
 """(longest edge in pixels, WebP quality), best first."""
 _SAMPLE = 24
 _SLACK = 0.97
@@ -88,17 +87,19 @@ def _smaller(made: Thumbnail, edge: int, quality: int) -> Thumbnail:
 
 
 def _choose(paths: Sequence[Path], room: int, pool: ThreadPoolExecutor) -> int:
-    """The best step of the ladder at which a sample says that all will fit."""
+    """The best step of the ladder at which a sample says that all will fit (found by halving)."""
     sample = paths[:: max(1, len(paths) // _SAMPLE)][:_SAMPLE]
-    made = list(pool.map(lambda path: thumbnail(path, *LADDER[0]), sample))
-    for step in range(len(LADDER)):
-        if step:
-            made_now = list(pool.map(lambda one: _smaller(one, *LADDER[step]), made))  # noqa: B023
-        else:
-            made_now = made
-        if _size(made_now) / len(sample) * len(paths) <= room * _SLACK:
-            return step
-    return len(LADDER) - 1
+    first = list(pool.map(lambda path: thumbnail(path, *LADDER[0]), sample))
+    allowed = room * _SLACK * len(sample) / len(paths)
+
+    def needed(step: int) -> int:
+        return _size(list(pool.map(lambda one: _smaller(one, *LADDER[step]), first)) if step else first)
+
+    low, high = 0, len(LADDER) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if needed(middle) <= allowed else (middle + 1, high)
+    return low
 
 
 def _size(made: Sequence[Thumbnail]) -> int:

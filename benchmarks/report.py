@@ -1,0 +1,199 @@
+"""How long a report of LPG-Bench size takes to write and to open, and how large it is.
+
+    python benchmarks/report.py [--items 2600] [--pairs 12832] [--keep FILE]
+
+Reference for the time: only making the same thumbnails. Reference for the size: the 15 MB that a report may have. Where
+playwright and chromium are there, the page is also opened: seconds until it can be used, and until a filter has answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.report.thumbnails import thumbnails
+from titjudge.report.write import LIMIT, write_report
+from titjudge.run import RunFolder, item_record, score_record
+from titjudge.types import Item, Score, Status
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"
+GENERATORS = 13
+METRICS = ("tit", "tit-llm", "lmm-score")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (EXAMPLE / name).read_text(encoding="utf-8").splitlines()]
+
+
+def mixed(text: str, chance: random.Random, pool: list[str]) -> str:
+    """A text of the same length in which every fifth word is another: no two compress as if they were one."""
+    return " ".join(chance.choice(pool) if chance.random() < 0.2 else word for word in text.split())
+
+
+def make_images(folder: Path, count: int) -> list[Path]:
+    """`count` paths to 1,024-pixel JPEG files; 96 distinct pictures, the rest are links to them."""
+    from PIL import Image, ImageOps
+
+    folder.mkdir(parents=True)
+    distinct = []
+    for number, path in enumerate(sorted((EXAMPLE / "images").glob("*.jpg")) * 4):
+        with Image.open(path) as image:
+            turned = ImageOps.mirror(image) if number >= 48 else image
+            made = folder / f"base{number}.jpg"
+            turned.rotate(90 * (number // 24 % 2)).resize((1024, 1024)).save(made, quality=92)
+            distinct.append(made)
+    paths = []
+    for number in range(count):
+        path = folder / f"{number:05}.jpg"
+        os.link(distinct[number % len(distinct)], path)
+        paths.append(path)
+    return paths
+
+
+def make_run(folder: Path, items: int, pairs: int) -> RunFolder:
+    chance = random.Random(0)
+    prompts = [record["prompt"] for record in lines("prompts.jsonl")]
+    described = [record["description"] for record in lines("descriptions.jsonl")]
+    pool = sorted({word for text in (*prompts, *described) for word in text.split()})
+    paths = make_images(folder / "images", items)
+    groups = -(-items // GENERATORS)
+    texts = [mixed(prompts[group % len(prompts)], chance, pool) for group in range(groups)]
+    made, scores, replies = [], [], []
+    for number, path in enumerate(paths):
+        group, generator = divmod(number, GENERATORS)
+        item = Item(path.name, texts[group], path, f"generator-{generator}", f"prompt-{group}")
+        description = mixed(described[number % len(described)], chance, pool)
+        made.append(item)
+        for metric in METRICS:
+            key = f"{number:032x}{METRICS.index(metric):032x}"
+            value = chance.random() * (1 if metric == "tit" else 100)
+            missing = [" ".join(chance.sample(pool, 4)) for _ in range(3)]
+            reason = " ".join(chance.sample(pool, 40))
+            parts: dict[str, Any] = {"description": description}
+            if metric == "tit":
+                parts |= {"prompt_tokens_used": 256, "prompt_tokens": 330}
+            else:
+                parts |= {"missing": missing, "contradicted": missing[:1]}
+            text = (
+                description if metric == "tit" else json.dumps({"missing": missing, "reason": reason, "score": value})
+            )
+            asked = f"Compare.\n{item.prompt}\nwith\n{description}\nand answer." if metric != "tit" else "Describe."
+            replies.append({
+                "key": key, "item": item.id, "role": "judge", "template": f"{metric}/ask", "provider": "openai", "model": "gpt-4o",
+                "params": {"max_tokens": 512}, "messages": [["user", asked, {"image": key}]], "text": text, "status": "ok",
+                "usage": [900, 300, 0, 0, 700], "model_version": "gpt-4o-2024-08-06", "list_cost": 0.004, "cached": False,
+            })  # fmt: skip
+            failed = chance.random() < 0.01
+            scores.append(Score(item.id, metric, None if failed else value, Status.REFUSED if failed else Status.OK, reason, parts,
+                                (key,), item.generator, item.group))  # fmt: skip
+    every = [
+        pair
+        for group in range(groups)
+        for pair in itertools.combinations(made[group * GENERATORS : (group + 1) * GENERATORS], 2)
+    ]
+    chosen = chance.sample(every, min(pairs, len(every)))
+    results = {
+        "pairs": [
+            {"group": a.group, "a": a.id, "b": b.id, "preference": chance.choice(["a", "b", "tie"])} for a, b in chosen
+        ]
+    }
+    run = folder / "run"
+    run.mkdir()
+    for name, records in (
+        ("items", map(item_record, made)),
+        ("scores", map(score_record, scores)),
+        ("replies", replies),
+    ):
+        (run / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
+    (run / "results.json").write_bytes(orjson.dumps(results))
+    manifest = {
+        "status": "complete",
+        "metrics": {name: {"range": [0, 1 if name == "tit" else 100]} for name in METRICS},
+    }
+    (run / "manifest.json").write_bytes(orjson.dumps(manifest))
+    return RunFolder(run)
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    result = work()
+    return time.perf_counter() - started, result
+
+
+def open_page(file: Path) -> dict[str, float] | str:
+    """Seconds until the page can be used, until the pairs are there, and until a search has answered; or why not measured."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return "not measured: playwright is not installed"
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        return "not measured: chromium is not installed"
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+
+        def until(expression: str) -> None:
+            while not page.evaluate(f"Boolean({expression})"):
+                time.sleep(0.005)
+
+        def load() -> None:
+            page.goto(file.as_uri())
+            until("document.documentElement.dataset.ready")
+
+        def pairs() -> None:
+            page.evaluate("location.hash = '#pairs'")
+            until("document.querySelectorAll('#view-pairs .rows li').length")
+
+        def search() -> None:
+            page.evaluate("location.hash = '#images?q=bowl'")
+            until("document.querySelector('#view-images .found').textContent.includes(' of ')")
+
+        found = {"open": timed(load)[0], "all pairs, worst first": timed(pairs)[0], "search": timed(search)[0]}
+        browser.close()
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--items", type=int, default=2600)
+    parser.add_argument("--pairs", type=int, default=12832)
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="keep the report")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        run = make_run(Path(folder), asked.items, asked.pairs)
+        paths = [item.image for item in run.items() if isinstance(item, Item) and item.image]
+        seconds, report = timed(lambda: write_report([run], Path(folder) / "report.html"))
+        room = sum(map(len, (Path(folder) / "report.html").read_bytes().partition(b'id="image-data">')[2:])) * 3 // 4
+        alone, _ = timed(lambda: thumbnails(paths, room))
+        size = report.stat().st_size
+        print(f"items {asked.items:,}  pairs {asked.pairs:,}  cores {os.cpu_count()}")
+        print(f"write          {seconds:6.1f} s   {seconds / alone:4.2f} x only making the thumbnails ({alone:.1f} s)")
+        print(f"size           {size / 1e6:6.2f} MB  {size / LIMIT:4.2f} x the limit of {LIMIT / 1e6:.0f} MB")
+        opened = open_page(report)
+        if isinstance(opened, str):
+            print(f"open           {opened}")
+        else:
+            for what, took in opened.items():
+                print(f"{what:<22} {took:5.2f} s   {took / 2:4.2f} x the 2 s allowed")
+        if asked.keep:
+            shutil.copyfile(report, asked.keep)
+    return 0 if size <= LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
