@@ -1,0 +1,165 @@
+"""Batch jobs at half price: a slow provider around a real one. Metrics do not know.
+
+What is asked together goes out together, as one job of OpenAI's or Google's batch service, and each request waits for
+its answer for as long as the job takes (the services promise a day). Which requests are in which job is on disk before a
+job exists, so the process may die or be stopped at any time: the same command collects what is done, waits for what is
+live, and sends only what is in no job. See `batch_jobs` for the queue, `batch_log` for the files, `batch_wires` for the
+services.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from titjudge import prices
+from titjudge.cache import request_key
+from titjudge.errors import ConfigError
+from titjudge.providers import Capabilities, Provider
+from titjudge.providers.batch_jobs import Desk, Pace
+from titjudge.providers.batch_wires import wire_of
+from titjudge.types import Failure, Reply, Request, Status, Usage
+
+FLAG = "batch"  # flag of a reply that came from a batch job
+
+
+def _quiet(text: str) -> None:
+    return None
+
+
+class Batch:
+    """Answers through the batch jobs of a hosted provider.
+
+    Args:
+        real: OpenAI (or a server that speaks its Files and Batches) or Gemini; it makes the bodies, reads the answers
+            and classifies the failures. With several addresses, the first is used.
+        folder: where the jobs of this model are written down; one process and one model at a time.
+        poll_seconds: between looks at live jobs.
+        idle_seconds: a job is sent when nothing new was asked for so long, or when it is full.
+        settle_seconds: a job that was begun, and that the provider does not list after so long, was never created.
+        max_requests, max_bytes: size of a job [default: the provider's: OpenAI 50,000 and 200 MB, Gemini 2 GB].
+        say: gets a line whenever a job is submitted or done.
+        desk: shared with another provider object of the same model (see `Batches`).
+
+    Raises:
+        ConfigError: no batch service is known for `real`, or a size is not positive.
+    """
+
+    batch = True
+
+    def __init__(
+        self,
+        real: Provider,
+        folder: Path,
+        *,
+        poll_seconds: float = 30.0,
+        idle_seconds: float = 2.0,
+        settle_seconds: float = 60.0,
+        max_requests: int | None = None,
+        max_bytes: int | None = None,
+        say: Callable[[str], None] = _quiet,
+        desk: Desk | None = None,
+    ) -> None:
+        if any(size is not None and size < 1 for size in (max_requests, max_bytes)):
+            raise ConfigError("the size of a batch job is at least 1")
+        self.real = real
+        self.name, self.version, self.base_url = real.name, real.version, real.base_url
+        self.account = f"batch|{real.account}"
+        self.capabilities: Capabilities = replace(real.capabilities, in_flight=None)
+        pace = Pace(poll_seconds, idle_seconds, settle_seconds, max_requests, max_bytes)
+        self.desk = desk or Desk(wire_of(real), folder, _label(real), pace, say)
+
+    async def complete(self, request: Request) -> Reply:
+        """The answer of a batch job; `seconds` is the time from asking to having it.
+
+        Raises:
+            ProviderFailure, TransportError: this request, or the job it was in, failed; see `classify`.
+            CancelledError: the provider was left while this waited.
+        """
+        started = time.perf_counter()
+        key = request_key(request)
+        found = await self.desk.ask(key, request)
+        schema_in_words = found.job.in_prompt and request.schema is not None
+        reply = self.desk.wire.read(found.line, in_prompt=schema_in_words)
+        self.desk.log.note_taken(found.job, key, final=reply.status is not Status.OK)
+        return reply.with_(
+            endpoint=self.desk.wire.address, seconds=time.perf_counter() - started, flags=(*reply.flags, FLAG)
+        )
+
+    def classify(self, error: Exception) -> Failure:
+        return self.real.classify(error)
+
+    def usage_bound(self, request: Request) -> Usage:
+        return self.real.usage_bound(request)
+
+    def price(self, price: prices.Price | None) -> prices.Price | None:
+        """What a job costs, given the list price."""
+        return None if price is None else prices.batch_price(self.name, price)
+
+    def ready(self) -> None:
+        """Look for the key now.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if hasattr(self.real, "ready"):
+            self.real.ready()
+
+    def leave(self) -> None:
+        """Stop waiting at once; jobs go on at the provider, and the next run collects them."""
+        self.desk.leave()
+
+    async def aclose(self) -> None:
+        await self.desk.aclose()
+        await self.real.aclose()
+
+
+class Batches:
+    """Puts the hosted providers of one run into batch jobs: one desk, and one folder below `folder`, for each model.
+
+    Args: as `Batch`.
+    """
+
+    def __init__(self, folder: Path, *, say: Callable[[str], None] = _quiet, pace: Pace | None = None) -> None:
+        self.folder, self._say, self._pace = folder, say, pace or Pace()
+        self._desks: dict[str, Desk] = {}
+
+    def wrap(self, real: Provider) -> Provider:
+        """`real` in batch jobs; a provider that costs nothing stays as it is.
+
+        Raises:
+            ConfigError: no batch service is known for it.
+        """
+        if real.capabilities.local:
+            return real
+        name = folder_name(real)
+        if name not in self._desks:
+            self._desks[name] = Desk(wire_of(real), self.folder / name, _label(real), self._pace, self._say)
+        return Batch(real, self.folder / name, desk=self._desks[name])
+
+
+def folder_name(real: Provider) -> str:
+    """Name of the folder for a model's jobs: readable, and different for each provider, address and model."""
+    identity = f"{real.name}|{real.base_url}|{getattr(real, 'model', '')}"
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{real.name}-{getattr(real, 'model', '')}")[:60].strip("-.")
+    return f"{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+
+
+def live_jobs(folder: Path) -> int:
+    """How many jobs below a run's batch folder were begun and have not ended, as far as its files say."""
+    from titjudge.providers.batch_log import Log
+
+    count = 0
+    for each in sorted(folder.glob("*/jobs.jsonl")):
+        log = Log(each.parent)
+        count += len(log.those("live")) + len(log.those("unsure"))
+        log.close()
+    return count
+
+
+def _label(real: Provider) -> str:
+    return f"{real.name}/{getattr(real, 'model', '')}"

@@ -1,0 +1,401 @@
+"""The desk of one model's batch jobs: collects what is asked, sends it as jobs, looks at them, hands out the answers.
+
+    ask ─> asked ── idle, or full ──> job (intent, then id, on disk) ─> waiting ── polls ──> ended ─> answers on disk ─> ask
+
+One task does all of it, one step after the other, and lives only while somebody asks or waits. It may be killed at any
+point: the next desk over the same folder goes on from what the log says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import TitjudgeError
+from titjudge.providers.batch_log import Job, Log
+from titjudge.providers.batch_wires import Gone, Look, Wire
+from titjudge.providers.faults import ProviderFailure
+from titjudge.providers.http import TransportError, Unreachable, Untrusted
+from titjudge.types import FailureKind, Request
+
+_LINGER = 30  # times the idle time after which a trickle of requests is sent
+_LEAVE = 2.0  # seconds a step under way may take when the run ends
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A line of a job's answers, parsed, and the job."""
+
+    job: Job
+    line: Any
+
+
+@dataclass(slots=True)
+class _Asked:
+    request: Request
+    futures: list[asyncio.Future[Answered]] = field(default_factory=list)
+
+    def give(self, answer: Answered) -> None:
+        for future in self.futures:
+            if not future.done():
+                future.set_result(answer)
+
+    def fail(self, error: Exception) -> None:
+        for future in self.futures:
+            if not future.done():
+                future.set_exception(error)
+
+    def cancel(self) -> None:
+        for future in self.futures:
+            future.cancel()
+
+    @property
+    def gone(self) -> bool:
+        return all(future.done() for future in self.futures)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds and sizes. `poll` between looks at live jobs; `idle` without a new request before a job is sent; `settle`
+    before a job that cannot be found counts as never created; None takes the provider's own limit of a job."""
+
+    poll: float = 30.0
+    idle: float = 2.0
+    settle: float = 60.0
+    max_requests: int | None = None
+    max_bytes: int | None = None
+
+
+class Desk:
+    """See the module. One desk for one folder; use it inside one event loop."""
+
+    def __init__(self, wire: Wire, folder: Path, label: str, pace: Pace, say: Callable[[str], None]) -> None:
+        self.wire, self.folder, self.label, self.pace = wire, folder, label, pace
+        self.submitted = self.done = 0
+        self._say = say
+        self._log: Log | None = None
+        self._asked: dict[str, _Asked] = {}
+        self._waiting: dict[str, _Asked] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._first = self._latest = self._poll_at = self._find_at = 0.0
+        self._most = min(pace.max_requests or wire.most_requests, wire.most_requests)
+        self._bytes = min(pace.max_bytes or wire.most_bytes, wire.most_bytes)
+        self._crowded = False
+        self._leaving = False
+        self._complaint = ""
+
+    @property
+    def log(self) -> Log:
+        """The log, read at first use."""
+        if self._log is None:
+            self._log = Log(self.folder)
+            live, unsure = len(self._log.those("live")), len(self._log.those("unsure"))
+            if live or unsure:
+                self._say(f"batch {self.label}: going on with {live + unsure} jobs of an earlier session")
+        return self._log
+
+    async def ask(self, key: str, request: Request) -> Answered:
+        """The answer of a job to a request. Waits for as long as the provider takes.
+
+        Raises:
+            what the wire raises, for this request or for its job; CancelledError: the desk was left.
+        """
+        if self._leaving:
+            raise asyncio.CancelledError
+        found = self.log.take(key)
+        if found is not None:
+            return Answered(*found)
+        now = time.monotonic()
+        where = self._waiting if self.log.holder(key) is not None else self._asked
+        if where is self._asked:
+            self._first = self._first if self._asked else now
+            self._latest = now
+        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        where.setdefault(key, _Asked(request)).futures.append(future)
+        self._news.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._work())
+        return await future
+
+    def leave(self) -> None:
+        """Stop waiting: everybody is sent away, nothing more is submitted. Jobs go on at the provider."""
+        self._leaving = True
+        live = len(self._log.those("live")) if self._log is not None and self._waiting else 0
+        if live:
+            self._say(f"batch {self.label}: {live} jobs go on at the provider; the same command collects them")
+        for asked in (*self._asked.values(), *self._waiting.values()):
+            asked.cancel()
+        self._asked.clear()
+        self._waiting.clear()
+        self._news.set()
+
+    async def aclose(self) -> None:
+        """Leave, let a step under way finish for a moment, and write down what was handed over."""
+        if not self._leaving:
+            self.leave()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=_LEAVE)
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        await self.wire.aclose()
+
+    # -- the task --------------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        try:
+            while self._asked or self._waiting:
+                self._news.clear()
+                if self.log.those("unsure") and time.monotonic() >= self._find_at:
+                    await self._find()
+                if self._ripe():
+                    await self._submit()
+                if self.log.those("live") and time.monotonic() >= self._poll_at:
+                    await self._poll()
+                await self._pause()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # whatever it is, nobody may wait for ever
+            for asked in (*self._asked.values(), *self._waiting.values()):
+                asked.fail(error)
+            self._asked.clear()
+            self._waiting.clear()
+
+    def _ripe(self) -> bool:
+        """Whether a job should be sent now."""
+        if not self._asked or self._leaving or self._held_back() or self.log.those("unsure"):
+            return False
+        now, idle = time.monotonic(), self.pace.idle
+        return len(self._asked) >= self._most or now - self._latest >= idle or now - self._first >= idle * _LINGER
+
+    def _held_back(self) -> bool:
+        """Whether the account's queue is full and a live job of ours will make room in it."""
+        return self._crowded and bool(self.log.those("live"))
+
+    async def _pause(self) -> None:
+        now = time.monotonic()
+        until = [now + self.pace.poll]
+        if self.log.those("live"):
+            until.append(self._poll_at)
+        if self.log.those("unsure"):
+            until.append(self._find_at)
+        elif self._asked and not self._held_back():
+            idle = self.pace.idle
+            until.append(now if self._ripe() else min(self._latest + idle, self._first + idle * _LINGER))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), max(0.0, min(until) - now))
+
+    def _transient(self, error: Exception) -> bool:
+        """Whether a look at the provider may be repeated at the next poll; says so once."""
+        if isinstance(error, Untrusted) or not isinstance(error, ProviderFailure | TransportError):
+            return False
+        kind = error.failure.kind if isinstance(error, ProviderFailure) else FailureKind.RETRY
+        if kind is FailureKind.FATAL:
+            return False
+        if str(error) != self._complaint:
+            self._complaint = str(error)
+            self._say(f"batch {self.label}: {error}; trying again")
+        return True
+
+    # -- orphans ---------------------------------------------------------------------------------------------------
+
+    async def _find(self) -> None:
+        """Look for the jobs behind intents without an id."""
+        unsure = self.log.those("unsure")
+        try:
+            found = await self.wire.find({job.tag: job.source for job in unsure}, min(job.born for job in unsure))
+        except Exception as error:
+            if not self._transient(error):
+                raise
+            found = {}
+            unsure = []
+            self._find_at = time.monotonic() + self.pace.poll
+        now = time.time()
+        for job in unsure:
+            if job.tag in found:
+                self.log.job(job.tag, found[job.tag])
+                self._say(
+                    f"batch {self.label}: found job {job.id}, {len(job.keys)} requests, that an earlier try created"
+                )
+                self._adopt(job)
+                self._poll_at = 0.0
+            elif abs(now - job.born) >= self.pace.settle:
+                self.log.void(job.tag, "never created")
+            else:
+                wait = self.pace.settle - abs(now - job.born)
+                self._find_at = time.monotonic() + max(0.01, min(wait, self.pace.poll))
+
+    def _adopt(self, job: Job) -> None:
+        """Whoever asks for what a job holds waits for that job."""
+        for key in job.keys:
+            asked = self._asked.pop(key, None)
+            if asked is not None:
+                self._waiting[key] = asked
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    async def _submit(self) -> None:
+        """Send one job with as much of what is asked as fits."""
+        for key in [key for key, asked in self._asked.items() if asked.gone]:
+            del self._asked[key]
+        tag = f"titjudge-{uuid.uuid4().hex}"
+        path = self.folder / f"{tag}.part"
+        in_prompt = not self.wire.native_schema
+        try:
+            keys = await self._write(path, list(islice(self._asked.items(), self._most)), in_prompt)
+            if keys:
+                await self._send(path, tag, keys, in_prompt)
+        finally:
+            path.unlink(missing_ok=True)
+
+    async def _write(self, path: Path, entries: Iterable[tuple[str, _Asked]], in_prompt: bool) -> list[str]:
+        """Write the lines of a job, up to the size limit; returns their keys."""
+        keys: list[str] = []
+        size = 0
+        with path.open("wb") as file:
+            for key, asked in entries:
+                try:
+                    line = await self.wire.line(
+                        key, asked.request, in_prompt=in_prompt and asked.request.schema is not None
+                    )
+                    if len(line) > self._bytes:
+                        raise self.wire.rejection("too_large", f"one request has {len(line)} bytes")
+                except (TitjudgeError, ProviderFailure) as error:  # of this request alone: its picture is gone, ...
+                    self._fail([key], error)
+                    continue
+                if size + len(line) > self._bytes:
+                    break
+                file.write(line)
+                keys.append(key)
+                size += len(line)
+                if not len(keys) % 256:
+                    await asyncio.sleep(0)
+        return keys
+
+    async def _send(self, path: Path, tag: str, keys: list[str], in_prompt: bool) -> None:
+        try:
+            source = await self.wire.upload(path, tag)
+            if self._leaving:
+                return
+        except (ProviderFailure, TransportError) as error:
+            return self._fail(keys, error)
+        self.log.intent(tag, keys, source, in_prompt)
+        try:
+            ident = await self.wire.create(source, tag)
+        except (ProviderFailure, TransportError) as error:
+            if _not_created(error):
+                self.log.void(tag, str(error))
+            else:
+                self._find_at = 0.0
+            return self._fail(keys, error)
+        self.log.job(tag, ident)
+        self._adopt(self.log.jobs[tag])
+        self.submitted += 1
+        if self.submitted == 1 or not self._poll_at:
+            self._poll_at = time.monotonic() + self.pace.poll
+        self._say(f"batch {self.label}: job {ident} submitted, {len(keys)} requests; {self._standing()}")
+
+    def _standing(self) -> str:
+        return f"{len(self.log.those('live'))} jobs live, {self.done} done"
+
+    def _fail(self, keys: Iterable[str], error: Exception) -> None:
+        for key in keys:
+            asked = self._asked.pop(key, None) or self._waiting.pop(key, None)
+            if asked is not None:
+                asked.fail(error)
+
+    # -- collecting ------------------------------------------------------------------------------------------------
+
+    async def _poll(self) -> None:
+        """Look at every live job; collect those that have ended."""
+        self._poll_at = time.monotonic() + self.pace.poll
+        for job in self.log.those("live"):
+            if self._leaving:
+                return
+            try:
+                look = await self.wire.look(job.id)
+                if look.ended:
+                    await self._collect(job, look)
+            except Gone:
+                self.log.void(job.tag, "not known to the provider")
+                self._say(
+                    f"batch {self.label}: job {job.id} is gone; what it held is sent again when it is asked again"
+                )
+                self._fail(job.keys, self._missing(job, "is not known to the provider"))
+            except Exception as error:
+                if not self._transient(error):
+                    raise
+
+    async def _collect(self, job: Job, look: Look) -> None:
+        if look.crowded:
+            return self._put_back(job)
+        lines = await self.wire.answers(look, job.keys)
+        self.log.done(job.tag, look.word, lines)
+        self._crowded = False
+        self.done += 1
+        good = sum(line.good for line in lines)
+        self._say(
+            f"batch {self.label}: job {job.id} {look.word}, {good} of {len(job.keys)} answered; {self._standing()}"
+        )
+        bad = {line.key: line for line in lines if not line.good}
+        for number, key in enumerate(job.keys, 1):
+            asked = self._waiting.pop(key, None)
+            if asked is None:
+                continue
+            found = self.log.take(key)
+            if found is not None:
+                asked.give(Answered(*found))
+            elif key in bad:
+                asked.give(Answered(job, _parsed(bad[key].content)))
+            else:
+                asked.fail(self._reason(job, look, number))
+
+    def _put_back(self, job: Job) -> None:
+        """The account has too much queued: wait for another job to end, or send smaller ones."""
+        self.log.void(job.tag, "too much is queued")
+        for key in job.keys:
+            asked = self._waiting.pop(key, None)
+            if asked is not None and not asked.gone:
+                self._asked[key] = asked
+        self._crowded = bool(self.log.those("live"))
+        if not self._crowded:
+            if len(job.keys) == 1:
+                return self._fail(job.keys, self.wire.rejection("token_limit_exceeded", "one request is too much"))
+            self._most = max(1, len(job.keys) // 2)
+        then = "when another job has ended" if self._crowded else f"in jobs of {self._most}"
+        self._say(f"batch {self.label}: the account's queue is full; {len(job.keys)} requests go {then}")
+
+    def _reason(self, job: Job, look: Look, number: int) -> Exception:
+        """Why the request in line `number` of a job has no answer."""
+        own = [error for error in look.errors if error[0] == number]
+        whole = [error for error in look.errors if error[0] is None]
+        for _, code, message in own or (whole if look.word == "failed" else []):
+            return self.wire.rejection(code, message)
+        return self._missing(job, f"ended ({look.word}) before this request was answered")
+
+    def _missing(self, job: Job, what: str) -> ProviderFailure:
+        return ProviderFailure(FailureKind.RETRY, f"the batch job {job.id} {what}")
+
+
+def _not_created(error: Exception) -> bool:
+    """Whether a failed creation has surely left no job behind."""
+    if isinstance(error, ProviderFailure):
+        return error.failure.kind is not FailureKind.RETRY
+    return isinstance(error, Unreachable | Untrusted)
+
+
+def _parsed(content: bytes) -> Any:
+    import orjson
+
+    return orjson.loads(content)

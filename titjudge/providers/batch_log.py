@@ -1,0 +1,203 @@
+"""What a batch provider keeps on disk: which requests are in which job, and the answers the jobs gave.
+
+jobs.jsonl          append-only; one event a line:
+  intent            a tag that exists once in the world, the file that was uploaded, the keys of its requests
+  job               the id the provider gave the job with that tag
+  done              the job has ended and its answers lie in TAG.answers.jsonl
+  void              there is no such job: it was never created, or the provider does not know it
+  taken             keys whose answers were handed over; twice in the list means: for good
+TAG.answers.jsonl   one line a request: its key, whether it holds an answer, and the provider's own line
+
+An intent without an id is an orphan: its job may exist (the process died, or the connection broke, in between), so its
+requests are sent again only once the provider has been asked for the tag.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.cache import CacheWriteError
+from titjudge.errors import UserError
+from titjudge.jsonl import Appender, read_jsonl
+
+
+@dataclass(slots=True)
+class Job:
+    """One batch job. `state` is unsure (an intent without an id), live, done or void; `born` in seconds since 1970;
+    `in_prompt` says that schemas were asked for in words."""
+
+    tag: str
+    keys: tuple[str, ...]
+    source: str
+    in_prompt: bool
+    born: float
+    id: str = ""
+    state: str = "unsure"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a job's answers: `content` as the provider wrote it, `good` when it holds an answer."""
+
+    key: str
+    good: bool
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    tag: str
+    offset: int
+    length: int
+
+
+class Log:
+    """The jobs of one model, read from `folder` and written there.
+
+    Raises:
+        UserError: the folder cannot be used. DataError: jobs.jsonl is damaged (names the line).
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.jobs: dict[str, Job] = {}
+        self._held: dict[str, str] = {}  # key -> tag, for jobs that are unsure or live
+        self._kept: dict[str, _Place] = {}
+        self._takes: Counter[tuple[str, str]] = Counter()
+        self._taken: dict[str, list[str]] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for left in folder.glob("*.part"):
+                left.unlink()
+            self._file = Appender(folder / "jobs.jsonl")
+        except OSError as error:
+            raise UserError(f"{folder}: {error.strerror}") from error
+        for _, record in read_jsonl(folder / "jobs.jsonl", required=("event",)):
+            self._read(record)
+        for job in self.jobs.values():
+            if job.state == "done":
+                self._index(job)
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    def those(self, state: str) -> list[Job]:
+        """The jobs in a state, oldest first."""
+        return [job for job in self.jobs.values() if job.state == state]
+
+    def holder(self, key: str) -> Job | None:
+        """The job a request is in, when it is live."""
+        job = self.jobs.get(self._held.get(key, ""))
+        return job if job is not None and job.state == "live" else None
+
+    def take(self, key: str) -> tuple[Job, Any] | None:
+        """The answer a job gave to a request, once; None when there is none. The line comes parsed."""
+        place = self._kept.pop(key, None)
+        if place is None:
+            return None
+        try:
+            with self._answers(place.tag).open("rb") as file:
+                file.seek(place.offset)
+                record = orjson.loads(file.read(place.length))
+        except (OSError, orjson.JSONDecodeError):
+            return None
+        return self.jobs[place.tag], record["line"]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._kept
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def intent(self, tag: str, keys: Sequence[str], source: str, in_prompt: bool) -> None:
+        """A job is about to be created."""
+        self._write(event="intent", tag=tag, source=source, in_prompt=in_prompt, time=time.time(), keys=list(keys))
+
+    def job(self, tag: str, ident: str) -> None:
+        """The job exists."""
+        self._write(event="job", tag=tag, id=ident)
+
+    def void(self, tag: str, reason: str) -> None:
+        """There is no such job."""
+        self._write(event="void", tag=tag, reason=reason)
+
+    def done(self, tag: str, word: str, lines: Iterable[Line]) -> None:
+        """The job has ended; its answers are on disk before the event is."""
+        target = self._answers(tag)
+        aside = target.with_suffix(".part")
+        try:
+            with aside.open("wb") as file:
+                for line in lines:
+                    record = {"key": line.key, "good": line.good, "line": orjson.Fragment(line.content)}
+                    file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+            aside.replace(target)
+        except OSError as error:
+            raise CacheWriteError(f"the answers of a batch job cannot be written to {target}: {error}") from error
+        self._write(event="done", tag=tag, state=word)
+        self._index(self.jobs[tag])
+
+    def note_taken(self, job: Job, key: str, *, final: bool) -> None:
+        """An answer was handed over; on disk at `close`.
+
+        A later session gets it again unless it was `final` (a refusal: asked again, it is a new question) or handed over
+        twice (nobody could read it). A process that dies notes nothing, so what it had not kept yet is not lost.
+        """
+        self._taken.setdefault(job.tag, []).extend([key] * (2 if final else 1))
+
+    def close(self) -> None:
+        for tag, taken in self._taken.items():
+            self._write(event="taken", tag=tag, keys=taken)
+        self._taken = {}
+        self._file.close()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _answers(self, tag: str) -> Path:
+        return self.folder / f"{tag}.answers.jsonl"
+
+    def _write(self, **record: Any) -> None:
+        try:
+            self._file.add(record)
+        except OSError as error:
+            raise CacheWriteError(f"{self._file.path} cannot be written: {error.strerror}") from error
+        self._read(record)
+
+    def _read(self, record: dict[str, Any]) -> None:
+        event, tag = record["event"], record.get("tag", "")
+        if event == "intent":
+            job = Job(tag, tuple(record["keys"]), record["source"], record["in_prompt"], record["time"])
+            self.jobs[tag] = job
+            self._held.update(dict.fromkeys(job.keys, tag))
+        elif event == "taken":
+            self._takes.update((tag, key) for key in record["keys"])
+        elif tag in self.jobs:
+            job = self.jobs[tag]
+            if event == "job":
+                job.id, job.state = record["id"], "live"
+            elif event in ("done", "void"):
+                job.state = event
+                for key in job.keys:
+                    if self._held.get(key) == tag:
+                        del self._held[key]
+
+    def _index(self, job: Job) -> None:
+        """Note where the answers of a job lie that may still be handed over."""
+        try:
+            file = self._answers(job.tag).open("rb")
+        except OSError:
+            return
+        with file:
+            offset = 0
+            for raw in file:
+                try:
+                    record = orjson.loads(raw)
+                except orjson.JSONDecodeError:
+                    record = {}
+                if record.get("good") and self._takes[job.tag, record["key"]] < 2:
+                    self._kept[record["key"]] = _Place(job.tag, offset, len(raw))
+                offset += len(raw)
