@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from titjudge.compare.leaderboard import rank_correlation
 from titjudge.metrics.checklist import checklist_text, judge_answer, rubric
 from titjudge.suites.qwen_image_bench import aggregate_responses
 
@@ -73,3 +75,31 @@ def _slow_overall(responses: list[dict[str, Any]], model: str) -> float:
         if response["model"] == model and response["expected"].get("level1") is not None:
             rows.setdefault(response["ID"], []).append(response["expected"]["level1"])
     return sum(sum(row) / len(row) for row in rows.values()) / len(rows)
+
+
+MODELS = (
+    "GPT Image 2", "GPT Image 1.5", "GPT Image 1", "Nano Banana 2.0", "Nano Banana Pro", "Seedream 5.0", "Seedream 4.5",
+    "Seedream 4.0", "Imagen 4.0 Ultra", "Imagen 4.0", "FLUX 2 Max", "FLUX 2 Pro", "Qwen Image 2.0 Pro", "Qwen Image 2512",
+    "Qwen Image", "HunyuanImage 3.0", "GLM Image", "Kling Image 2.1",
+)  # fmt: skip
+
+
+def _printed(paper: str, title: str) -> dict[str, list[float]]:
+    """The six numbers of each model in the table that starts with `title`; extraction put the table on one line."""
+    line = next(each for each in paper[paper.index(title) :].split("\n") if each.startswith("Evaluation Dimension"))
+    found = {}
+    for model in MODELS:
+        match = re.search(rf"{re.escape(model)} ((?:\d+\.\d\d ?){{6}})", line)
+        assert match, model
+        found[model] = [float(number) for number in match[1].split()]
+    return found
+
+
+def test_the_six_correlations_of_table_1(shared: Path) -> None:
+    paper = (shared / "papers" / "qwen-image-bench.txt").read_text(encoding="utf-8")
+    judge, people = _printed(paper, "Table 2: Overall"), _printed(paper, "Table 4: Human")
+    rho = [
+        rank_correlation({m: judge[m][column] for m in MODELS}, {m: people[m][column] for m in MODELS})
+        for column in range(6)
+    ]
+    assert rho == pytest.approx([0.8906, 0.8865, 0.8906, 0.9216, 0.9236, 0.9236], abs=5e-5)

@@ -110,8 +110,8 @@ class QwenImageBench:
         "a pillar without a usable answer drops out of the image's mean, as upstream, but is named and counted",
     )
 
-    def __init__(self, *, metadata: Path | None = None) -> None:
-        self._metadata = metadata
+    def __init__(self, *, metadata: Path | str | None = None) -> None:
+        self._metadata = Path(metadata) if metadata else None
 
     def load(self, folder: Path) -> Iterator[Item | BadItem]:
         """Items in the order of the files. `id` is `<generator>/<ID>`, `group` the ID; `meta`: ID, facets, further columns.
