@@ -145,3 +145,277 @@ def bert_embedding(folder: Path, positions: int = 64, reads: int = 32) -> Path:
     )
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": reads, "do_lower_case": False}))
     return folder
+
+
+# -- models that write -------------------------------------------------------------------------------------------------
+
+_TEXT: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+
+
+def _end_ids(tok: Any) -> dict[str, int]:
+    return {"bos_token_id": tok.pad_token_id, "eos_token_id": tok.eos_token_id, "pad_token_id": tok.pad_token_id}
+
+
+def _save(folder: Path, model: Any, tok: Any, images: Any = None, processor: dict[str, Any] | None = None) -> Path:
+    model.save_pretrained(folder)
+    tok.save_pretrained(folder)
+    if images is not None:
+        images.save_pretrained(folder)
+    if processor is not None:
+        (folder / "processor_config.json").write_text(json.dumps(processor))
+    return folder
+
+
+def qwen3_llm(folder: Path, chat: str | None = QWEN_CHAT, positions: int = 4096) -> Path:
+    """A text-only Qwen3."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    tok = _qwen_tokenizer()
+    tok.chat_template = chat
+    _seed()
+    config = Qwen3Config(
+        vocab_size=len(tok),
+        head_dim=16,
+        max_position_embeddings=positions,
+        initializer_range=0.2,
+        **_TEXT,
+        **_end_ids(tok),
+    )
+    return _save(folder, Qwen3ForCausalLM(config), tok)
+
+
+def _qwen_ids(tok: Any) -> dict[str, int]:
+    ids = tok.convert_tokens_to_ids
+    return {
+        "image_token_id": ids("<|image_pad|>"),
+        "video_token_id": ids("<|video_pad|>"),
+        "vision_start_token_id": ids("<|vision_start|>"),
+        "vision_end_token_id": ids("<|vision_end|>"),
+    }
+
+
+def qwen25_vl(folder: Path, max_pixels: int = 28 * 28 * 64) -> Path:
+    """Qwen2.5-VL."""
+    from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLImageProcessorPil
+
+    tok = _qwen_tokenizer()
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]}
+    _seed()
+    config = Qwen2_5_VLConfig(
+        text_config={
+            "vocab_size": len(tok),
+            "rope_parameters": rope,
+            "initializer_range": 0.2,
+            **_TEXT,
+            **_end_ids(tok),
+        },
+        vision_config={
+            "depth": 2,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_heads": 2,
+            "patch_size": 14,
+            "out_hidden_size": 64,
+            "fullatt_block_indexes": [1],
+            "window_size": 56,
+        },
+        **_qwen_ids(tok),
+    )
+    images = Qwen2VLImageProcessorPil(min_pixels=56 * 56, max_pixels=max_pixels)
+    return _save(folder, Qwen2_5_VLForConditionalGeneration(config), tok, images)
+
+
+def qwen3_vl(folder: Path) -> Path:
+    """Qwen3-VL."""
+    from transformers import Qwen2VLImageProcessorPil, Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    tok = _qwen_tokenizer()
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [4, 2, 2]}
+    _seed()
+    config = Qwen3VLConfig(
+        text_config={
+            "vocab_size": len(tok),
+            "head_dim": 16,
+            "rope_parameters": rope,
+            "initializer_range": 0.2,
+            **_TEXT,
+            **_end_ids(tok),
+        },
+        vision_config={
+            "depth": 2,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_heads": 2,
+            "patch_size": 16,
+            "out_hidden_size": 64,
+            "num_position_embeddings": 64,
+            "deepstack_visual_indexes": [0],
+        },
+        **_qwen_ids(tok),
+    )
+    images = Qwen2VLImageProcessorPil(patch_size=16, min_pixels=64 * 64, max_pixels=32 * 32 * 64)
+    return _save(folder, Qwen3VLForConditionalGeneration(config), tok, images)
+
+
+SIMPLE_SPECIAL = ("<pad>", "</s>", "<s>", "<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>")
+SIMPLE_CHAT = (
+    "{% for m in messages %}{{ m['role'] }}: {% if m['content'] is string %}{{ m['content'] }}{% else %}"
+    "{% for c in m['content'] %}{% if c['type'] == 'image' %}<image>{% else %}{{ c['text'] }}{% endif %}{% endfor %}"
+    "{% endif %}</s>{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+)
+
+
+def _simple_tokenizer(special: tuple[str, ...] = SIMPLE_SPECIAL, image: str = "<image>", **kwargs: Any) -> Any:
+    return tokenizer(
+        special,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        padding_side="left",
+        model_max_length=32768,
+        chat_template=SIMPLE_CHAT.replace("<image>", image),
+        **kwargs,
+    )
+
+
+def llava(folder: Path) -> Path:
+    """LLaVA 1.5: CLIP tower, Llama."""
+    from transformers import CLIPImageProcessorPil, LlavaConfig, LlavaForConditionalGeneration
+
+    tok = _simple_tokenizer()
+    image = tok.convert_tokens_to_ids("<image>")
+    _seed()
+    config = LlavaConfig(
+        text_config={"model_type": "llama", "vocab_size": len(tok), "initializer_range": 0.2, **_TEXT, **_end_ids(tok)},
+        vision_config={
+            "model_type": "clip_vision_model",
+            "image_size": 56,
+            "patch_size": 14,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 2,
+        },
+        image_token_index=image,
+        image_seq_length=16,
+    )
+    size = {"shortest_edge": 56}
+    images = CLIPImageProcessorPil(size=size, crop_size={"height": 56, "width": 56})
+    about = {
+        "processor_class": "LlavaProcessor",
+        "patch_size": 14,
+        "vision_feature_select_strategy": "default",
+        "num_additional_image_tokens": 1,
+    }
+    return _save(folder, LlavaForConditionalGeneration(config), tok, images, about)
+
+
+def smolvlm(folder: Path) -> Path:
+    """SmolVLM; its processor needs num2words."""
+    from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration, SmolVLMImageProcessorPil
+
+    tok = _simple_tokenizer()
+    _seed()
+    config = SmolVLMConfig(
+        text_config={"model_type": "llama", "vocab_size": len(tok), "initializer_range": 0.2, **_TEXT, **_end_ids(tok)},
+        vision_config={
+            "image_size": 64,
+            "patch_size": 16,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+        },
+        scale_factor=2,
+        image_token_id=tok.convert_tokens_to_ids("<image>"),
+        pad_token_id=tok.pad_token_id,
+    )
+    images = SmolVLMImageProcessorPil(size={"longest_edge": 128}, max_image_size={"longest_edge": 64})
+    about = {"processor_class": "SmolVLMProcessor", "image_seq_len": 4}
+    return _save(folder, SmolVLMForConditionalGeneration(config), tok, images, about)
+
+
+def internvl(folder: Path) -> Path:
+    """InternVL3 in its transformers form."""
+    from transformers import GotOcr2ImageProcessorPil, InternVLConfig, InternVLForConditionalGeneration
+
+    special = ("<pad>", "</s>", "<s>", "<img>", "</img>", "<IMG_CONTEXT>", "<video>")
+    extra = {
+        "context_image_token": "<IMG_CONTEXT>",
+        "start_image_token": "<img>",
+        "end_image_token": "</img>",
+        "video_token": "<video>",
+    }
+    tok = _simple_tokenizer(special, image="<IMG_CONTEXT>\n", extra_special_tokens=extra)
+    _seed()
+    config = InternVLConfig(
+        text_config={"model_type": "qwen2", "vocab_size": len(tok), "initializer_range": 0.2, **_TEXT, **_end_ids(tok)},
+        vision_config={
+            "image_size": [56, 56],
+            "patch_size": [14, 14],
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+        },
+        image_token_id=tok.convert_tokens_to_ids("<IMG_CONTEXT>"),
+        image_seq_length=4,
+        downsample_ratio=0.5,
+    )
+    images = GotOcr2ImageProcessorPil(size={"height": 56, "width": 56}, crop_to_patches=False)
+    about = {"processor_class": "InternVLProcessor", "image_seq_length": 4}
+    return _save(folder, InternVLForConditionalGeneration(config), tok, images, about)
+
+
+def gemma3(folder: Path) -> Path:
+    """Gemma 3: SigLIP tower, sliding and full attention."""
+    from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Gemma3ImageProcessorPil
+
+    special = ("<pad>", "</s>", "<s>", "<start_of_image>", "<end_of_image>", "<image_soft_token>")
+    extra = {"image_token": "<image_soft_token>", "boi_token": "<start_of_image>", "eoi_token": "<end_of_image>"}
+    tok = _simple_tokenizer(special, image="<start_of_image>", extra_special_tokens=extra)
+    ids = tok.convert_tokens_to_ids
+    _seed()
+    config = Gemma3Config(
+        text_config={"vocab_size": len(tok), "head_dim": 16, "initializer_range": 0.2, **_TEXT, **_end_ids(tok)},
+        vision_config={
+            "image_size": 56,
+            "patch_size": 14,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+        },
+        mm_tokens_per_image=4,
+        boi_token_index=ids("<start_of_image>"),
+        eoi_token_index=ids("<end_of_image>"),
+        image_token_index=ids("<image_soft_token>"),
+    )
+    images = Gemma3ImageProcessorPil(size={"height": 56, "width": 56})
+    about = {"processor_class": "Gemma3Processor", "image_seq_length": 4}
+    return _save(folder, Gemma3ForConditionalGeneration(config), tok, images, about)
+
+
+VLMS = {
+    "qwen2.5-vl": qwen25_vl,
+    "qwen3-vl": qwen3_vl,
+    "llava": llava,
+    "smolvlm": smolvlm,
+    "internvl": internvl,
+    "gemma3": gemma3,
+}
+
+
+def picture(width: int, height: int, seed: int = 0) -> Any:
+    """A PIL picture of coloured noise in large blocks."""
+    import numpy as np
+    from PIL import Image
+
+    blocks = np.random.default_rng(seed).integers(0, 256, (max(1, height // 8), max(1, width // 8), 3), dtype=np.uint8)
+    return Image.fromarray(blocks).resize((width, height), Image.Resampling.NEAREST)

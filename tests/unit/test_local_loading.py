@@ -1,0 +1,151 @@
+"""What a person reads when a local model does not load, and what pins one in the cache key."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_models
+
+from titjudge import hub
+from titjudge.errors import ConfigError, UserError
+from titjudge.providers import ProviderSettings, local_load
+from titjudge.providers.local import Local
+from titjudge.types import FailureKind, Message, Request
+
+
+@pytest.fixture(scope="module")
+def llm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.qwen3_llm(tmp_path_factory.mktemp("llm"))
+
+
+@pytest.fixture
+def copy(llm: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(llm, tmp_path / "copy"))
+
+
+def make(model: Path | str, **options: Any) -> Local:
+    return Local(ProviderSettings(str(model), options={"device": "cpu", **options}))
+
+
+def said(provider: Local) -> str:
+    """The one line, after checking that it is one, that it is fatal, and that it stays the same when asked again."""
+
+    async def run() -> list[Any]:
+        request = Request("local", "m", (Message("user", ("Hi",)),), {"max_tokens": 2})
+        try:
+            return [(await asyncio.gather(provider.complete(request), return_exceptions=True))[0] for _ in "ab"]
+        finally:
+            await provider.aclose()
+
+    first, second = asyncio.run(run())
+    assert isinstance(first, UserError)
+    assert first is second
+    assert "\n" not in str(first)
+    assert provider.classify(first).kind is FailureKind.FATAL
+    return str(first)
+
+
+def test_not_there() -> None:
+    assert "HF_HUB_OFFLINE" in said(make("nobody/nothing-7b"))
+    assert "no model folder" in said(make("./not/there"))
+    with pytest.raises(UserError, match="nobody/nothing-7b"):
+        _ = make("nobody/nothing-7b").capabilities
+
+
+def test_damaged_weights(copy: Path) -> None:
+    path = copy / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+    assert "damaged or incomplete" in said(make(copy))
+
+
+def test_weights_that_do_not_fit_the_config(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "hidden_size": 32}))
+    assert "do not fit its config.json" in said(make(copy))
+
+
+def test_missing_weights(copy: Path) -> None:
+    (copy / "model.safetensors").unlink()
+    assert "model.safetensors" in said(make(copy))
+
+
+def test_a_pickle_that_could_run_code(copy: Path, tmp_path: Path) -> None:
+    import torch
+
+    class Evil:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return (Path.touch, (tmp_path / "ran",))
+
+    (copy / "model.safetensors").unlink()
+    torch.save({"model.embed_tokens.weight": Evil()}, copy / "pytorch_model.bin")
+    assert "pickle" in said(make(copy))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_unknown_architecture(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "model_type": "flux9000"}))
+    assert "does not know its architecture" in said(make(copy))
+
+
+def test_remote_code(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    wants = {
+        **config,
+        "model_type": "own",
+        "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"},
+    }
+    (copy / "config.json").write_text(json.dumps(wants))
+    assert "trust_remote_code" in said(make(copy))
+
+
+def test_no_chat_template(tmp_path: Path) -> None:
+    folder = tiny_models.qwen3_llm(tmp_path, chat=None)
+    assert "no chat template" in said(make(folder))
+
+
+def test_too_large_for_this_machine(llm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_load, "free_bytes", lambda device: 1000)
+    assert "GiB free" in said(make(llm))
+
+
+def test_weight_bytes_follow_the_dtype(llm: Path) -> None:
+    stored = local_load.weight_bytes(llm, "auto")
+    assert stored == (llm / "model.safetensors").stat().st_size
+    assert local_load.weight_bytes(llm, "bfloat16") == stored // 2
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
+)
+def test_out_of_memory_while_loading(error: Exception) -> None:
+    assert "does not fit into memory" in str(hub.loading_error("m", error))
+
+
+def test_options_are_checked(llm: Path) -> None:
+    with pytest.raises(ConfigError, match="dtpye"):
+        make(llm, dtpye="float32")
+    with pytest.raises(ConfigError, match="local/MODEL"):
+        Local(ProviderSettings(""))
+
+
+def test_the_cache_key_holds_what_changes_an_answer(llm: Path, copy: Path) -> None:
+    base = make(llm).base_url
+    assert base == make(copy).base_url
+    assert base == make(llm, batch_size=3, device="cuda").base_url
+    changed = [
+        make(llm, **each).base_url for each in ({"dtype": "float16"}, {"attention": "eager"}, {"enable_thinking": True})
+    ]
+    assert len({base, *changed}) == 4
+    assert str(llm) not in base
+
+
+def test_a_processor_option_reaches_the_processor(tmp_path: Path) -> None:
+    folder = tiny_models.qwen25_vl(tmp_path)
+    loaded = make(folder, processor={"max_pixels": 28 * 28 * 9})._ready_model()
+    assert local_load.load_processor(str(folder)).image_processor.size != loaded.processor.image_processor.size

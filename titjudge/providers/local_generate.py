@@ -1,0 +1,386 @@
+"""Generating for many requests at once: grouped by what is asked of the sampler, sorted by length, bounded in memory.
+
+A row's tokens do not depend on its batch mates: rows are left-padded, end on their own, and sampled rows draw from a
+generator of their own. Imported in the worker thread only.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from titjudge.errors import DataError, Unanswered, UserError
+from titjudge.providers.local_load import Loaded
+from titjudge.providers.strict import instruction
+from titjudge.types import Picture, Reply, Request, Status, Usage
+
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+
+
+class RowError(Exception):
+    """One request cannot be answered; the others of its batch can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A request made ready: its conversation, and how long it is (`tokens`: text by its bytes, pictures as counted)."""
+
+    at: int
+    request: Request
+    turns: list[dict[str, Any]]
+    pictures: tuple[Picture, ...]
+    tokens: int
+    limit: int
+
+
+def run(
+    loaded: Loaded,
+    requests: Sequence[Request],
+    *,
+    rows: int,
+    tokens: int,
+    template: Mapping[str, Any],
+    stopping: Callable[[], bool] = lambda: False,
+) -> list[Reply | Exception]:
+    """Reply or exception for each request.
+
+    Args:
+        rows: requests generated for at once, at most.
+        tokens: padded tokens of a batch, answers included, at most (one request may have more).
+        template: arguments of the chat template, for example `enable_thinking`.
+        stopping: asked at every token; True ends generation.
+    """
+    results: list[Reply | Exception] = [RowError("not generated")] * len(requests)
+    plans = []
+    for at, request in enumerate(requests):
+        try:
+            plans.append(plan(loaded, at, request))
+        except Exception as error:
+            results[at] = error
+    todo = batches(plans, rows, tokens)
+    while todo:
+        batch = todo.pop(0)
+        try:
+            answers = _generate(loaded, batch, template, stopping)
+        except Exception as error:
+            if len(batch) > 1 and (_out_of_memory(error) or not isinstance(error, UserError)):
+                _free()
+                todo[:0] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+                continue
+            answers = [_told(error)] * len(batch)
+        for each, answer in zip(batch, answers, strict=True):
+            results[each.at] = answer
+    return results
+
+
+def _out_of_memory(error: Exception) -> bool:
+    said = str(error).lower()
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "out of memory" in said
+        or "can't allocate memory" in said
+    )
+
+
+def _told(error: Exception) -> Exception:
+    if _out_of_memory(error):
+        return RowError("out of memory on a single request; set options.processor.max_pixels or a smaller max_tokens")
+    return error
+
+
+def _free() -> None:
+    import gc
+
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+# -- planning ----------------------------------------------------------------------------------------------------------
+
+
+def plan(loaded: Loaded, at: int, request: Request) -> Plan:
+    """The conversation of a request, parts in their order, and its length.
+
+    Raises:
+        RowError: pictures for a model that reads none.
+    """
+    pictures = tuple(request.pictures)
+    if pictures and not loaded.images:
+        raise RowError("this model reads no pictures")
+    turns = [{"role": each.role, "content": _content(each.parts, loaded.images)} for each in request.messages]
+    if request.schema is not None:
+        turns = _with_instruction(turns, instruction(request.schema))
+    text = sum(len(part.encode()) for each in request.messages for part in each.parts if isinstance(part, str))
+    limit = int(request.params.get("max_tokens") or 512)
+    return Plan(at, request, turns, pictures, text // 4 + _picture_tokens(loaded, pictures), limit)
+
+
+def _content(parts: Sequence[Any], images: bool) -> Any:
+    """Parts in their order; plain text where the model's template knows no parts."""
+    if not images:
+        return "\n".join(part for part in parts if isinstance(part, str))
+    return [
+        {"type": "text", "text": part} if isinstance(part, str) else {"type": "image", "picture": part}
+        for part in parts
+    ]
+
+
+def _with_instruction(turns: list[dict[str, Any]], words: str) -> list[dict[str, Any]]:
+    at = max((n for n, turn in enumerate(turns) if turn["role"] == "user"), default=len(turns) - 1)
+    content = turns[at]["content"]
+    if isinstance(content, str):
+        content = f"{content}\n\n{words}"
+    elif content and content[-1]["type"] == "text":
+        content = [*content[:-1], {"type": "text", "text": f"{content[-1]['text']}\n\n{words}"}]
+    else:
+        content = [*content, {"type": "text", "text": words}]
+    return [*turns[:at], {**turns[at], "content": content}, *turns[at + 1 :]]
+
+
+def _picture_tokens(loaded: Loaded, pictures: Sequence[Picture]) -> int:
+    if not pictures:
+        return 0
+    try:
+        sizes = [(each.height, each.width) for each in pictures]
+        return int(sum(loaded.processor._get_num_multimodal_tokens(image_sizes=sizes)["num_image_tokens"]))
+    except Exception:  # a processor that does not say: patches of 28 pixels are near enough for planning
+        return sum(each.width * each.height // 784 for each in pictures)
+
+
+def batches(plans: Sequence[Plan], rows: int, tokens: int) -> list[list[Plan]]:
+    """Plans that can be generated together, the longest first, at most `rows` rows and `tokens` padded tokens."""
+    groups: dict[Any, list[Plan]] = {}
+    for each in plans:
+        params = sorted((name, repr(value)) for name, value in each.request.params.items())
+        groups.setdefault((tuple(params), len(each.pictures)), []).append(each)
+    made: list[list[Plan]] = []
+    for group in groups.values():
+        batch: list[Plan] = []
+        for each in sorted(group, key=lambda p: (-p.tokens, p.at)):
+            longest = batch[0].tokens + batch[0].limit if batch else 0
+            if batch and (len(batch) >= rows or (len(batch) + 1) * longest > tokens):
+                made.append(batch)
+                batch = []
+            batch.append(each)
+        made.append(batch)
+    return made
+
+
+# -- one batch ---------------------------------------------------------------------------------------------------------
+
+
+def _generate(
+    loaded: Loaded, batch: Sequence[Plan], template: Mapping[str, Any], stopping: Callable[[], bool]
+) -> list[Reply | Exception]:
+    import torch
+
+    inputs, opened = _inputs(loaded, batch, template)
+    width = int(inputs["input_ids"].shape[1])
+    room = min(batch[0].limit, loaded.positions - width)
+    if room <= 0:
+        raise RowError(f"the request has {width} tokens and the model reads {loaded.positions}")
+    watch = _Watch(len(batch), loaded.model.device)
+    config, noise = _sampling(loaded, batch, room)
+    arguments: dict[str, Any] = {"logits_processor": [watch, *noise], "stopping_criteria": [_stop(stopping)]}
+    if config.stop_strings:
+        arguments["tokenizer"] = loaded.tokenizer
+    with torch.inference_mode():
+        made = loaded.model.generate(**inputs.to(loaded.model.device), generation_config=config, **arguments)
+    if stopping():
+        raise UserError("the model was closed while it answered")
+    mask = inputs["attention_mask"].sum(dim=1).tolist()
+    pictures = [0] * len(batch)
+    if loaded.image_token is not None:
+        pictures = (inputs["input_ids"] == loaded.image_token).sum(dim=1).tolist()
+    bad = watch.bad.tolist()
+    return [
+        RowError(f"the model computed not-a-number in {loaded.dtype}; set the option dtype: bfloat16 or float32")
+        if bad[n]
+        else _reply(loaded, each, made[n, width:].tolist(), room, mask[n], pictures[n], opened[n], config.stop_strings)
+        for n, each in enumerate(batch)
+    ]
+
+
+def _inputs(loaded: Loaded, batch: Sequence[Plan], template: Mapping[str, Any]) -> tuple[Any, list[bool]]:
+    """The padded batch, and for each row whether its prompt ends inside a thought."""
+    conversations = [[{**turn, "content": _shown(turn["content"])} for turn in each.turns] for each in batch]
+    arguments: dict[str, Any] = {"add_generation_prompt": True, **template}
+    if loaded.images:
+        padding: dict[str, Any] = {"processor_kwargs": {"padding": True, "padding_side": "left"}}
+    else:
+        padding = {"padding": True}
+    if _holds_control_tokens(loaded, batch):  # a prompt that spells out <|im_end|> is data
+        padding["sanitize_control_tokens"] = True
+    made = loaded.processor.apply_chat_template(
+        conversations, tokenize=True, return_dict=True, return_tensors="pt", **padding, **arguments
+    )
+    ends = loaded.tokenizer.batch_decode(made["input_ids"][:, -8:])
+    return made, [end.rstrip().endswith("<think>") for end in ends]
+
+
+def _holds_control_tokens(loaded: Loaded, batch: Sequence[Plan]) -> bool:
+    special = [
+        token.content for token in loaded.tokenizer.added_tokens_decoder.values() if len(token.content.strip()) > 1
+    ]
+    return any(
+        token in part
+        for each in batch
+        for message in each.request.messages
+        for part in message.parts
+        if isinstance(part, str)
+        for token in special
+    )
+
+
+def _shown(content: Any) -> Any:
+    if isinstance(content, str):
+        return content
+    return [{"type": "image", "image": _decoded(part["picture"])} if "picture" in part else part for part in content]
+
+
+def _decoded(picture: Picture) -> Any:
+    """The picture in RGB; what is transparent is laid on white.
+
+    Raises:
+        Unanswered: the file is gone or has changed.
+    """
+    from PIL import Image
+
+    try:
+        image = Image.open(io.BytesIO(picture.load()))
+        image.load()
+    except (DataError, OSError) as error:
+        raise Unanswered(Status.BAD_INPUT, str(error)) from error
+    if image.mode == "RGB":
+        return image
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        over = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", over.size, "white"), over).convert("RGB")
+    return image.convert("RGB")
+
+
+def _sampling(loaded: Loaded, batch: Sequence[Plan], room: int) -> tuple[Any, list[Any]]:
+    """Generation settings: the model's own where none are given, greedy at temperature 0, else what the request says."""
+    params = batch[0].request.params
+    config = copy.deepcopy(loaded.model.generation_config)
+    config.max_new_tokens, config.max_length, config.num_return_sequences = room, None, 1
+    config.pad_token_id, config.eos_token_id = loaded.pad, sorted(loaded.eos) or None
+    stop = params.get("stop")
+    config.stop_strings = [stop] if isinstance(stop, str) else list(stop) if stop else None
+    given = {name: params[name] for name in SAMPLING if params.get(name) is not None}
+    if given:
+        config.do_sample = given.get("temperature", 1.0) > 0
+        for name, value in given.items():
+            setattr(config, name, value)
+        if config.top_k is None:
+            config.top_k = 0  # transformers would otherwise take 50
+    if not config.do_sample:
+        config.temperature = config.top_p = config.top_k = config.min_p = None
+        return config, []
+    return config, [_OwnNoise([_seed(each.request) for each in batch], loaded.model.device)]
+
+
+def _seed(request: Request) -> int:
+    """A number for the request's own draws: the same question, seed and sample give the same answer."""
+    digest = hashlib.sha256(f"{request.params.get('seed', 0)}\0{request.sample}\0{request.attempt}".encode())
+    for message in request.messages:
+        for part in message.parts:
+            digest.update((part if isinstance(part, str) else part.sha256).encode())
+    return int.from_bytes(digest.digest()[:7], "big")
+
+
+class _OwnNoise:
+    """Samples each row with its own generator (Gumbel-max on the processed scores): batch mates do not matter."""
+
+    def __init__(self, seeds: Sequence[int], device: Any) -> None:
+        import torch
+
+        self._generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+
+    def __call__(self, ids: Any, scores: Any) -> Any:
+        import torch
+
+        size = scores.shape[1]
+        noise = torch.stack([torch.rand(size, generator=each, device=each.device) for each in self._generators])
+        gumbel = -torch.log(-torch.log(noise.clamp(1e-20, 1 - 1e-7)))
+        chosen = (scores.float() + gumbel.to(scores.device)).argmax(dim=1, keepdim=True)
+        return torch.full_like(scores, float("-inf")).scatter_(1, chosen, 0.0)
+
+
+class _Watch:
+    """Remembers the rows whose scores were not numbers."""
+
+    def __init__(self, rows: int, device: Any) -> None:
+        import torch
+
+        self.bad = torch.zeros(rows, dtype=torch.bool, device=device)
+
+    def __call__(self, ids: Any, scores: Any) -> Any:
+        import torch
+
+        self.bad |= torch.isnan(scores).any(dim=1).to(self.bad.device)
+        return torch.nan_to_num(scores, nan=0.0, posinf=float("inf"), neginf=float("-inf"))
+
+
+def _stop(stopping: Callable[[], bool]) -> Any:
+    import torch
+    from transformers import StoppingCriteria
+
+    class Closing(StoppingCriteria):  # type: ignore[misc]
+        def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
+            return torch.full((input_ids.shape[0],), stopping(), dtype=torch.bool, device=input_ids.device)
+
+    return Closing()
+
+
+def _reply(
+    loaded: Loaded,
+    each: Plan,
+    tokens: list[int],
+    room: int,
+    read: int,
+    pictures: int,
+    opened: bool,
+    stops: Sequence[str] | None,
+) -> Reply:
+    end = next((n for n, token in enumerate(tokens) if token in loaded.eos), None)
+    written = len(tokens) if end is None else end + 1
+    text = loaded.tokenizer.decode(tokens[:written], skip_special_tokens=True)
+    finish = "stop" if end is not None else "length"
+    if stops and end is None:
+        cuts = [at for stop in stops if (at := text.find(stop)) >= 0]
+        if cuts:
+            text, finish = text[: min(cuts)], "stop"
+            written = len(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
+    thought, answer = split_thought(text, opened)
+    thinking = len(loaded.tokenizer(thought, add_special_tokens=False)["input_ids"]) if thought else 0
+    usage = Usage(input=read, output=written, thinking=min(thinking, written), image=pictures)
+    flags = ("schema-in-prompt",) if each.request.schema is not None else ()
+    if thought:
+        flags = (*flags, f"thought: {thought}")
+    if finish == "length":
+        cause = "all of it went into thinking" if thought and not answer else f"{written} tokens"
+        return Reply(
+            answer, Status.TRUNCATED, f"the answer reached its token limit ({cause})", usage, finish, flags=flags
+        )
+    if not answer:
+        return Reply("", Status.REFUSED, "the model ended its answer without a word", usage, finish, flags=flags)
+    return Reply(answer, usage=usage, finish=finish, flags=flags)
+
+
+def split_thought(text: str, opened: bool = False) -> tuple[str, str]:
+    """(thought, answer). `opened`: the prompt itself began the thought, as some chat templates do."""
+    before, closed, after = text.rpartition("</think>")
+    if closed:
+        return before.strip().removeprefix("<think>").strip(), after.strip()
+    if opened or text.lstrip().startswith("<think>"):
+        return text.strip().removeprefix("<think>").strip(), ""
+    return "", text.strip()

@@ -1,0 +1,201 @@
+"""Loading a model of this machine: the right Auto class, a processor without torchvision, one line when it fails.
+
+Imported in the worker thread only: torch and transformers come with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from titjudge import hub
+from titjudge.errors import UserError
+
+_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model ready to generate. `eos` are the tokens that end an answer; `positions` the tokens it reads and writes."""
+
+    model: Any
+    processor: Any
+    tokenizer: Any
+    images: bool
+    device: str
+    dtype: str
+    attention: str
+    eos: frozenset[int]
+    pad: int
+    image_token: int | None
+    positions: int
+
+
+def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> Loaded:
+    """The model `name`, whose small files lie in `folder`.
+
+    Raises:
+        UserError: not there, too large, unknown architecture, remote code, damaged or pickled weights.
+    """
+    hub.quiet_transformers()
+    device = _device(options)
+    _refuse_too_large(name, folder, device, options)
+    source = str(folder) if not commit else name
+    common: dict[str, Any] = {"trust_remote_code": bool(options.get("trust_remote_code", False))}
+    if commit:
+        common |= {"revision": commit, "local_files_only": hub.offline()}
+    try:
+        import transformers
+
+        config = transformers.AutoConfig.from_pretrained(source, **common)
+        images = type(config) in transformers.AutoModelForImageTextToText._model_mapping
+        auto = transformers.AutoModelForImageTextToText if images else transformers.AutoModelForCausalLM
+        processor = (
+            load_processor(source, **dict(options.get("processor") or {}), **common)
+            if images
+            else transformers.AutoTokenizer.from_pretrained(source, **common)
+        )
+        model = auto.from_pretrained(source, **_model_arguments(options), **common)
+        if not options.get("device_map"):
+            model.to(device)
+    except Exception as error:  # loaders raise of every kind
+        raise hub.loading_error(name, error) from error
+    model.eval()
+    return _loaded(name, model, processor, images, options)
+
+
+def _model_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"dtype": options.get("dtype", "auto")}
+    if options.get("attention"):
+        arguments["attn_implementation"] = options["attention"]
+    if options.get("device_map"):
+        arguments["device_map"] = options["device_map"]
+    return arguments
+
+
+def _device(options: Mapping[str, Any]) -> str:
+    import torch
+
+    return str(options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def load_processor(source: str, **arguments: Any) -> Any:
+    """The model's processor with PIL image processing; its video half is left out where torchvision is missing.
+
+    transformers refuses to build a processor without torchvision when it has a video half, even for pictures alone.
+    """
+    from transformers import AutoProcessor
+
+    try:
+        return AutoProcessor.from_pretrained(source, **arguments)
+    except (ImportError, ValueError) as error:
+        said = str(error).lower()
+        if "torchvision" not in said and "video processor" not in said:
+            raise
+    return _without_video(source, arguments)
+
+
+def _without_video(source: str, arguments: dict[str, Any]) -> Any:
+    from transformers import AutoConfig
+    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+
+    known = {
+        key: value for key, value in arguments.items() if key in ("revision", "local_files_only", "trust_remote_code")
+    }
+    base: Any = PROCESSOR_MAPPING[type(AutoConfig.from_pretrained(source, **known))]
+    names = list(base.get_attributes())
+    at = names.index("video_processor")
+
+    def attributes(cls: Any) -> list[str]:
+        return [name for name in names if name != "video_processor"]
+
+    def parts(cls: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        found = list(base._get_arguments_from_pretrained.__func__(cls, *args, **kwargs))
+        return [*found[:at], None, *found[at:]]
+
+    made: Any = type(
+        base.__name__,
+        (base,),
+        {"get_attributes": classmethod(attributes), "_get_arguments_from_pretrained": classmethod(parts)},
+    )
+    processor = made.from_pretrained(source, **arguments)
+    if getattr(processor, "video_processor", None) is None:  # SmolVLM reads it for pictures too
+        processor.video_processor = SimpleNamespace(num_frames=1, fps=1, size={}, merge_size=1)
+    return processor
+
+
+def _loaded(name: str, model: Any, processor: Any, images: bool, options: Mapping[str, Any]) -> Loaded:
+    tokenizer = getattr(processor, "tokenizer", processor)
+    if not getattr(processor, "chat_template", None) and not getattr(tokenizer, "chat_template", None):
+        raise UserError(f"model '{name}' has no chat template: it is a base model; take its instruct or chat version")
+    eos = model.generation_config.eos_token_id
+    if eos is None:
+        eos = tokenizer.eos_token_id
+    ids = frozenset(eos if isinstance(eos, list) else [] if eos is None else [eos])
+    if tokenizer.pad_token_id is None:
+        if tokenizer.eos_token is None:
+            raise UserError(f"the tokenizer of '{name}' has neither a padding nor an end token")
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "left"
+    config = model.config
+    text_config = config.get_text_config()
+    image_token = getattr(config, "image_token_id", getattr(config, "image_token_index", None))
+    return Loaded(
+        model=model,
+        processor=processor,
+        tokenizer=tokenizer,
+        images=images,
+        device=str(model.device),
+        dtype=str(model.dtype).removeprefix("torch."),
+        attention=str(getattr(config, "_attn_implementation", "") or ""),
+        eos=ids,
+        pad=int(tokenizer.pad_token_id),
+        image_token=image_token if isinstance(image_token, int) else None,
+        positions=int(getattr(text_config, "max_position_embeddings", 0) or 2**31),
+    )
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def weight_bytes(folder: Path, dtype: str) -> int:
+    """Bytes the weights take in memory as `dtype` ("auto": as on disk); 0 when they are not in the folder."""
+    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    if not size:
+        size = sum(path.stat().st_size for path in folder.glob("*.bin"))
+    config = hub.read_json(folder, "config.json")
+    stored = str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.")
+    if dtype in _BYTES and stored in _BYTES and "quantization_config" not in config:
+        size = size * _BYTES[dtype] // _BYTES[stored]
+    return size
+
+
+def free_bytes(device: str) -> int | None:
+    """Free memory of a device in bytes; None when that cannot be told."""
+    if device.startswith("cuda"):
+        import torch
+
+        return int(torch.cuda.mem_get_info(torch.device(device))[0])
+    if device != "cpu" or not hasattr(os, "sysconf"):
+        return None
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def _refuse_too_large(name: str, folder: Path, device: str, options: Mapping[str, Any]) -> None:
+    """Before the operating system's killer would find out."""
+    if options.get("device_map"):
+        return
+    needed, free = weight_bytes(folder, str(options.get("dtype", "auto"))), free_bytes(device)
+    if free is not None and needed > free:
+        raise UserError(
+            f"cannot load model '{name}': its weights take {needed / 2**30:.1f} GiB as {options.get('dtype', 'auto')} and "
+            f"{device} has {free / 2**30:.1f} GiB free; set device_map: auto or dtype: bfloat16, or take a smaller model"
+        )
