@@ -78,12 +78,16 @@ class Engine:
         self.stopping = False
         self.fatal: FatalProviderError | None = None
         self._journal, self._read_only = journal, read_only
-        self._journaled: set[str] = known or set()
+        self._used: set[str] = known or set()
         self._flights: dict[str, asyncio.Task[Any]] = {}
         self._sending: set[asyncio.Task[Any]] = set()
 
     def ask_for(
-        self, item: Item, reservation: Reservation | None = None, alias: Mapping[str, str] | None = None, sample: int = 0
+        self,
+        item: Item,
+        reservation: Reservation | None = None,
+        alias: Mapping[str, str] | None = None,
+        sample: int = 0,
     ) -> BoundAsk:
         """The `ask` a metric gets for one item; `alias` seats another model in a role, whose samples count from `sample`."""
         return BoundAsk(self, item, reservation, alias or {}, sample)
@@ -186,8 +190,9 @@ class Engine:
         if kept is not None and (kept.status is Status.OK or accept_truncated):
             read = self._read(kept, schema)
             if read is not None:
-                role.tally.cached += 1
-                self.budget.note_cached(kept.list_cost or 0.0)
+                if key not in self._used:
+                    role.tally.cached += 1
+                    self.budget.note_cached(kept.list_cost or 0.0)
                 self._note(request, read)
                 return read
         reply = (await self._send(role, request, reservation)).with_(key=key)
@@ -325,13 +330,14 @@ class Engine:
             self.cache.set(key, reply_record(reply))
 
     def _note(self, request: Request, reply: Reply) -> None:
-        if self._journal is None or reply.key in self._journaled:
+        if reply.key in self._used:
             return
         if reply.status is Status.OK:
-            self._journaled.add(reply.key)
-        self._journal(
-            "reply", {**request_record(request), **reply_record(reply), "key": reply.key, "cached": reply.cached}
-        )
+            self._used.add(reply.key)
+        if self._journal is not None:
+            self._journal(
+                "reply", {**request_record(request), **reply_record(reply), "key": reply.key, "cached": reply.cached}
+            )
 
     # -- vectors ---------------------------------------------------------------------------------------------------
 
@@ -406,8 +412,8 @@ class Engine:
             raise
 
     def _note_vector(self, key: str, text: str, vector: Embedding) -> None:
-        if self._journal is not None and key not in self._journaled:
-            self._journaled.add(key)
+        if self._journal is not None and key not in self._used:
+            self._used.add(key)
             self._journal("vector", {"key": key, "text": text, **embedding_record(vector)})
 
 

@@ -73,13 +73,16 @@ class Panel:
             return label, replace(first, replies=replies, parts=parts)
         value = combine(given, self.rule)
         if value is None:
-            return label, replace(first, value=None, status=Status.UNPARSED, reason=_NO_MAJORITY, replies=replies, parts=parts)
+            return label, replace(
+                first, value=None, status=Status.UNPARSED, reason=_NO_MAJORITY, replies=replies, parts=parts
+            )
         return label, replace(first, value=value, replies=replies, parts=parts)
 
     def _together(self, each: Sequence[tuple[str, Score]], item: Item, name: str) -> Score:
         given = [score.value for _, score in each if score.value is not None]
         ballot = [
-            {"judge": label, "value": score.value, "status": str(score.status), "reason": score.reason} for label, score in each
+            {"judge": label, "value": score.value, "status": str(score.status), "reason": score.reason}
+            for label, score in each
         ]
         parts: dict[str, Any] = {"votes": ballot, "disagreement": max(given) - min(given) if given else None}
         replies = tuple(dict.fromkeys(key for _, score in each for key in score.replies))

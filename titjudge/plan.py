@@ -16,7 +16,7 @@ from titjudge.engine import Engine
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
-from titjudge.providers.estimate import Estimate, EstimateEmbedder, Expected, Lengths
+from titjudge.providers.estimate import BLANK_VECTOR, Estimate, EstimateEmbedder, Expected, Lengths
 from titjudge.roles import Roles
 from titjudge.types import BadItem, Item, Table, Usage
 
@@ -29,7 +29,8 @@ class Planner:
     """
 
     def __init__(self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, worst: bool) -> None:
-        self._found: dict[str, list[Expected]] = defaultdict(list)
+        self._found: dict[str, dict[str, Expected]] = defaultdict(dict)
+        self._asked: set[str] = set()
         self.embedding_tokens = 0
         self.embeddings = 0
         self._worst = worst
@@ -37,11 +38,20 @@ class Planner:
         self._timeout = config.limits.timeout
         self.library = library
         self.roles = Roles(config, make=self._provider, embedder=self._embedder)
-        self.engine = Engine(self.roles, library, cache, protocol=config.protocol, read_only=True)
+        view: Any = None if cache is None else _Blank(cache)
+        self.engine = Engine(self.roles, library, view, protocol=config.protocol, read_only=True)
 
     def _provider(self, config: RoleConfig) -> Any:
         real = registry.load("providers", config.provider)(config.settings(self._timeout))
-        return Estimate(real, self._lengths, lambda found: self._found[found.item_id].append(found), worst=self._worst)
+        return Estimate(real, self._lengths, self._note, worst=self._worst)
+
+    def _note(self, found: Expected) -> None:
+        """Keep a request once: an item's metrics share answers, and a dry run's items do, too."""
+        if not self._worst:
+            if found.key in self._asked:
+                return
+            self._asked.add(found.key)
+        self._found[found.item_id][found.key] = found
 
     def _embedder(self, config: RoleConfig) -> Any:
         real = registry.load("embedders", config.provider)(config.model_name, config.settings(self._timeout))
@@ -56,10 +66,12 @@ class Planner:
 
     async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
         """The requests an item would send now; what is cached is not among them."""
-        await asyncio.gather(*(self._panel.measure(self.engine, item, name, metric) for name, metric in metrics.items()))
+        await asyncio.gather(
+            *(self._panel.measure(self.engine, item, name, metric) for name, metric in metrics.items())
+        )
         if item.image is not None:
             self.engine.pictures.forget(item.image)
-        return self._found.pop(item.id, [])
+        return list(self._found.pop(item.id, {}).values())
 
     async def reserve(self, item: Item, metrics: Mapping[str, Metric], budget: Budget) -> Reservation:
         """Room in the budget for everything an item may ask, all at once: a description whose judgement cannot be
@@ -75,6 +87,20 @@ class Planner:
 
     async def aclose(self) -> None:
         await self.engine.aclose()
+
+
+class _Blank:
+    """A cache as a plan sees it: nothing is written, and vectors are as blank as those of the estimating embedder."""
+
+    def __init__(self, cache: AnswerCache) -> None:
+        self._cache = cache
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        found = self._cache.get(key)
+        return {**found, "vector": BLANK_VECTOR} if found is not None and "vector" in found else found
+
+    def set(self, key: str, value: dict[str, Any]) -> None:
+        raise AssertionError("a plan writes nothing")
 
 
 @dataclass(slots=True)

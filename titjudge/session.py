@@ -311,9 +311,13 @@ def finish(
     items = [item for item in listed if isinstance(item, Item)]
     bad = [item for item in listed if isinstance(item, BadItem)]
     known = {item.id for item in items}
-    scores = [score for (item, name), score in folder.scores().items() if item in known and name.partition(" [")[0] in metrics]
+    scores = [
+        score for (item, name), score in folder.scores().items() if item in known and name.partition(" [")[0] in metrics
+    ]
     lower = {name for name, metric in metrics.items() if not metric.higher_is_better}
-    found = agreement([item for item in listed if item.generator or item.group or isinstance(item, Item)], scores, pairs, negate=lower)
+    found = agreement(
+        [item for item in listed if item.generator or item.group or isinstance(item, Item)], scores, pairs, negate=lower
+    )
     money = folder.money()
     tables = [*found.tables(), *suite.aggregate(items, scores)]
     failures = [(b.id, "bad_input", b.reason) for b in bad]

@@ -73,7 +73,7 @@ def verdict(score: float) -> str:
 
 def good(seen: Seen) -> str:
     """Descriptions for pictures, verdicts for texts."""
-    return "A description of what is seen." if seen.images else verdict(len(seen.digest.hex()) + seen.nth)
+    return f"A description of {seen.images[0]}." if seen.images else verdict(seen.digest[0] / 3)
 
 
 def hosted(server: Server) -> dict[str, str]:
@@ -137,8 +137,14 @@ def test_gemini_describes_and_judges(tmp_path: Path) -> None:
 def test_a_failure_is_never_a_score(tmp_path: Path) -> None:
     data = small(tmp_path, images=8)
 
-    faults = iter([Scripted.fault("refusal"), Scripted.fault("length"), "not JSON", "not JSON again"])
-    with Server(lambda seen: "A description." if seen.images else next(faults, None) or verdict(50)) as server:
+    faults = iter([Scripted.fault("refusal"), Scripted.fault("length"), "not JSON"])
+
+    def handler(seen: Seen) -> Scripted | str:
+        if seen.images:
+            return good(seen)
+        return "still not JSON" if "could not be read" in seen.text else next(faults, None) or verdict(50)
+
+    with Server(handler) as server:
         out = cli(
             tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--concurrency", "1", "--json", "out.json",
             **hosted(server),
@@ -418,10 +424,10 @@ def test_doctor(tmp_path: Path) -> None:
 
 def test_compare_runs(tmp_path: Path) -> None:
     cli(tmp_path, "judge", "--out", "one")
-    cli(tmp_path, "judge", "--out", "two", "--protocol", "official")
+    cli(tmp_path, "judge", "--out", "two", "--protocol", "official")  # rounds to 4 decimals, so that one pair is a tie
     cli(tmp_path, "compare", "one", "two", "--json", "out.json")
     found = results(tmp_path)
     assert set(found["metrics"]) == {"tit (one)", "tit (two)"}
-    assert found["differences"][0]["difference"] == 0
+    assert abs(found["differences"][0]["difference"]) == pytest.approx(1 / 36)
     cli(tmp_path, "compare", "one", "--pairs", str(ROOT / "examples/known_answer/pairs.jsonl"), "--json", "single.json")
     assert results(tmp_path, "single.json")["metrics"]["tit"]["accuracy"] == pytest.approx(32 / 36)

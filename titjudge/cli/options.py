@@ -49,7 +49,7 @@ def model_overrides(flags: dict[str, Any]) -> dict[str, Any]:
     prices = {}
     for flag in flags["price"]:
         model, price = parse_price_flag(flag)
-        prices[model] = {"input": price.input, "output": price.output, "cached_input": price.cached_input}
+        prices[model] = price
     return {
         "captioner": _role(captioner, None if captioner == "recorded" else base),
         "judge": judges[0] if len(judges) == 1 else judges or None,

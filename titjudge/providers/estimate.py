@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from titjudge.cache import request_key
 from titjudge.providers import Provider, tokens
 from titjudge.schema import stub
 from titjudge.types import Embedding, Failure, FailureKind, Reply, Request, Usage
 
 Lengths = tuple[int, int, int]  # output tokens at p10, p50, p90
+BLANK_VECTOR = "AAAAAA=="  # one zero, as vectors are kept
 _WORDS_PER_TOKEN = 0.75
 _THINKING = (0.05, 0.15, 0.40)  # share of the allowance, where a model thinks and nothing better is known
 
@@ -19,6 +21,7 @@ _THINKING = (0.05, 0.15, 0.40)  # share of the allowance, where a model thinks a
 class Expected:
     """One request as it would be sent. `low`, `middle`, `high` are usages at p10, p50, p90; `bound` is the worst case."""
 
+    key: str
     item_id: str
     role: str
     template: str
@@ -62,9 +65,18 @@ class Estimate:
             bound = self.real.usage_bound(request)
             low, middle, high = self._expect(request, bound)
             words = int((bound.output if self._worst else middle.output - middle.thinking) * _WORDS_PER_TOKEN)
-        self._sink(Expected(request.item_id, request.role, request.template, low, middle, high, bound))
-        text = stub(request.schema) if request.schema else "words " * max(1, words)
-        return Reply(text, usage=middle, finish="stop", model_version="estimate", endpoint="estimate", flags=() if self._worst else ("estimate",))
+        self._sink(
+            Expected(request_key(request), request.item_id, request.role, request.template, low, middle, high, bound)
+        )
+        text = stub(request.schema) if request.schema else f"{request_key(request)} " + "words " * words
+        return Reply(
+            text,
+            usage=middle,
+            finish="stop",
+            model_version="estimate",
+            endpoint="estimate",
+            flags=() if self._worst else ("estimate",),
+        )
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
         most = int(request.params.get("max_tokens", bound.output) or bound.output)
@@ -106,6 +118,7 @@ class EstimateEmbedder:
         self.name, self.identity, self.max_tokens, self.local = real.name, real.identity, real.max_tokens, True
         self.free = real.local
         self._sink = sink
+        self._seen: set[int] = set()
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         import numpy as np
@@ -113,7 +126,9 @@ class EstimateEmbedder:
         out = []
         for text in texts:
             count = tokens.text_tokens_estimate(text)
-            self._sink(count)
+            if hash(text) not in self._seen:
+                self._seen.add(hash(text))
+                self._sink(count)
             out.append(Embedding(np.zeros(1, dtype="float32"), count, count))
         return out
 
