@@ -1,0 +1,1 @@
+"""How far a judge can be believed: probes and cards, canaries, people and judges joined, cascades, forgetting curves."""

@@ -1,0 +1,312 @@
+"""A few preferences of people joined with many of a judge: intervals that hold for PEOPLE, however wrong the judge is.
+
+Prediction-powered inference (Angelopoulos et al. 2023) with power tuning (PPI++, Angelopoulos, Duchi and Zrnic 2023):
+
+    estimate = mean of people on the labelled pairs + lambda * (judge on the other pairs - judge on the labelled pairs)
+
+lambda in [0, 1] minimises the estimated variance (its trace, for several generators at once): a useless judge gets 0 and
+the people's own interval remains. Means are in closed form; variances are sums over prompts of linearised
+contributions, so that pairs of one prompt may hang together, labelled or not.
+
+Valid when the labelled pairs are a random sample of all pairs. The judge may be anything that does not look at the
+labels; a pair that it did not answer counts as its tie, which costs precision and no validity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from titjudge.compare.resample import LEVEL, Floats, Interval, Ints, codes
+from titjudge.errors import DataError
+from titjudge.types import Pair
+
+FEW = 20  # labelled prompts below which an interval is only approximate
+_WIN = {"a": 1.0, "tie": 0.5, "b": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One number for people, three ways: with the judge's help (`value`), people alone, and the judge alone (`naive`).
+
+    Intervals are at 95% unless another level was asked for; None with a `reason` where undefined. `power` is lambda;
+    `worth` is how many labels of people alone would give the same precision.
+    """
+
+    value: float | None
+    interval: Interval | None
+    power: float
+    people: float | None
+    people_interval: Interval | None
+    naive: float | None
+    naive_interval: Interval | None
+    labelled: int
+    unlabelled: int
+    prompts: int
+    worth: float | None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Preferences as columns, K estimates at a time.
+
+    `people` and `judge` have shape (labelled, K), `rest` (the judge on the other pairs) shape (unlabelled, K); the masks
+    say which rows count for which estimate; `group` and `rest_group` number the prompts, together from 0 to `groups`.
+    """
+
+    people: Floats
+    judge: Floats
+    mask: Floats
+    group: Ints
+    rest: Floats
+    rest_mask: Floats
+    rest_group: Ints
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """`value`, `people`, `naive` of shape (K,); `spread`, `people_spread`, `naive_spread` covariances of shape (K, K).
+
+    `parts` are the per-prompt contributions (people, judge on labelled pairs, judge on the rest), each (groups, K);
+    `effective` and `naive_effective`, shape (K,), say how many prompts of equal size the labelled, and all, pairs are worth.
+    """
+
+    value: Floats
+    people: Floats
+    naive: Floats
+    spread: Floats
+    people_spread: Floats
+    naive_spread: Floats
+    power: float
+    parts: tuple[Floats, Floats, Floats]
+    labelled_prompts: int
+    effective: Floats
+    naive_effective: Floats
+
+
+def fit(columns: Columns) -> Fit:
+    """The power-tuned estimate of every column. A column without labelled rows is NaN."""
+    people, a = _linear(columns.people, columns.mask, columns.group, columns.groups)
+    judge, b = _linear(columns.judge, columns.mask, columns.group, columns.groups)
+    rest, u = _linear(columns.rest, columns.rest_mask, columns.rest_group, columns.groups)
+    gap = b - u
+    usable = np.isfinite(rest).all() and np.isfinite(judge).all()
+    below = float((gap * gap).sum()) if usable else 0.0
+    power = float(np.clip((a * gap).sum() / below, 0.0, 1.0)) if below > 0 else 0.0
+    value = people + power * (rest - judge) if power else people
+    contributions = a - power * gap if power else a
+    mask, group = np.concatenate([columns.mask, columns.rest_mask]), np.concatenate([columns.group, columns.rest_group])
+    naive, all_judge = _linear(np.concatenate([columns.judge, columns.rest]), mask, group, columns.groups)
+    effective = _effective(columns.mask, columns.group, columns.groups), _effective(mask, group, columns.groups)
+    parts = (a, b, u)
+    spreads = (contributions.T @ contributions, a.T @ a, all_judge.T @ all_judge)
+    return Fit(value, people, naive, *spreads, power, parts, len(np.unique(columns.group)), *effective)
+
+
+def _linear(values: Floats, mask: Floats, group: Ints, groups: int) -> tuple[Floats, Floats]:
+    """Masked column means, shape (K,), and each prompt's contribution to their error, shape (groups, K).
+
+    A contribution is what leaving the prompt out would change (delete-one jackknife), so that a prompt with many pairs is
+    not thought more certain than it is.
+    """
+    count = mask.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = (values * mask).sum(axis=0) / count
+        share = np.nan_to_num(mask * (values - mean) / count)
+    out = np.zeros((groups, values.shape[1]))
+    np.add.at(out, group, share)
+    left = 1 - leverage(mask, group, groups)
+    return mean, np.divide(out, left, out=np.zeros_like(out), where=left > 1e-12)
+
+
+def leverage(mask: Floats, group: Ints, groups: int) -> Floats:
+    """The share of each prompt in each column's rows; shape (groups, K), 0 for a column without rows."""
+    share = np.zeros((groups, mask.shape[1]))
+    np.add.at(share, group, mask / np.maximum(mask.sum(axis=0), 1.0))
+    return share
+
+
+def _effective(mask: Floats, group: Ints, groups: int) -> Floats:
+    """How many prompts of equal size each column's rows are worth; shape (K,), 0 for a column without rows."""
+    squares = (leverage(mask, group, groups) ** 2).sum(axis=0)
+    found: Floats = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
+    return found
+
+
+def ppi_mean(
+    people: Sequence[float] | Floats,
+    judge: Sequence[float] | Floats,
+    rest: Sequence[float] | Floats,
+    groups: Sequence[str] | None = None,
+    rest_groups: Sequence[str] | None = None,
+    *,
+    level: float = LEVEL,
+    bounds: tuple[float, float] | None = None,
+) -> Estimate:
+    """The mean of what people would say of all pairs.
+
+    Args:
+        people, judge: on the labelled pairs, shape (n,), in one unit (win = 1, tie = 0.5, loss = 0, for example).
+        rest: the judge on the unlabelled pairs, shape (N,).
+        groups, rest_groups: prompt of each; without them every pair is its own prompt.
+        bounds: the range of the mean, which the interval is cut to.
+    Raises:
+        ValueError: lengths differ, or a number is not finite.
+    """
+    y, f, r = (np.asarray(each, dtype=np.float64) for each in (people, judge, rest))
+    labels = list(groups) if groups is not None else [f"labelled {k}" for k in range(len(y))]
+    others = list(rest_groups) if rest_groups is not None else [f"rest {k}" for k in range(len(r))]
+    if not len(y) == len(f) == len(labels) or len(r) != len(others):
+        raise ValueError("people, judge and groups (rest and rest_groups) must have the same length")
+    if not all(np.isfinite(each).all() for each in (y, f, r)):
+        raise ValueError("people, judge and rest must be finite")
+    if not len(y):
+        return Estimate(None, None, 0.0, None, None, None, None, 0, len(r), 0, None, "people labelled no pair")
+    group, known = codes([*labels, *others])
+    ones = np.ones((len(y), 1)), np.ones((len(r), 1))
+    columns = Columns(
+        y[:, None], f[:, None], ones[0], group[: len(y)], r[:, None], ones[1], group[len(y) :], len(known)
+    )
+    return estimate(fit(columns), columns, 0, level=level, bounds=bounds)
+
+
+def estimate(
+    found: Fit, columns: Columns, k: int, *, level: float = LEVEL, bounds: tuple[float, float] | None = None
+) -> Estimate:
+    """Column `k` of a fit with its intervals (Student's t)."""
+    n, rest = int(columns.mask[:, k].sum()), int(columns.rest_mask[:, k].sum())
+    reason = undefined(found, columns, k)
+    spread, alone = float(found.spread[k, k]), float(found.people_spread[k, k])
+    wide = quantile(float(found.effective[k]), level)
+    worth = n * alone / spread if not reason and spread > 0 else None
+    few = f"only {found.labelled_prompts} labelled prompts: the interval is approximate"
+    return Estimate(
+        value=_number(found.value[k]),
+        interval=None if reason else _interval(found.value[k], spread, wide, bounds),
+        power=found.power,
+        people=_number(found.people[k]),
+        people_interval=None if reason else _interval(found.people[k], alone, wide, bounds),
+        naive=_number(found.naive[k]),
+        naive_interval=_interval(
+            found.naive[k], float(found.naive_spread[k, k]), quantile(float(found.naive_effective[k]), level), bounds
+        ),
+        labelled=n,
+        unlabelled=rest,
+        prompts=columns.groups,
+        worth=worth,
+        reason=reason or (few if found.labelled_prompts < FEW else ""),
+    )
+
+
+def undefined(found: Fit, columns: Columns, k: int) -> str:
+    """Why column `k` has no interval; empty when it has one."""
+    if not columns.mask[:, k].any():
+        return "people labelled no pair"
+    if found.labelled_prompts < 2:
+        return "people labelled pairs of fewer than two prompts: no interval"
+    return "" if found.people_spread[k, k] > 0 else "all labels are equal: no interval"
+
+
+def quantile(prompts: float, level: float) -> float:
+    """Half-width of a central interval in standard errors: Student's t with (effective) prompts - 1 degrees of freedom."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(prompts - 1, 1.0), 0.5 + level / 2))
+
+
+def _interval(value: float, variance: float, wide: float, bounds: tuple[float, float] | None) -> Interval | None:
+    if not np.isfinite(value) or variance <= 0:
+        return None
+    low, high = value - wide * variance**0.5, value + wide * variance**0.5
+    return (float(low), float(high)) if bounds is None else (max(bounds[0], float(low)), min(bounds[1], float(high)))
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+# -- pairs -----------------------------------------------------------------------------------------------------------
+
+Key = tuple[str, str, str]  # prompt, and the two images in sorted order
+
+
+@dataclass(slots=True)
+class Joined:
+    """Human pairs beside judge pairs, each pair once, told as wins of the first image in sorted order.
+
+    `unjudged` labelled pairs have no answer of the judge: it counts as a tie there.
+    """
+
+    labelled: dict[Key, tuple[float, float]] = field(default_factory=dict)
+    rest: dict[Key, float] = field(default_factory=dict)
+    unjudged: int = 0
+
+
+def join(human: Sequence[Pair], judge: Sequence[Pair]) -> Joined:
+    """Match human pairs with judge pairs whichever way round they stand; repeated ones are averaged.
+
+    Raises:
+        DataError: a preference is not a, b or tie.
+    """
+    people, machine = _wins(human), _wins(judge)
+    found = Joined(unjudged=sum(key not in machine for key in people))
+    found.labelled = {key: (value, machine.get(key, 0.5)) for key, value in people.items()}
+    found.rest = {key: value for key, value in machine.items() if key not in people}
+    return found
+
+
+def _wins(pairs: Sequence[Pair]) -> dict[Key, float]:
+    seen: dict[Key, list[float]] = {}
+    for pair in pairs:
+        if pair.preference not in _WIN:
+            raise DataError(f"pair {pair.a} / {pair.b}: preference '{pair.preference}' is not 'a', 'b' or 'tie'")
+        win = _WIN[pair.preference]
+        turned = pair.a > pair.b
+        key = (pair.group, pair.b, pair.a) if turned else (pair.group, pair.a, pair.b)
+        seen.setdefault(key, []).append(1 - win if turned else win)
+    return {key: sum(values) / len(values) for key, values in seen.items()}
+
+
+def ppi_win_rate(
+    human: Sequence[Pair],
+    judge: Sequence[Pair],
+    generator_of: Mapping[str, str],
+    first: str,
+    second: str,
+    *,
+    level: float = LEVEL,
+) -> Estimate:
+    """How often people prefer `first` over `second` (ties count half), in [0, 1], over all pairs of the two.
+
+    Args:
+        human: the pairs that people labelled. judge: the judge's preferences, on those and on many more.
+        generator_of: generator of each image id; other pairs are left out.
+    """
+
+    def towards(key: Key) -> float | None:
+        made = generator_of.get(key[1]), generator_of.get(key[2])
+        return 1.0 if made == (first, second) else -1.0 if made == (second, first) else None
+
+    def turned(win: float, sign: float) -> float:
+        return win if sign > 0 else 1 - win
+
+    both = join(human, judge)
+    labelled = [(key[0], turned(y, s), turned(f, s)) for key, (y, f) in both.labelled.items() if (s := towards(key))]
+    rest = [(key[0], turned(f, s)) for key, f in both.rest.items() if (s := towards(key))]
+    return ppi_mean(
+        [y for _, y, _ in labelled],
+        [f for _, _, f in labelled],
+        [f for _, f in rest],
+        [group for group, _, _ in labelled],
+        [group for group, _ in rest],
+        level=level,
+        bounds=(0.0, 1.0),
+    )
