@@ -76,6 +76,8 @@ class Prompt:
 
 
 def _place(text: str, pictures: Sequence[Picture], where: str) -> tuple[Part, ...]:
+    if _MARK in text and not pictures:
+        raise ConfigError("the prompt places a picture inline, and none is given")
     if _MARK in text:
         pieces = re.split(f"{_MARK}(\\d+)\u2060", text)
         parts: list[Part] = []

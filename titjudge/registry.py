@@ -33,10 +33,15 @@ TABLES: dict[str, dict[str, str]] = {
         "lmm-score": "titjudge.metrics.lmm_score:lmm_score",
         "yes-no": "titjudge.metrics.yes_no:yes_no",
         "text-rendering": "titjudge.metrics.text_rendering:text_rendering",
+        "checklist": "titjudge.metrics.checklist:checklist",
+        "graph-alignment": "titjudge.metrics.graph:graph_alignment",
     },
     "suites": {
         "folder": "titjudge.suites.folder:Folder",
         "tiif": "titjudge.suites.tiif:Tiif",
+        "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",
+        "longt2ibench": "titjudge.suites.longt2ibench:LongT2IBench",
+        "qwen-image-bench": "titjudge.suites.qwen_image_bench:QwenImageBench",
     },
 }
 

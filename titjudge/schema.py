@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping
 from typing import Any
 
 
 
-@functools.cache
+_KNOWN: dict[Any, dict[str, Any]] = {}
+
+
 def schema_of(model: Any) -> dict[str, Any]:
-    """The JSON schema of a pydantic model, with `$ref`s resolved (some servers know none)."""
-    schema = model.model_json_schema()
-    return _inline(schema, schema.pop("$defs", {}))  # type: ignore[no-any-return]
+    """The JSON schema of a pydantic model, with `$ref`s resolved (some servers know none); the same object each time."""
+    if model not in _KNOWN:
+        schema = model.model_json_schema()
+        _KNOWN[model] = _inline(schema, schema.pop("$defs", {}))
+    return _KNOWN[model]
 
 
 def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:

@@ -13,6 +13,8 @@ COMMANDS = {
     "compare": ("titjudge.cli.compare:compare", "Compare runs with human pairs, votes or ranks."),
     "aggregate": ("titjudge.cli.aggregate:aggregate", "Tables from answers that exist already; no model is asked."),
     "report": ("titjudge.cli.report:report", "Write the report of one or several runs again, or export their tables."),
+    "label": ("titjudge.cli.label:label", "Serve a page where people vote; turn votes into pairs and ranks."),
+    "view": ("titjudge.cli.label:view", "Serve the runs folder: progress, spend, reports."),
     "metrics": ("titjudge.cli.lists:metrics", "List the metrics, what each needs and where it comes from."),
     "providers": ("titjudge.cli.lists:providers", "List the providers and embedders and the keys they read."),
     "suites": ("titjudge.cli.lists:suites", "List the suites, their versions and deviations."),

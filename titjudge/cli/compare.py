@@ -27,7 +27,7 @@ def compare() -> None:
     Examples:
       python cli.py compare runs/first --pairs pairs.jsonl
       python cli.py compare runs/gpt runs/gemini
-      python cli.py compare votes --votes votes.csv --json votes.json
+      python cli.py compare votes votes.csv --pairs-out pairs.jsonl
       python cli.py compare ranks --csv leaderboards.csv --reference human
     """
 
@@ -102,4 +102,33 @@ def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
     results, table = compare_ranks(csv_file, reference)
     show_tables([table])
     write_json(json_file, results)
+    return 0
+
+
+@compare.command()
+@click.argument("votes_file", type=PATH, metavar="FILE")
+@click.option("--experts", type=PATH, metavar="FILE", help="Votes of the expert panel on the pairs that need them.")
+@click.option("--annotators", default=15, show_default=True, metavar="N", help="Annotators a pair should have.")
+@click.option("--pairs-out", type=PATH, metavar="FILE", help="Write the pairs that are decided (JSON lines), for `judge --pairs`.")
+@JSON
+def votes(votes_file: Path, experts: Path | None, annotators: int, pairs_out: Path | None, json_file: Path | None) -> int:
+    """Votes to preferences by the three steps of the TIT-Score paper (A.11), with Krippendorff's alpha.
+
+    FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, annotator, preference (a, b or tie).
+    """
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.compare.files import pair_records, read_votes
+    from titjudge.compare.votes import aggregate_votes
+    from titjudge.jsonl import Appender
+
+    summary = aggregate_votes(read_votes(votes_file), read_votes(experts) if experts else (), annotators=annotators)
+    show_tables([summary.table()])
+    write_json(json_file, summary.to_json())
+    if pairs_out is not None:
+        pairs_out.unlink(missing_ok=True)
+        out = Appender(pairs_out)
+        for record in pair_records(summary.pairs):
+            out.add(record)
+        out.close()
+        click.echo(f"pairs  {pairs_out}")
     return 0

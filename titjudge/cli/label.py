@@ -1,0 +1,115 @@
+"""`label`: a page where people vote, and what their votes come to. `view`: the runs folder in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from titjudge.cli.options import JSON, PATH
+
+
+class _ServeByDefault(click.Group):
+    """`label DATA` without a further word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_ServeByDefault)
+def label() -> None:
+    """Let people vote on pairs of images (`label DATA`), and turn votes into pairs, ranks and agreement.
+
+    \b
+    Examples:
+      python cli.py label examples/known_answer --annotators 3
+      python cli.py label export labels.sqlite labelled
+      python cli.py label tasks examples/known_answer tasks.json
+    """
+
+
+@label.command()
+@click.argument("data", type=PATH)
+@click.option("--annotators", default=15, show_default=True, metavar="N", help="How many people vote; each gets a link.")
+@click.option("--store", type=PATH, default=Path("labels.sqlite"), show_default=True, metavar="FILE", help="Where votes are kept.")
+@click.option("--plan", type=click.Choice(["merge", "all"]), default="merge", show_default=True, help="merge: fewer votes, by merge sort; all: every pair.")
+@click.option("--gold", type=PATH, metavar="FILE", help="Pairs with a known answer, mixed in as attention checks.")
+@click.option("--seed", default=0, show_default=True, help="Order of pairs and sides.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=0, metavar="N", help="Port  [default: any free one].")
+def serve(data: Path, annotators: int, store: Path, plan: str, gold: Path | None, seed: int, host: str, port: int) -> int:
+    """Serve the voting page; every vote is on disk before the next pair comes."""
+    import logging
+
+    from titjudge.label.server import serve_label
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+
+    def ready(links: Sequence[str]) -> None:
+        for number, link in enumerate(links, 1):
+            click.echo(f"annotator {number}: {link}")
+        click.echo(f"votes are kept in {store}; Ctrl-C ends, the same command goes on")
+
+    serve_label(data, annotators=annotators, host=host, port=port, store=store, plan=plan, gold=gold, seed=seed, ready=ready)
+    return 0
+
+
+@label.command()
+@click.argument("store", type=PATH)
+@click.argument("out", type=PATH)
+@click.option("--experts", type=PATH, metavar="FILE", help="experts.jsonl with the verdicts filled in.")
+@click.option("--annotators", type=int, metavar="N", help="Annotators a pair should have  [default: as served].")
+@JSON
+def export(store: Path, out: Path, experts: Path | None, annotators: int | None, json_file: Path | None) -> int:
+    """Write pairs, ranks, open pairs and the agreement between annotators into the folder OUT."""
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.label.export import export_labels
+
+    results, tables = export_labels(store, out, experts=experts, annotators=annotators)
+    show_tables(tables)
+    write_json(json_file, results)
+    return 0
+
+
+@label.command()
+@click.argument("data", type=PATH)
+@click.argument("out", type=PATH)
+@click.option("--address", default="", metavar="URL", help="Where Label Studio finds the images.")
+@click.option("--seed", default=0, show_default=True)
+def tasks(data: Path, out: Path, address: str, seed: int) -> int:
+    """Write the pairs of DATA as Label Studio tasks."""
+    from titjudge.label.label_studio import write_tasks
+
+    click.echo(f"{write_tasks(data, out, address=address, seed=seed)} tasks written to {out}")
+    return 0
+
+
+@label.command("import")
+@click.argument("file", type=PATH)
+@click.argument("store", type=PATH)
+def import_(file: Path, store: Path) -> int:
+    """Read annotations exported from Label Studio into a store of votes."""
+    from titjudge.label.label_studio import read_annotations
+
+    click.echo(f"{read_annotations(file, store)} votes read into {store}")
+    return 0
+
+
+@click.command()
+@click.argument("runs", type=PATH, default=Path("runs"))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=0, metavar="N", help="Port  [default: any free one].")
+def view(runs: Path, host: str, port: int) -> int:
+    """Serve a folder of runs: those that are running, their progress and spend, and every report.
+
+    \b
+    Example:
+      python cli.py view runs
+    """
+    from titjudge.view.server import serve_view
+
+    serve_view(runs, host=host, port=port, ready=lambda link: click.echo(f"{link}  (Ctrl-C ends)"))
+    return 0
