@@ -1,0 +1,339 @@
+"""The cheapest judges first: ask a further one only where the one before is unsure, and know what that costs.
+
+A rule is a chain of judges. Each compares the two images of a pair; a judge whose margin (the absolute difference of its
+two scores, in its own unit) is below its threshold, or that has no answer, passes the pair on to the next; the last one
+decides. A pair costs the price of every judge that was asked. A tie, or no answer, of the last judge is not right.
+
+Thresholds are chosen on the very pairs they are marked on, which flatters them: the number to believe is the one across
+folds of prompts, in which the whole choice is made anew without the prompts it is marked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from titjudge.compare.pairwise import PairIndex, Values, pair_index
+from titjudge.compare.resample import Floats, Interval, group_sums, ratio_intervals
+from titjudge.errors import ConfigError
+from titjudge.types import Pair, Table
+
+GRID = 17  # thresholds tried for the first of three judges; for the last but one, all that matter are tried
+FOLDS = 5
+TOLERANCE = 0.01
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Who is asked in which order; `thresholds[k]` is the least margin with which `judges[k]` decides (the last always)."""
+
+    judges: tuple[str, ...]
+    thresholds: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        steps = [
+            f"{name} if its margin is at least {t:g}" for name, t in zip(self.judges, self.thresholds, strict=False)
+        ]
+        return ", else ".join([*steps, self.judges[-1]])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A rule on some pairs: `accuracy` in [0, 1], `price` in USD a pair, `asked` the share of pairs each judge sees."""
+
+    rule: Rule
+    accuracy: float
+    price: float
+    asked: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The rule to use, and how far to believe it.
+
+    `outcome` is on the pairs that chose it; `accuracy`, its 95% `interval` by prompts and `price` are across folds.
+    `best_single` is the most accurate judge alone. `frontier` holds the rules that no other beats in both accuracy and
+    price, cheapest first, on the pairs that chose them.
+    """
+
+    outcome: Outcome
+    accuracy: float | None
+    interval: Interval | None
+    price: float | None
+    singles: tuple[Outcome, ...]
+    best_single: Outcome
+    frontier: tuple[Outcome, ...]
+    pairs: int
+    prompts: int
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rule": str(self.outcome.rule),
+            "recommended": _record(self.outcome),
+            "cross_validated": {"accuracy": self.accuracy, "interval": self.interval, "price": self.price},
+            "singles": [_record(each) for each in self.singles],
+            "frontier": [_record(each) for each in self.frontier],
+            "pairs": self.pairs,
+            "prompts": self.prompts,
+            "warnings": list(self.warnings),
+        }
+
+    def table(self) -> Table:
+        from titjudge.compare.tables import percent
+
+        rows = [
+            ("recommended, across folds", percent(self.accuracy, self.interval), _thousand(self.price), None),
+            (
+                "recommended, same pairs",
+                percent(self.outcome.accuracy),
+                _thousand(self.outcome.price),
+                str(self.outcome.rule),
+            ),
+        ]
+        rows += [("one judge", percent(s.accuracy), _thousand(s.price), s.rule.judges[0]) for s in self.singles]
+        notes = (f"{self.pairs} pairs of {self.prompts} prompts; believe the row across folds", *self.warnings)
+        return Table("Cascade", ("", "accuracy", "USD per 1,000 pairs", "rule"), tuple(rows), notes)
+
+
+def _record(outcome: Outcome) -> dict[str, Any]:
+    rule = outcome.rule
+    return {
+        "judges": list(rule.judges),
+        "thresholds": list(rule.thresholds),
+        "accuracy": outcome.accuracy,
+        "price": outcome.price,
+        "asked": list(outcome.asked),
+    }
+
+
+def _thousand(price: float | None) -> float | None:
+    return None if price is None else 1000 * price
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Judges as columns over pairs with a human preference: `right` and `margin` (-1: no answer), both (judges, pairs)."""
+
+    names: tuple[str, ...]
+    price: Floats
+    right: Mask
+    margin: Floats
+
+    def only(self, keep: Mask) -> _Table:
+        return _Table(self.names, self.price, self.right[:, keep], self.margin[:, keep])
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Rules of one chain: `thresholds` (rules, judges - 1), `right` pairs and total `cost`, both (rules,)."""
+
+    chain: tuple[int, ...]
+    thresholds: Floats
+    right: Floats
+    cost: Floats
+
+
+def apply(
+    rule: Rule, index: PairIndex | Sequence[Pair], values: Mapping[str, Values], prices: Mapping[str, float]
+) -> Outcome:
+    """What a rule does on human pairs.
+
+    Args:
+        values: judge -> score by image id, higher is better. prices: USD a pair and judge.
+    Raises:
+        ConfigError: a judge of the rule has no values or no price, or there is no pair with a human preference.
+    """
+    table, _ = _read(pair_index(index), {name: values.get(name) for name in rule.judges}, prices)
+    outcome, _ = _run(table, tuple(range(len(rule.judges))), rule.thresholds)
+    return outcome
+
+
+def recommend(
+    index: PairIndex | Sequence[Pair],
+    values: Mapping[str, Values],
+    prices: Mapping[str, float],
+    *,
+    max_price: float | None = None,
+    tolerance: float = TOLERANCE,
+    longest: int = 2,
+    folds: int = FOLDS,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Recommendation:
+    """The cheapest rule that is at most `tolerance` less accurate than the best single judge; or, with `max_price` (USD a
+    pair), the most accurate one that costs no more.
+
+    Args:
+        values: judge -> score by image id, higher is better; None or absent is no answer.
+        prices: judge -> USD a pair (two images); 0 for a local one.
+        longest: most judges in a chain, 1 to 3.
+    Raises:
+        ConfigError: no judges, no price for one, nothing within `max_price`, or no pair with a human preference.
+    """
+    if not 1 <= longest <= 3:
+        raise ConfigError(f"a cascade has 1 to 3 judges, not {longest}")
+    pairs = pair_index(index)
+    table, group = _read(pairs, dict(values), prices)
+    rules = _frontier(table, longest)
+    chosen = _choose(table, rules, max_price, tolerance)
+    singles = tuple(_run(table, (k,), ())[0] for k in range(len(table.names)))
+    best = max(singles, key=lambda each: (each.accuracy, -each.price))
+    right, cost, warnings = _across(table, group, longest, max_price, tolerance, folds, seed)
+    prompts = len(np.unique(group))
+    accuracy, interval, price = None, None, None
+    if right is not None and cost is not None:
+        accuracy, price = float(right.mean()), float(cost.mean())
+        sums = group_sums(np.unique(group, return_inverse=True)[1], prompts, right, np.ones(len(right)))
+        interval = ratio_intervals(sums[:, 0], sums[:, 1], resamples=resamples, seed=seed)[0]
+        if chosen.accuracy - accuracy > 0.02:
+            warnings.append(
+                f"the choice flatters itself by {100 * (chosen.accuracy - accuracy):.1f} points on the pairs that chose it"
+            )
+    return Recommendation(
+        chosen, accuracy, interval, price, singles, best, tuple(rules), len(group), prompts, tuple(warnings)
+    )
+
+
+def _read(
+    index: PairIndex, values: Mapping[str, Values | None], prices: Mapping[str, float]
+) -> tuple[_Table, NDArray[np.int64]]:
+    if not values:
+        raise ConfigError("a cascade needs judges: none was given")
+    for name, each in values.items():
+        if each is None:
+            raise ConfigError(f"there are no scores of the judge {name}")
+        if name not in prices:
+            raise ConfigError(f"the price of {name} is unknown: give it (0 for a local judge)")
+    keep = index.preference != 0
+    if not keep.any():
+        raise ConfigError("there is no pair with a human preference")
+    right, margin = [], []
+    for each in values.values():
+        a, b = index.values(each or {})
+        gap = (a - b)[keep]
+        right.append(np.sign(np.nan_to_num(gap)) == index.preference[keep])
+        margin.append(np.where(np.isnan(gap), -1.0, np.abs(gap)))
+    price = np.array([float(prices[name]) for name in values])
+    return _Table(tuple(values), price, np.array(right), np.array(margin)), index.group[keep]
+
+
+def _run(table: _Table, chain: tuple[int, ...], thresholds: Sequence[float]) -> tuple[Outcome, tuple[Mask, Floats]]:
+    """The outcome of a rule, and for each pair whether it is right and what it costs."""
+    size = table.right.shape[1]
+    open_, right, cost, asked = np.ones(size, bool), np.zeros(size, bool), np.zeros(size), []
+    for step, judge in enumerate(chain):
+        asked.append(float(open_.mean()))
+        cost[open_] += table.price[judge]
+        decides = open_ & (table.margin[judge] >= thresholds[step]) if step < len(thresholds) else open_.copy()
+        right[decides] = table.right[judge][decides]
+        open_ &= ~decides
+    rule = Rule(tuple(table.names[k] for k in chain), tuple(float(t) for t in thresholds))
+    return Outcome(rule, float(right.mean()), float(cost.mean()), tuple(asked)), (right, cost)
+
+
+def _candidates(table: _Table, longest: int) -> Iterator[_Candidates]:
+    size = table.right.shape[1]
+    for k, price in enumerate(table.price):
+        yield _Candidates((k,), np.zeros((1, 0)), np.array([float(table.right[k].sum())]), np.array([price * size]))
+    if longest > 1:
+        for chain in permutations(range(len(table.names)), 2):
+            thresholds, right, cost = _two(table, *chain)
+            yield _Candidates(chain, thresholds[:, None], right, cost)
+    if longest > 2:
+        for three in permutations(range(len(table.names)), 3):
+            yield from _three(table, three)
+
+
+def _two(table: _Table, first: int, second: int) -> tuple[Floats, Floats, Floats]:
+    """Every threshold of `first` that makes a difference: (threshold, right pairs, total cost), each (thresholds,)."""
+    margin = table.margin[first]
+    order = np.argsort(-margin, kind="stable")
+    own = np.concatenate(([0], np.cumsum(table.right[first][order])))
+    passed = np.concatenate((np.cumsum(table.right[second][order][::-1])[::-1], [0]))
+    levels = np.unique(margin[margin >= 0])
+    levels = np.append(levels, np.nextafter(levels[-1], np.inf) if len(levels) else 0.0)
+    decided = np.searchsorted(-margin[order], -levels, side="right")
+    cost = table.price[first] * len(margin) + table.price[second] * (len(margin) - decided)
+    return levels, (own[decided] + passed[decided]).astype(float), cost
+
+
+def _three(table: _Table, chain: tuple[int, int, int]) -> Iterator[_Candidates]:
+    margin = table.margin[chain[0]]
+    known = margin[margin >= 0]
+    for level in np.unique(np.quantile(known, np.linspace(0, 1, GRID))) if len(known) else ():
+        decides = margin >= level
+        rest = table.only(~decides)
+        if not rest.right.shape[1]:
+            continue
+        thresholds, right, cost = _two(rest, chain[1], chain[2])
+        both = np.column_stack([np.full(len(thresholds), level), thresholds])
+        own = table.right[chain[0]][decides].sum()
+        yield _Candidates(chain, both, right + own, cost + table.price[chain[0]] * len(margin))
+
+
+def _frontier(table: _Table, longest: int) -> list[Outcome]:
+    """The rules that no other beats in both accuracy and price, cheapest first; of equals the shortest chain."""
+    best: list[tuple[float, float, int, tuple[int, ...], Floats]] = []
+    for some in _candidates(table, longest):
+        for k in _undominated(some.cost, some.right):
+            best.append((float(some.cost[k]), -float(some.right[k]), len(some.chain), some.chain, some.thresholds[k]))
+    best.sort(key=lambda each: each[:4])
+    rules, top = [], -1.0
+    for _, wrong, _, chain, thresholds in best:
+        if -wrong > top:
+            top = -wrong
+            rules.append(_run(table, chain, thresholds.tolist())[0])
+    return rules
+
+
+def _undominated(cost: Floats, right: Floats) -> list[int]:
+    order = np.lexsort((-right, cost))
+    top = np.maximum.accumulate(np.concatenate(([-np.inf], right[order][:-1])))
+    return [int(k) for k in order[right[order] > top]]
+
+
+def _choose(table: _Table, rules: Sequence[Outcome], max_price: float | None, tolerance: float) -> Outcome:
+    """One rule of the frontier."""
+    if max_price is not None:
+        within = [rule for rule in rules if rule.price <= max_price + 1e-12]
+        if not within:
+            raise ConfigError(f"no judge costs {max_price} USD a pair or less; the cheapest costs {rules[0].price:g}")
+        return within[-1]
+    wanted = float(table.right.mean(axis=1).max()) - tolerance
+    return next(rule for rule in rules if rule.accuracy >= wanted - 1e-12)
+
+
+def _across(
+    table: _Table,
+    group: NDArray[np.int64],
+    longest: int,
+    max_price: float | None,
+    tolerance: float,
+    folds: int,
+    seed: int,
+) -> tuple[Floats | None, Floats | None, list[str]]:
+    """For each pair, whether a rule chosen without its prompt is right, and what it costs; both (pairs,)."""
+    prompts = np.unique(group)
+    if len(prompts) < 2:
+        return None, None, ["all pairs are of one prompt: nothing to hold out, the accuracy is flattered"]
+    fold_of = np.random.default_rng(seed).permutation(len(prompts)) % min(folds, len(prompts))
+    fold = fold_of[np.searchsorted(prompts, group)]
+    right, cost = np.zeros(len(group)), np.zeros(len(group))
+    for k in range(fold.max() + 1):
+        out = fold == k
+        training = table.only(~out)
+        try:
+            rule = _choose(training, _frontier(training, longest), max_price, tolerance).rule
+        except ConfigError:
+            return None, None, ["in some fold no rule is cheap enough: no accuracy across folds"]
+        chain = tuple(table.names.index(name) for name in rule.judges)
+        _, (right[out], cost[out]) = _run(table.only(out), chain, rule.thresholds)
+    few = [f"only {len(prompts)} prompts: the choice is little tested"] if len(prompts) < 30 else []
+    return right, cost, few
