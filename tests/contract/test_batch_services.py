@@ -56,8 +56,11 @@ class Service:
             finally:
                 if close:
                     await batch.aclose()
-                else:
-                    await batch.desk.wire.aclose()  # the sockets, which a dead process would not hold either
+                else:  # a dead process holds no sockets, either
+                    assert batch.desk._task is not None
+                    batch.desk._task.cancel()
+                    await asyncio.gather(batch.desk._task, return_exceptions=True)
+                    await batch.desk.wire.aclose()
 
         return asyncio.run(main())
 
