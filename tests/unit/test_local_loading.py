@@ -147,5 +147,7 @@ def test_the_cache_key_holds_what_changes_an_answer(llm: Path, copy: Path) -> No
 
 def test_a_processor_option_reaches_the_processor(tmp_path: Path) -> None:
     folder = tiny_models.qwen25_vl(tmp_path)
-    loaded = make(folder, processor={"max_pixels": 28 * 28 * 9})._ready_model()
-    assert local_load.load_processor(str(folder)).image_processor.size != loaded.processor.image_processor.size
+    size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 9}
+    loaded = make(folder, processor={"size": size})._ready_model()
+    sizes = [loaded.processor.image_processor.size, local_load.load_processor(str(folder)).image_processor.size]
+    assert [each["longest_edge"] for each in sizes] == [28 * 28 * 9, 28 * 28 * 64]

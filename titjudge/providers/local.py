@@ -58,7 +58,7 @@ class Local:
     Args:
         settings: `model` is a name on the hub or a folder. `options`: `dtype` (auto: the checkpoint's own), `device` (cuda
             where there is one), `device_map` (auto spreads a large model; needs accelerate), `attention`, `revision`,
-            `processor` (arguments of the model's processor, for example {max_pixels: 1003520}), `enable_thinking`
+            `processor` (arguments of the model's processor, for example {size: {shortest_edge: 3136, longest_edge: 1003520}}), `enable_thinking`
             (given to the chat template), `batch_size` (rows; 16), `batch_tokens` (padded tokens of a batch, answers
             included; 65536), `trust_remote_code` (false).
 

@@ -89,7 +89,9 @@ def _out_of_memory(error: Exception) -> bool:
 
 def _told(error: Exception) -> Exception:
     if _out_of_memory(error):
-        return RowError("out of memory on a single request; set options.processor.max_pixels or a smaller max_tokens")
+        return RowError(
+            "out of memory on a single request; set the option processor to a smaller size, or a smaller max_tokens"
+        )
     return error
 
 
