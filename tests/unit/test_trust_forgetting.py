@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from titjudge.errors import DataError
+from titjudge.trust.claims import claims_of, place_of
+from titjudge.trust.forgetting import Claim, forgetting
+from titjudge.trust.forgetting_chart import forgetting_svg
+from titjudge.types import Item, Score
+
+KINDS = ("entity", "attribute", "relation")
+
+
+def claims(
+    seed: int, prompts: int, each: int, *, stops: float = 1.0, met: float = 0.85, name: str = "g"
+) -> list[Claim]:
+    """A generator that meets claims with probability `met` up to `stops` in the prompt, and with 0.1 behind it."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for p in range(prompts):
+        for position in np.sort(rng.random(each)):
+            chance = met if position < stops else 0.1
+            kind = KINDS[int(rng.integers(3))]
+            found.append(
+                Claim("c", kind, float(position), bool(rng.random() < chance), name, f"p{p}", 150 + 100 * (p % 3))
+            )
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_generator_that_ignores_the_last_30_percent_stops_at_070(seed: int) -> None:
+    (step,) = forgetting(claims(seed, 60, 20, stops=0.7), resamples=200).steps
+    assert step.position == pytest.approx(0.7, abs=0.05)
+    assert step.interval is not None
+    assert step.interval[0] <= 0.7 + 0.05
+    assert step.interval[1] >= 0.7 - 0.05
+    assert step.p_value is not None
+    assert step.p_value <= 0.01
+    assert step.before == pytest.approx(0.85, abs=0.06)
+    assert step.after == pytest.approx(0.1, abs=0.08)
+    assert step.within_kinds == pytest.approx(0.75, abs=0.1)
+
+
+def test_a_generator_that_reads_to_the_end_has_no_step() -> None:
+    found = [forgetting(claims(seed, 30, 15), resamples=0).steps[0] for seed in range(40)]
+    wrong = sum(step.position is not None for step in found)
+    assert wrong <= 7  # 40 tests at 5%: more than 7 has a probability of 0.1%
+    assert "beyond chance" in next(step for step in found if step.position is None).reason
+
+
+def test_a_generator_that_gets_better_has_no_step_down() -> None:
+    turned = [
+        Claim(c.claim, c.kind, 1 - c.position, c.met, c.generator, c.group, c.words)
+        for c in claims(0, 40, 20, stops=0.7)
+    ]
+    assert forgetting(turned, resamples=0).steps[0].position is None
+
+
+def test_a_fall_that_is_only_in_the_kind_is_told_from_one_within_kinds() -> None:
+    """Style stands last and is met less, but early style no more than late style."""
+    rng = np.random.default_rng(0)
+    found = []
+    for p in range(80):
+        for position in rng.random(20):
+            style = rng.random() < (0.9 if position > 0.7 else 0.1)
+            met = bool(rng.random() < (0.3 if style else 0.9))
+            found.append(Claim("c", "style" if style else "entity", float(position), met, "g", f"p{p}", 200))
+    (step,) = forgetting(found, resamples=0).steps
+    assert step.position == pytest.approx(0.7, abs=0.05)
+    assert step.within_kinds == pytest.approx(0, abs=0.1)
+
+
+def test_rates_by_place_kind_and_length() -> None:
+    base = {"generator": "g", "group": "p"}
+    found = forgetting(
+        [
+            {"claim": "a", "kind": "entity", "position": 0.0, "met": True, "words": 100, **base},
+            {"claim": "b", "kind": "entity", "position": 0.05, "met": False, "words": 100, **base},
+            {
+                "claim": "c",
+                "kind": "style",
+                "position": 1.0,
+                "met": None,
+                "prompt_words": 101,
+                "generator": "g",
+                "prompt_id": "q",
+            },
+        ]
+    )
+    places = {rate.label: rate for rate in found.places}
+    assert (places["0-10%"].rate, places["0-10%"].claims) == (0.5, 2)
+    assert (places["90-100%"].rate, places["90-100%"].claims, places["90-100%"].unseen) == (None, 0, 1)
+    assert {rate.label: rate.rate for rate in found.kinds} == {"entity": 0.5, "style": None}
+    assert [rate.label for rate in found.lengths] == ["1-100", "101-200"]
+    assert found.steps[0].position is None
+    assert "two prompts" in found.steps[0].reason
+    first = found.tables()[0]
+    assert first.rows[0] == ("0-10%", "50.0%", 2)
+    assert "1 claims cannot be seen" in first.notes[0]
+    assert found.to_json()["kinds"][0]["rate"] == 0.5
+
+
+def test_generators_are_told_apart_and_intervals_are_by_prompt() -> None:
+    found = forgetting(claims(0, 30, 12, name="a") + claims(1, 30, 12, met=0.5, name="b"), resamples=200)
+    assert {rate.generator for rate in found.places} == {"a", "b"}
+    for rate in found.places:
+        assert rate.interval is not None
+        assert rate.rate is not None
+        assert rate.interval[0] <= rate.rate <= rate.interval[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"position": 1.5}, "0 to 1"),
+        ({"position": True}, "0 to 1"),
+        ({"met": "yes"}, "true, false"),
+        ({"words": 0}, "words"),
+        ({"group": None}, "id"),
+    ],
+)
+def test_a_record_that_is_wrong_is_named(change: dict[str, object], word: str) -> None:
+    record = {"claim": "a red cat", "kind": "entity", "position": 0.5, "met": True, "words": 5, "group": "p"} | change
+    with pytest.raises(DataError, match=f"a red cat.*{word}"):
+        forgetting([record])
+
+
+def test_nothing_at_all() -> None:
+    assert forgetting([]).steps == ()
+    assert all(table.rows == () for table in forgetting([]).tables())
+
+
+def test_the_picture_is_the_same_twice_and_names_are_text() -> None:
+    found = forgetting(claims(0, 10, 10, name="<b>$x_1$</b>") + claims(1, 10, 10, name="_b"), resamples=100)
+    first = forgetting_svg(found)
+    assert first == forgetting_svg(found)
+    ElementTree.fromstring(first)
+    assert "<b>" not in first
+    assert "$x_1$" in first
+
+
+def test_claims_out_of_scores() -> None:
+    item = Item("i", "A cat sits on two red mats.", None, "g", "p")
+    graph = Score(
+        "i",
+        "graph-alignment",
+        0.5,
+        parts={"alignment": {"entity": [[["cat"], True], [["dog"], True]], "attribute": [[["big mat", "red"], False]]}},
+    )
+    agent = Score(
+        "i",
+        "tit-agent",
+        0.5,
+        parts={
+            "claims": [
+                {"claim": "a cat", "kind": "entity", "met": None, "span": [13, 20]},
+                {"claim": "no place", "met": True},
+            ]
+        },
+    )
+    found = claims_of([item], [graph, agent, Score("other", "graph-alignment", 1.0)])
+    assert [(claim.claim, claim.met) for claim in found] == [("cat", True), ("big mat red", False), ("a cat", None)]
+    assert found[0].position == pytest.approx(2 / 27)
+    assert found[1].position == pytest.approx(22 / 27)
+    assert found[2].position == pytest.approx(13 / 27)
+    assert found[0].words == 7
+
+
+def test_the_place_of_a_name() -> None:
+    assert place_of("apples", "the apple falls") == pytest.approx(4 / 15)
+    assert place_of("cat", "concatenate") is None
+    assert place_of("", "a cat") is None

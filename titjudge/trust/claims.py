@@ -1,0 +1,61 @@
+"""Claim tables out of scores: from a metric that writes `parts["claims"]`, or from the verdicts of the graph metric."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from titjudge.trust.forgetting import Claim
+from titjudge.types import Item, Score
+
+_PLACE = ("position", "span", "start")
+
+
+def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
+    """The claims of all scores that have some.
+
+    `parts["claims"]` is a list of `{"claim", "kind", "met", "position"}`; instead of a position there may be a `span`,
+    `[start, end]` in characters of the prompt. `parts["alignment"]` of the graph metric stands where its entity is first
+    named in the prompt; an element whose entity the prompt does not name is left out.
+
+    Raises:
+        DataError: a claim is malformed.
+    """
+    known = {item.id: item for item in items}
+    return [claim for score in scores if score.item_id in known for claim in _of(known[score.item_id], score)]
+
+
+def _of(item: Item, score: Score) -> Iterator[Claim]:
+    listed, alignment = score.parts.get("claims"), score.parts.get("alignment")
+    facts = {"generator": item.generator, "group": item.group, "words": len(item.prompt.split())}
+    if isinstance(listed, Sequence) and not isinstance(listed, str):
+        for each in listed:
+            if isinstance(each, Mapping) and any(each.get(key) is not None for key in _PLACE):
+                yield Claim.of({**each, "position": _position(each, len(item.prompt)), **facts})
+    elif isinstance(alignment, Mapping):
+        for kind, marks in alignment.items():
+            for element, met in marks:
+                place = place_of(element[0], item.prompt)
+                if place is not None:
+                    record = {"claim": " ".join(element), "kind": kind, "position": place, "met": bool(met)}
+                    yield Claim.of({**record, **facts})
+
+
+def _position(each: Mapping[str, Any], length: int) -> Any:
+    if each.get("position") is not None:
+        return each["position"]
+    span = each.get("span", each.get("start"))
+    start = span[0] if isinstance(span, Sequence) and span else span
+    return min(max(float(start), 0.0) / max(length, 1), 1.0) if isinstance(start, int | float) else start
+
+
+def place_of(name: str, prompt: str) -> float | None:
+    """Where a name, or else its last word (singular or plural), is first written in a prompt, in [0, 1]; None if nowhere."""
+    last = name.split()[-1] if name.split() else ""
+    forms = (name, last, last.removesuffix("s"), f"{last}s")
+    for form in filter(None, forms):
+        match = re.search(rf"\b{re.escape(form)}\b", prompt, re.IGNORECASE)
+        if match:
+            return match.start() / len(prompt)
+    return None
