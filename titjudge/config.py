@@ -115,6 +115,8 @@ class RunConfig(_Strict):
     """Judge only the first N items."""
     lenient: bool = False
     """Repair malformed JSON answers with json-repair, and flag them."""
+    report: bool = True
+    """Write report.html at the end."""
     seed: int = 0
     suite_options: dict[str, Any] = Field(default_factory=dict)
 

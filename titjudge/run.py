@@ -39,7 +39,7 @@ SCHEMA_VERSION = 1
 
 def identity(config: RunConfig) -> dict[str, Any]:
     """The part of a configuration that decides what the scores mean; the rest may change between resumptions."""
-    record = config.model_dump(mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs"})
+    record = config.model_dump(mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report"})
     if config.data is not None:
         record["data"] = str(config.data.resolve())
     return record

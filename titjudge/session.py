@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
 from titjudge.config import RoleConfig, RunConfig, cache_folder
 from titjudge.engine import Engine
-from titjudge.errors import ConfigError, FatalProviderError, UserError
+from titjudge.errors import ConfigError, FatalProviderError, UserError, nearest
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.plan import Forecast, Planner, forecast
@@ -115,7 +116,18 @@ def load_metrics(config: RunConfig) -> dict[str, Metric]:
 
 
 def load_suite(config: RunConfig) -> Any:
-    return registry.load("suites", config.suite)(**config.suite_options)
+    """The suite with its options.
+
+    Raises:
+        ConfigError: an option the suite does not know; the nearest is suggested.
+    """
+    suite = registry.load("suites", config.suite)
+    known = [name for name in inspect.signature(suite).parameters if name != "self"]
+    for name in config.suite_options:
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ConfigError(f"the suite {config.suite} has no option '{name}'.{nearest(name, known)} ({has})")
+    return suite(**config.suite_options)
 
 
 class Session:
@@ -242,6 +254,7 @@ class Session:
             self.metrics,
             status=status,
             extra_warnings=[*self.warnings, *_drift(engine)],
+            report=self.config.report,
         )
 
     def _check_unchanged(self, folder: RunFolder) -> None:
@@ -334,12 +347,15 @@ def finish(
         "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
     }
     results["warnings"] = [*results.get("warnings", []), *extra_warnings, *_cut_warnings(results["cut"])]
-    folder.write("results.json", results)
+    before = (folder.path / "results.json").read_bytes() if (folder.path / "results.json").is_file() else b""
+    same = folder.write("results.json", results).read_bytes() == before
     outcome = Outcome(status, folder.path, results, tables, failures, results["warnings"])
     if report:
-        from titjudge.report import write_report
+        outcome.report = folder.path / "report.html"
+        if not (same and outcome.report.is_file()):  # a run that found nothing new keeps its page
+            from titjudge.report import write_report
 
-        outcome.report = write_report([folder], folder.path / "report.html")
+            write_report([folder], outcome.report)
     return outcome
 
 

@@ -36,6 +36,11 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
     "--out", type=PATH, metavar="DIR", help="The run folder  [default: runs/DATA-HASH; the same command resumes it]."
 )
 @click.option("--dry-run", is_flag=True, help="Count requests and tokens and price them; send nothing.")
+@click.option("--report/--no-report", default=None, help="Write report.html at the end  [default: yes].")
+@click.option("--suite-option", "suite_options", multiple=True, metavar="KEY=VALUE", help="An option of the suite; repeatable.")
+@click.option("--samples", type=int, metavar="N", help="Ask each judge N times; the spread is reported.")
+@click.option("--vote", type=click.Choice(["mean", "median", "majority"]), help="How votes of a panel become a score  [default: mean].")
+@click.option("--quorum", type=int, metavar="N", help="Judges of a panel that must have answered  [default: more than half].")
 @JSON
 def judge(**flags: Any) -> int:
     """Judge the images of a data folder, and say how far each metric agrees with people.
@@ -62,6 +67,11 @@ def judge(**flags: Any) -> int:
         "metrics": list(flags["metrics"]) or None,
         "limit": flags["limit"],
         "out": flags["out"],
+        "report": flags["report"],
+        "suite_options": _pairs(flags["suite_options"]),
+        "samples": flags["samples"],
+        "vote": flags["vote"],
+        "quorum": flags["quorum"],
     }
     overrides["limits"] |= {name: flags[name] for name in ("max_requests", "max_tokens", "rpm", "tpm")}
     session = Session(load_config(flags["config_file"], overrides))
@@ -71,6 +81,18 @@ def judge(**flags: Any) -> int:
         write_json(flags["json_file"], found.to_json())
         return 0
     return _run(session, flags["json_file"])
+
+
+def _pairs(options: tuple[str, ...]) -> dict[str, str] | None:
+    from titjudge.errors import UserError
+
+    found = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or not key:
+            raise UserError(f"--suite-option {option!r}: expected KEY=VALUE")
+        found[key] = value
+    return found or None
 
 
 def _run(session: Any, json_file: Path | None) -> int:
@@ -89,7 +111,8 @@ def _run(session: Any, json_file: Path | None) -> int:
     if outcome.status != "complete":
         click.echo(f"{outcome.status}: the same command goes on where it stopped")
     click.echo(f"run    {outcome.folder}")
-    click.echo(f"report {outcome.report}")
+    if outcome.report is not None:
+        click.echo(f"report {outcome.report}")
     write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
     if outcome.status.startswith("incomplete: budget"):
         return 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -48,7 +47,7 @@ def serve(data: Path, annotators: int, store: Path, plan: str, gold: Path | None
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
 
-    def ready(links: Sequence[str]) -> None:
+    def ready(links: list[str]) -> None:
         for number, link in enumerate(links, 1):
             click.echo(f"annotator {number}: {link}")
         click.echo(f"votes are kept in {store}; Ctrl-C ends, the same command goes on")
@@ -111,5 +110,5 @@ def view(runs: Path, host: str, port: int) -> int:
     """
     from titjudge.view.server import serve_view
 
-    serve_view(runs, host=host, port=port, ready=lambda link: click.echo(f"{link}  (Ctrl-C ends)"))
+    serve_view(runs, host=host, port=port, ready=lambda links: click.echo(f"{links[0]}  (Ctrl-C ends)"))
     return 0
