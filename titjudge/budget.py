@@ -201,7 +201,7 @@ class Budget:
         while wait := _head(self._line):
             if self._fits(wait.want, self._held):
                 self._grant(self._line.popleft(), wait.want)
-            elif self._held != _NOTHING and self._fits(wait.want, _NOTHING):
+            elif self._fits(wait.want, _NOTHING):  # once what is held comes back
                 return
             else:
                 self._exhaust(wait.want)

@@ -14,7 +14,7 @@ from virtual_time import run_virtual
 from titjudge.budget import Budget
 from titjudge.errors import BudgetExhausted
 
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass
@@ -101,6 +101,8 @@ async def _live(world: World, items: int, cancel: float) -> None:
         if world.chance.random() < cancel:
             asyncio.get_running_loop().call_later(world.chance.uniform(0, 5), task.cancel)
     await asyncio.gather(*tasks, return_exceptions=True)
+    orphans = asyncio.all_tasks() - {asyncio.current_task()}  # the other call of an item that was refused
+    await asyncio.gather(*orphans, return_exceptions=True)
     for task in tasks:
         if not task.cancelled() and task.exception() is not None:
             raise task.exception()  # type: ignore[misc]

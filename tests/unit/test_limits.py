@@ -99,6 +99,31 @@ def test_nobody_sends_before_retry_after_and_nobody_returns_in_a_herd() -> None:
     run(main())
 
 
+def test_the_end_of_a_pause_is_spread() -> None:
+    async def main() -> None:
+        early, late = (Limiter(now=clock, tolerance=0, jitter=lambda share=share: share) for share in (0.0, 1.0))
+        for gate in (early, late):
+            gate.rate_limited(4.0)
+        assert early.paused_for == 4.0
+        assert 4.1 < late.paused_for < 5.0
+
+    run(main())
+
+
+def test_good_answers_from_before_a_decrease_do_not_undo_it() -> None:
+    async def main() -> None:
+        gate = limiter(16, start=8, tolerance=0)
+        before = [asyncio.create_task(ask(gate, 1.0)) for _ in range(9)]  # the ninth waits for a slot
+        await asyncio.sleep(0.5)
+        gate.rate_limited()
+        assert gate.limit == 4
+        await asyncio.sleep(0.6)
+        assert gate.limit == 4
+        await asyncio.gather(*before)
+
+    run(main())
+
+
 def test_a_longer_pause_replaces_a_shorter_one_and_not_the_other_way_round() -> None:
     async def main() -> None:
         gate = limiter(tolerance=0)

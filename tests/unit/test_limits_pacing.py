@@ -72,6 +72,15 @@ def test_headers_hold_up_nobody_for_longer_than_a_minute() -> None:
     assert pacer.delay(1, 60.0) == 60.0
 
 
+def test_a_little_is_left_in_a_servers_bucket_for_requests_that_overtake_each_other() -> None:
+    pacer = Pacer(now=0.0)
+    pacer.observe(Told(3000, 3, 5.0), 0, 0.0)
+    assert pacer.delay(1, 0.0) == pytest.approx(0.06)
+    small = Pacer(now=0.0)
+    small.observe(Told(60, 1, 1.0), 0, 0.0)
+    assert small.delay(1, 0.0) == pytest.approx(0.1)
+
+
 def test_what_is_on_its_way_is_taken_off_only_where_it_may_be_uncounted() -> None:
     pacer = Pacer(now=0.0)
     pacer.observe(Told(600, 100, None), 30, 0.0)

@@ -115,9 +115,20 @@ def test_prices_have_dates() -> None:
 
 
 def test_prices_by_the_hour_are_taken_at_their_dearest() -> None:
-    hours = [price_of("litellm", "deepseek/deepseek-chat", at=NOVEMBER.replace(hour=hour)) for hour in (0, 9, 17, 23)]
-    assert hours[0] is not None
-    assert len(set(hours)) == 1
+    from genai_prices import Usage as Theirs
+    from genai_prices import calc_price
+
+    price = price_of("litellm", "deepseek/deepseek-v4-flash", at=NOVEMBER)
+    assert price is not None
+    usage = Theirs(input_tokens=1000, output_tokens=500)
+    theirs = [
+        float(
+            calc_price(usage, "deepseek-v4-flash", provider_id="deepseek", genai_request_timestamp=moment).total_price
+        )
+        for moment in (NOVEMBER.replace(hour=hour) for hour in range(24))
+    ]
+    assert len(set(theirs)) > 1
+    assert price.cost(Usage(input=1000, output=500)) == pytest.approx(max(theirs))
 
 
 def test_a_known_address_names_the_provider() -> None:
