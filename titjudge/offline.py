@@ -1,0 +1,309 @@
+"""Offline batches: the questions of a run as a file, and answers from anywhere put where the run finds them.
+
+Both walk the real metrics, as a run does. `export` seats a provider that writes down what it is asked and gives no
+answer, so an item's second question appears once the first is answered. `import_answers` seats one that answers from the
+file: what may be kept, what fits its schema and what follows from it are the engine's to decide, as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge import registry
+from titjudge.cache import request_key
+from titjudge.config import RoleConfig
+from titjudge.engine import Engine
+from titjudge.errors import ConfigError, DataError, Unanswered, UserError
+from titjudge.jsonl import scan_jsonl
+from titjudge.panel import Panel
+from titjudge.providers import Capabilities, Provider, ProviderSettings
+from titjudge.providers import http as wire
+from titjudge.providers.batch_wires import openai_line
+from titjudge.providers.faults import ProviderFailure
+from titjudge.providers.hosted import clean
+from titjudge.providers.openai import OpenAI
+from titjudge.roles import Roles
+from titjudge.run import Loop
+from titjudge.session import Session
+from titjudge.types import Embedding, Failure, FailureKind, Reply, Request, Status, Usage
+
+MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one OpenAI batch file
+IMPORTED = "imported"  # flag of an answer that came from a file
+
+
+@dataclass(slots=True)
+class Exported:
+    """What `export` wrote."""
+
+    requests: int = 0
+    files: list[Path] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Imported:
+    """What became of the lines of an answer file.
+
+    `imported` answers are in the cache now; `already` lines have an answer there that is at least as good; `unusable`
+    ones (key, reason) hold none, or one that does not say what was asked; `unknown` keys are no question of this run, or
+    not yet; `bad` lines are named with file and line.
+    """
+
+    imported: int = 0
+    already: int = 0
+    unusable: list[tuple[str, str]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+
+
+def export(session: Session, out: Path, *, max_requests: int = MOST_REQUESTS, max_bytes: int = MOST_BYTES) -> Exported:
+    """Write the requests a run of `session` would send now as OpenAI batch JSONL, each once.
+
+    A line has `custom_id` (the key of the answer in the cache), `method`, `url` and `body`. A file beyond the limits
+    goes on in NAME-2.jsonl, NAME-3.jsonl, ... Nothing is sent, and no file is written when there is nothing to ask.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    shelf = _Shelf(out, max_requests, max_bytes)
+    try:
+        asyncio.run(_walk(session, lambda config, real: _Recorder(config, real, shelf)))
+        return shelf.finish()
+    except OSError as error:
+        raise UserError(f"{out}: {error.strerror}") from error
+    finally:
+        shelf.drop()
+
+
+def import_answers(session: Session, file: Path) -> Imported:
+    """Put the answers in `file` into the cache, from where `judge` takes them without any network.
+
+    A line is one of an OpenAI batch's output (`custom_id`, `response`, `error`) or simply
+    `{"custom_id": KEY, "text": "..."}`.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    result = Imported()
+    answers: dict[str, Reply] = {}
+    for key, reply in _read(file, result):
+        if key not in answers or answers[key].status is not Status.OK:
+            answers[key] = reply
+    result.unusable = [(key, reason) for key, reason in dict(result.unusable).items() if key not in answers]
+    asked: set[str] = set()
+    asyncio.run(_walk(session, lambda config, real: _Answers(real, answers, asked)))
+    for key, reply in answers.items():
+        kept = session.cache.get(key)
+        if key in asked:
+            if kept is not None and IMPORTED in kept["flags"] and kept["text"] == reply.text:
+                result.imported += 1
+            else:
+                result.unusable.append((key, reply.reason or "the answer does not fit what was asked"))
+        elif kept is not None:
+            result.already += 1
+        else:
+            result.unknown.append(key)
+    return result
+
+
+# ---------------------------------------------------------------------- the walk
+
+
+async def _walk(session: Session, seat: Callable[[RoleConfig, Provider], Any]) -> None:
+    """Every item through every metric that asks a model, with `seat(config, real)` in place of each provider."""
+    config = session.config
+
+    def make(role: RoleConfig) -> Any:
+        real: Provider = registry.load("providers", role.provider)(role.settings(config.limits.timeout))
+        return seat(role, real) if real.capabilities.cache else real  # recorded answers need no asking
+
+    metrics = {name: metric for name, metric in session.metrics.items() if set(metric.roles) - {"embedder"}}
+    engine = Engine(
+        Roles(config, make=make, embedder=lambda _: _NoEmbedder()),
+        session.library,
+        session.cache,
+        protocol=config.protocol,
+        lenient=config.lenient,
+    )
+    loop = Loop(engine, metrics, panel=Panel.of(config), on_score=lambda score: None, in_flight=16)
+    try:
+        await loop.run(session.items())
+    finally:
+        await engine.aclose()
+
+
+class _Seat:
+    """In a provider's place: its name and key, and none of its answers."""
+
+    def __init__(self, real: Provider) -> None:
+        self.real = real
+        self.name, self.version, self.base_url, self.account = real.name, real.version, real.base_url, real.account
+        self.free = real.capabilities.local
+        self.capabilities: Capabilities = real.capabilities
+
+    def classify(self, error: Exception) -> Failure:
+        return Failure(FailureKind.REJECTED, str(error))
+
+    def usage_bound(self, request: Request) -> Usage:
+        return self.real.usage_bound(request)
+
+    async def aclose(self) -> None:
+        await self.real.aclose()
+
+
+class _Recorder(_Seat):
+    """Writes down what it is asked."""
+
+    def __init__(self, config: RoleConfig, real: Provider, shelf: _Shelf) -> None:
+        super().__init__(real)
+        self.capabilities = replace(real.capabilities, local=True)  # no price, no slot, no second try
+        chat = (
+            real
+            if isinstance(real, OpenAI)
+            else OpenAI(ProviderSettings(config.model_name or real.name, base_url="http://localhost"))
+        )
+        self._chat, self._shelf = chat, shelf
+
+    async def complete(self, request: Request) -> Reply:
+        key = request_key(request)
+        if key not in self._shelf.keys:
+            self._shelf.keys.add(key)
+            words = request.schema is not None and not self._chat.native_schema
+            self._shelf.put(await openai_line(self._chat, key, request, in_prompt=words))
+        raise Unanswered(Status.MISSING, "exported, not asked")
+
+
+class _Answers(_Seat):
+    """Answers from a file."""
+
+    def __init__(self, real: Provider, answers: Mapping[str, Reply], asked: set[str]) -> None:
+        super().__init__(real)
+        self._answers, self._asked = answers, asked
+
+    async def complete(self, request: Request) -> Reply:
+        key = request_key(request)
+        if key not in self._answers:
+            raise Unanswered(Status.MISSING, "no answer in the file")
+        self._asked.add(key)
+        return self._answers[key]
+
+
+class _NoEmbedder:
+    """Vectors are made by the run itself."""
+
+    name, max_tokens, local, free = "none", 0, True, True
+    identity: Mapping[str, Any] = {"name": "none"}
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        raise Unanswered(Status.MISSING, "no vectors here")
+
+    def classify(self, error: Exception) -> Failure:
+        return Failure(FailureKind.REJECTED, str(error))
+
+    async def aclose(self) -> None:
+        return None
+
+
+# ---------------------------------------------------------------------- files
+
+
+class _Shelf:
+    """The export files, written aside and put in place when all is done."""
+
+    def __init__(self, out: Path, most: int, most_bytes: int) -> None:
+        if out.is_dir():
+            raise ConfigError(f"{out} is a folder: --out names a file")
+        self.out, self._most, self._most_bytes = out, most, most_bytes
+        self.keys: set[str] = set()
+        self._file: Any = None
+        self._parts: list[tuple[Path, Path]] = []
+        self._count = self._lines = self._size = 0
+
+    def put(self, line: bytes) -> None:
+        if self._file is None or self._lines >= self._most or self._size + len(line) > self._most_bytes:
+            self._next()
+        self._file.write(line)
+        self._lines += 1
+        self._count += 1
+        self._size += len(line)
+
+    def _next(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        number = len(self._parts) + 1
+        target = self.out if number == 1 else self.out.with_name(f"{self.out.stem}-{number}{self.out.suffix}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = target.with_name(f".{target.name}.new")
+        self._file = aside.open("wb")
+        self._parts.append((aside, target))
+        self._lines = self._size = 0
+
+    def finish(self) -> Exported:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        for aside, target in self._parts:
+            aside.replace(target)
+        done = Exported(self._count, [target for _, target in self._parts])
+        self._parts = []
+        return done
+
+    def drop(self) -> None:
+        """Forget what was not finished."""
+        if self._file is not None:
+            self._file.close()
+        for aside, _ in self._parts:
+            aside.unlink(missing_ok=True)
+
+
+def _read(file: Path, result: Imported) -> list[tuple[str, Reply]]:
+    """Key and reply of every line that holds an answer; the others are noted in `result`."""
+    reader = OpenAI(ProviderSettings("imported", base_url="http://localhost"))
+    found: list[tuple[str, Reply]] = []
+    for number, record in scan_jsonl(file):
+        if isinstance(record, DataError):
+            result.bad.append(str(record))
+            continue
+        key = record.get("custom_id")
+        if not isinstance(key, str) or not ("text" in record or "response" in record or record.get("error")):
+            result.bad.append(str(DataError("expected custom_id, and text or response", file, number)))
+            continue
+        key = f"ask:{key}" if re.fullmatch(r"[0-9a-f]{64}", key) else key
+        try:
+            reply = _reply(reader, record)
+        except (ProviderFailure, ValueError, TypeError, LookupError, AttributeError) as error:
+            result.unusable.append((key, str(error) or type(error).__name__))
+            continue
+        found.append((key, reply.with_(endpoint=f"file {file.name}", flags=(*reply.flags, IMPORTED))))
+    return found
+
+
+def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
+    """The reply in a line.
+
+    Raises:
+        ProviderFailure, ValueError and what odd content makes Python raise: there is none.
+    """
+    if "text" in record:
+        if not isinstance(record["text"], str) or not record["text"].strip():
+            raise ValueError("the text is empty")
+        return Reply(clean(record["text"]), finish="stop", model_version=str(record.get("model") or ""))
+    response = record.get("response")
+    if not response:
+        raise ValueError(f"no answer: {_message(record.get('error'))}")
+    status = int(response.get("status_code") or 200)
+    if not 200 <= status < 300:
+        raise ValueError(f"no answer: HTTP {status}: {_message(response.get('body'))}")
+    return reader._reply(wire.Answer(200, {}, orjson.dumps(response["body"])), "")
+
+
+def _message(error: Any) -> str:
+    while isinstance(error, Mapping):
+        error = error.get("message") or error.get("error") or error.get("code")
+    return " ".join(str(error or "no reason given").split())[:200]
