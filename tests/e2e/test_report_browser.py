@@ -95,6 +95,12 @@ def until(page: Any, expression: str) -> None:
     raise AssertionError(f"never became true: {expression}")
 
 
+def visit(page: Any, place: str) -> None:
+    page.evaluate(f"location.hash = '#{place}'")
+    until(page, f"document.body.dataset.view === '{place.partition('?')[0]}'")
+    page.wait_for_timeout(20)
+
+
 def rows(page: Any) -> int:
     return int(page.locator(".view:not([hidden]) .rows li").count())
 
@@ -105,7 +111,7 @@ def test_headline_tables_and_charts(show: Callable[..., Any], report: Path) -> N
     assert "incomplete: budget" in page.locator("#headlines").inner_text()
     assert page.locator("#overview-tables table").count() == 3
     page.locator("nav >> text=People").click()
-    assert page.locator(".chart svg").first.is_visible()
+    page.locator(".chart svg").first.wait_for(state="visible")
     fill = page.locator(".chart .f-c0").first.evaluate("e => getComputedStyle(e).fill")
     assert fill == "rgb(28, 90, 125)"
     page.locator(".chart summary").first.click()
@@ -230,9 +236,8 @@ def test_on_a_phone_the_list_gives_way_to_the_image(show: Callable[..., Any], re
     page.locator("#view-images .detail").wait_for(state="visible")
     page.get_by_role("link", name="List").click()
     page.locator("#view-images .side").wait_for(state="visible")
-    for place in ("#overview", "#people", "#images?i=0", "#pairs?i=0", "#failures", "#provenance"):
-        page.evaluate(f"location.hash = '{place}'")
-        page.wait_for_timeout(50)
+    for place in ("overview", "people", "images?i=0", "pairs?i=0", "failures", "provenance"):
+        visit(page, place)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
 
 
@@ -280,13 +285,12 @@ def test_hostile_text_is_shown_and_never_runs(show: Callable[..., Any], tmp_path
         "pairs?i=0",
         "pairs?i=3",
     ):
-        page.evaluate(f"location.hash = '#{place}'")
-        page.wait_for_timeout(20)
+        visit(page, place)
         page.keyboard.press("r")
         assert page.evaluate("window.hacked") is None
         assert page.evaluate("[...document.querySelectorAll('a')].every(a => a.getAttribute('href').startsWith('#'))")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
-    page.evaluate("location.hash = '#images?i=0'")
+    visit(page, "images?i=0")
     until(page, "document.querySelector('#view-images .detail h2')?.textContent.startsWith('0 ')")
     assert page.locator("#view-images .detail h2").inner_text() == f"0 {HOSTILE[0]}"
     assert HOSTILE[0] in page.locator("#view-images .the-prompt").inner_text()
@@ -339,8 +343,7 @@ def test_axe_finds_no_serious_fault(browser: Any, report: Path, dark: bool) -> N
     page.evaluate(axe)
     found = []
     for place in ("overview", "people", "images?i=0", "pairs?i=0", "failures", "provenance"):
-        page.evaluate(f"location.hash = '#{place}'")
-        page.wait_for_timeout(60)
+        visit(page, place)
         result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         found += [
             (place, fault["id"], fault["nodes"][0]["html"][:160], fault["nodes"][0]["failureSummary"][:300])

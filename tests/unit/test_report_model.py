@@ -101,7 +101,7 @@ def test_scores_without_their_item_are_shown_all_the_same(tmp_path: Path) -> Non
 
 def test_an_empty_run_is_a_report(tmp_path: Path) -> None:
     told = summary(load([write_run(tmp_path, [], [], metrics={})]))
-    assert "not known" in told["runs"][0]["lead"]
+    assert "there are no human pairs" in told["runs"][0]["lead"]
 
 
 def test_a_folder_that_is_no_run_is_an_error(tmp_path: Path) -> None:

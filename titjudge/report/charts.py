@@ -156,6 +156,8 @@ def _points(axes: Any, points: Sequence[people.Point], place: int) -> None:
 
 def _names(axes: Any, points: Sequence[people.Point]) -> None:
     """Names beside the marks, each where it covers no other; one that fits nowhere is left to the table."""
+    axes.set_xlim(axes.get_xlim())  # fixed now: places on the page are asked for below
+    axes.set_ylim(axes.get_ylim())
     spots = axes.transData.transform([(point.human, point.score) for point in points])
     scale = axes.figure.dpi / 72
     right = axes.bbox.x1

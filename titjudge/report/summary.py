@@ -84,7 +84,8 @@ def _lead(run: Loaded, judges: list[Judge]) -> str:
     agreed = [(about["accuracy"], judge.metric, about) for judge in judges
               if cells.is_number((about := metric(run, judge.metric)).get("accuracy"))]  # fmt: skip
     if not agreed:
-        return "Judged without human pairs, so how far the scores agree with people is not known here."
+        why = "no pair has scores to compare" if run.results.get("pairs") else "there are no human pairs"
+        return f"How far these scores agree with people is not known: {why}."
     best, name, about = max(agreed, key=lambda one: one[0])
     pairs = about.get("pairs_scored") or about.get("pairs")
     of = f" of {pairs:,} pairs" if isinstance(pairs, int) else " of the pairs"

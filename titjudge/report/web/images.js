@@ -44,10 +44,10 @@ const imagesView = {
       h("header.detail-head", null, h("div", null, outside(item.id, "h2"), h("p.note", null, about(item))), view.steps()),
       h("div.four", null,
         h("figure.the-image", null, picture(item, `Image ${item.id}`)),
-        h("section.the-prompt", null, h("h3", null, "Prompt"), promptBlock(prompt, details, item.s)),
-        [...descriptions].map(([number, who]) => descriptionBlock(number, who, descriptions.size > 1)),
         h("section.the-scores", null, h("h3", null, "Judgement"), item.bad ? h("p.status-bad", null, outside(item.bad, "span")) : null,
-          scored.map(([score, judge]) => scoreBlock(score, judge, details)), !scored.length && !item.bad ? h("p.note", null, "Not judged.") : null)),
+          scored.map(([score, judge]) => scoreBlock(score, judge, details)), !scored.length && !item.bad ? h("p.note", null, "Not judged.") : null),
+        h("section.the-prompt", null, h("h3", null, "Prompt"), promptBlock(prompt, details, item.s)),
+        h("div.the-description", null, [...descriptions].map(([number, who]) => descriptionBlock(number, who, descriptions.size > 1)))),
     ];
   },
 };
@@ -72,7 +72,7 @@ function promptBlock(prompt, details, scores) {
 }
 
 function descriptionBlock(number_, who, several) {
-  return h("section.the-description", null, h("h3", null, "Description", several ? h("small", null, outside(who.join(", "))) : null), h("p.reading", { dir: "auto" }, text(number_)));
+  return h("section", null, h("h3", null, "Description", several ? h("small", null, outside(who.join(", "))) : null), h("p.reading", { dir: "auto" }, text(number_)));
 }
 
 function scoreBlock(score, judge, details) {

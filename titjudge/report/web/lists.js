@@ -100,7 +100,7 @@ class SplitView {
   change() {
     const filters = {};
     for (const name of ["q", "g", "s", "m", "o"]) filters[name] = this.form.elements[name].value;
-    location.replace(place(this.about.name, filters));
+    go(place(this.about.name, filters));
   }
 
   /** Show what the address asks for. */
@@ -151,7 +151,7 @@ class SplitView {
   move(step) {
     const at = this.shown.indexOf(this.at);
     const next = Math.min(this.shown.length - 1, Math.max(0, at < 0 ? 0 : at + step));
-    if (this.shown.length) location.replace(this.link(this.shown[next]));
+    if (this.shown.length) go(this.link(this.shown[next]));
   }
 
   steps() {

@@ -63,6 +63,12 @@ function route() {
   route.last = view;
 }
 
+/** Go to a place at once, so that keys that follow each other quickly each start from where the last one led. */
+function go(fragment) {
+  history.replaceState(null, "", fragment);
+  route();
+}
+
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || $("#help").open) return;
   const view = split[document.body.dataset.view];

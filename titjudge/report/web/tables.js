@@ -11,7 +11,8 @@ function drawTable(table, level = "h2") {
     parts.push(h("div.wide-table", { tabindex: "0", role: "region", "aria-label": table.title },
       h("table", null, h("caption.away", null, table.title), h("thead", null, head), body)));
   }
-  for (const note of table.notes || []) parts.push(h("p.note", null, outside(note, "span")));
+  const notes = (table.notes || []).map((note) => h("p.note", null, outside(note, "span")));
+  parts.push(notes.length > 2 ? h("details", null, h("summary", null, "How to read this"), notes) : notes);
   return h("section.block", null, parts);
 }
 

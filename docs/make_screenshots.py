@@ -1,0 +1,77 @@
+"""Makes the pictures of the report that the README shows, from a run over the bundled example.
+
+    python docs/make_screenshots.py [--out docs] [--run RUN]
+
+Needs playwright (pip) and chromium (Debian). Without --run it judges the example with the recorded descriptions and the
+local embedder: no key, no network, half a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from titjudge.report import write_report
+from titjudge.run import RunFolder
+
+ROOT = Path(__file__).resolve().parent.parent
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+SHOTS = (
+    # name, place in the report, width, height, dark
+    ("report-overview", "#overview", 1240, 860, False),
+    ("report-image", "#images?i=2", 1440, 900, False),
+    ("report-pairs", "#pairs", 1440, 900, True),
+    ("report-phone", "#pairs?i=0", 390, 800, False),
+)
+
+
+def judged(folder: Path) -> RunFolder:
+    subprocess.run([sys.executable, str(ROOT / "cli.py"), "judge", "--out", str(folder)], check=True, cwd=ROOT)
+    return RunFolder(folder)
+
+
+def shoot(browser: Any, report: Path, place: str, width: int, height: int, dark: bool) -> Image.Image:
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+    page = context.new_page()
+    page.goto(report.as_uri() + place)
+    page.wait_for_selector("html[data-ready]")
+    page.evaluate("Promise.all([...document.images].map((image) => image.decode().catch(() => null)))")
+    picture = Image.open(io.BytesIO(page.screenshot()))
+    context.close()
+    return picture
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder for the pictures")
+    parser.add_argument("--run", type=Path, help="a run folder to show instead")
+    asked = parser.parse_args()
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        print("chromium is not installed: apt-get install chromium", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
+        run = RunFolder(asked.run) if asked.run else judged(Path(folder) / "known-answer")
+        report = write_report([run], Path(folder) / "report.html")
+        browser = started.chromium.launch(executable_path=chromium, args=FLAGS)
+        for name, place, width, height, dark in SHOTS:
+            picture = shoot(browser, report, place, width, height, dark)
+            file = asked.out / f"{name}.webp"
+            picture.save(file, quality=82, method=6)
+            print(f"{file}  {picture.width} x {picture.height}  {file.stat().st_size:,} bytes")
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
