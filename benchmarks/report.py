@@ -1,6 +1,6 @@
 """How long a report of LPG-Bench size takes to write and to open, and how large it is.
 
-    python benchmarks/report.py [--items 2600] [--pairs 12832] [--keep FILE]
+    python -m benchmarks.report [--items 2600] [--pairs 12832] [--keep FILE]
 
 Reference for the time: only making the same thumbnails. Reference for the size: the 15 MB that a report may have. Where
 playwright and chromium are there, the page is also opened: seconds until it can be used, and until a filter has answered.

@@ -120,7 +120,7 @@ def small_run(folder: Path, *, shift: float = 0.0, **manifest: Any) -> RunFolder
     ]  # fmt: skip
     scores = []
     for number, item in enumerate(items):
-        read = {"prompt_tokens_used": 50, "prompt_tokens": 60, "description_tokens_used": 30, "description_tokens": 30}
+        read = {"prompt_tokens_used": 50, "prompt_tokens": 60, "description_tokens_used": 20, "description_tokens": 30}
         scores.append(
             score(item, "tit", 0.9 - 0.1 * number + shift, **read, description=DESCRIPTION, replies=[f"v{number}"])
         )

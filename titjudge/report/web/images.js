@@ -11,7 +11,7 @@ const imagesView = {
     return {
       g: generatorChoices(),
       s: [["", "all"], ["none", "without a score"], ...statuses.sort().map((status) => [status, statusName(status)])],
-      m: metricChoices("all"),
+      m: metricChoices(data.judges.length > 1 ? "all" : null),
       o: data.judges.length > 1 ? IMAGE_SORTS : IMAGE_SORTS.filter(([key]) => key !== "odd"),
     };
   },
@@ -47,7 +47,7 @@ const imagesView = {
         h("section.the-scores", null, h("h3", null, "Judgement"), item.bad ? h("p.status-bad", null, outside(item.bad, "span")) : null,
           scored.map(([score, judge]) => scoreBlock(score, judge, details)), !scored.length && !item.bad ? h("p.note", null, "Not judged.") : null),
         h("section.the-prompt", null, h("h3", null, "Prompt"), promptBlock(prompt, details, item.s)),
-        h("div.the-description", null, [...descriptions].map(([number, who]) => descriptionBlock(number, who, descriptions.size > 1)))),
+        h("div.the-description", null, [...descriptions].map(([number, who]) => descriptionBlock(number, who, descriptions.size > 1, item.s)))),
     ];
   },
 };
@@ -71,8 +71,10 @@ function promptBlock(prompt, details, scores) {
   ];
 }
 
-function descriptionBlock(number_, who, several) {
-  return h("section", null, h("h3", null, "Description", several ? h("small", null, outside(who.join(", "))) : null), h("p.reading", { dir: "auto" }, text(number_)));
+function descriptionBlock(at, who, several, scores) {
+  const told = text(at);
+  const cuts = cutoffs(told, scores.map((score) => (score && score.d === at ? score : null)), 2);
+  return h("section", null, h("h3", null, "Description", several ? h("small", null, outside(who.join(", "))) : null), h("p.reading", { dir: "auto" }, markedPrompt(told, [], cuts)));
 }
 
 function scoreBlock(score, judge, details) {

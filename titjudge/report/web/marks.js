@@ -60,22 +60,26 @@ function closest(inPrompt, detail) {
   return best && best.size >= enough ? { from: best.from, to: best.to } : null;
 }
 
-/** Where each model stopped reading the prompt: {at, judges, used, total}, at a word boundary, by its share of tokens. */
-function cutoffs(prompt, scores) {
+/**
+ * Where each model stopped reading a text: {at, judges, used, total}, at a word boundary, by its share of tokens.
+ * `from` is where a score's counts of that text begin: 0 for the prompt, 2 for the description.
+ */
+function cutoffs(prompt, scores, from = 0) {
   const found = new Map();
   scores.forEach((score, judge) => {
-    if (!score || !score.n || !(score.n[0] < score.n[1])) return;
-    let at = Math.round((prompt.length * score.n[0]) / score.n[1]);
+    if (!score || !score.n || !(score.n[from] < score.n[from + 1])) return;
+    const [used, total] = score.n.slice(from, from + 2);
+    let at = Math.round((prompt.length * used) / total);
     const space = prompt.indexOf(" ", at);
     if (space >= 0 && space - at < 40) at = space;
-    const key = at + "/" + score.n[0];
-    if (!found.has(key)) found.set(key, { at, judges: [], used: score.n[0], total: score.n[1] });
+    const key = at + "/" + used;
+    if (!found.has(key)) found.set(key, { at, judges: [], used, total });
     found.get(key).judges.push(data.judges[judge].label);
   });
   return [...found.values()].sort((a, b) => a.at - b.at);
 }
 
-/** The prompt with its marks, as a list of nodes. */
+/** A text with its marks, as a list of nodes. */
 function markedPrompt(prompt, details, cuts) {
   const edges = new Set([0, prompt.length]);
   details.forEach((one) => { edges.add(one.from); edges.add(one.to); });
