@@ -24,7 +24,8 @@ from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
 from titjudge.roles import Roles
 from titjudge.run import Loop, Progress, RunFolder, default_folder, provenance
-from titjudge.types import BadItem, Item, Pair, Score, Table
+from titjudge.tabulate import tabulate
+from titjudge.types import BadItem, Item, Pair, Table
 
 _WATCH = 0.2  # seconds between looks at the progress
 _MANIFEST = 3.0  # seconds between manifests while a run is going on
@@ -318,66 +319,18 @@ def finish(
     report: bool = True,
 ) -> Outcome:
     """Tables, results.json and report of what a run folder holds."""
-    from titjudge.compare.agreement import agreement
-
-    listed = list(folder.items())
-    items = [item for item in listed if isinstance(item, Item)]
-    bad = [item for item in listed if isinstance(item, BadItem)]
-    known = {item.id for item in items}
-    scores = [
-        score for (item, name), score in folder.scores().items() if item in known and name.partition(" [")[0] in metrics
-    ]
-    lower = {name for name, metric in metrics.items() if not metric.higher_is_better}
-    found = agreement(
-        [item for item in listed if item.generator or item.group or isinstance(item, Item)], scores, pairs, negate=lower
-    )
-    money = folder.money()
-    tables = [*found.tables(), *suite.aggregate(items, scores)]
-    failures = [(b.id, "bad_input", b.reason) for b in bad]
-    failures += [(s.item_id, str(s.status), s.reason) for s in scores if s.value is None]
-    results = found.to_json() | {
-        "status": status,
-        "spent": round(money["spent"], 6),
-        "list_cost": round(money["list_cost"], 6),
-        "items": len(items),
-        "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
-        "failures": [{"item": item, "status": state, "reason": reason} for item, state, reason in failures],
-        "pairs": [{"group": p.group, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
-        "cut": _cut(scores),
-        "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
-    }
-    results["warnings"] = [*results.get("warnings", []), *extra_warnings, *_cut_warnings(results["cut"])]
-    before = (folder.path / "results.json").read_bytes() if (folder.path / "results.json").is_file() else b""
-    same = folder.write("results.json", results).read_bytes() == before
+    results, tables = tabulate(
+        list(folder.items()), folder.scores().values(), suite, pairs, metrics,
+        status=status, money=folder.money(), extra_warnings=extra_warnings,
+    )  # fmt: skip
+    folder.write("results.json", results)
+    failures = [(each["item"], each["status"], each["reason"]) for each in results["failures"]]
     outcome = Outcome(status, folder.path, results, tables, failures, results["warnings"])
     if report:
-        outcome.report = folder.path / "report.html"
-        if not (same and outcome.report.is_file()):  # a run that found nothing new keeps its page
-            from titjudge.report import write_report
+        from titjudge.report import write_report
 
-            write_report([folder], outcome.report)
+        outcome.report = write_report([folder], folder.path / "report.html")
     return outcome
-
-
-def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:
-    """For each metric: scores in which a text was cut, and the longest text there was, in tokens."""
-    found: dict[str, dict[str, int]] = {}
-    for score in scores:
-        parts = score.parts
-        for text in ("prompt", "description"):
-            total, used = parts.get(f"{text}_tokens"), parts.get(f"{text}_tokens_used")
-            if total and used is not None and used < total:
-                entry = found.setdefault(score.metric, {"scores": 0, "read": int(used), "longest": 0})
-                entry["scores"] += 1
-                entry["longest"] = max(entry["longest"], int(total))
-    return found
-
-
-def _cut_warnings(cut: dict[str, dict[str, int]]) -> list[str]:
-    return [
-        f"{name}: {entry['scores']} texts were cut to the model's {entry['read']} tokens (the longest has {entry['longest']})"
-        for name, entry in cut.items()
-    ]
 
 
 def _drift(engine: Engine) -> list[str]:

@@ -1,0 +1,73 @@
+"""What a run's items and scores say, as results.json holds it: pure, so that `verify` can say it again and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from titjudge.metrics import Metric
+from titjudge.types import BadItem, Item, Pair, Score, Table
+
+
+def tabulate(
+    listed: Sequence[Item | BadItem],
+    scores: Iterable[Score],
+    suite: Any,
+    pairs: Sequence[Pair],
+    metrics: dict[str, Metric],
+    *,
+    status: str,
+    money: Mapping[str, Any],
+    extra_warnings: Sequence[str] = (),
+) -> tuple[dict[str, Any], list[Table]]:
+    """What results.json holds, and its tables, from items and scores; writes nothing.
+
+    Scores of other items or metrics are left out; of `money` only `spent` and `list_cost` (USD) are read.
+    """
+    from titjudge.compare.agreement import agreement
+
+    items = [item for item in listed if isinstance(item, Item)]
+    bad = [item for item in listed if isinstance(item, BadItem)]
+    known = {item.id for item in items}
+    scores = [s for s in scores if s.item_id in known and s.metric.partition(" [")[0] in metrics]
+    lower = {name for name, metric in metrics.items() if not metric.higher_is_better}
+    found = agreement(
+        [item for item in listed if item.generator or item.group or isinstance(item, Item)], scores, pairs, negate=lower
+    )
+    tables = [*found.tables(), *suite.aggregate(items, scores)]
+    failures = [(b.id, "bad_input", b.reason) for b in bad]
+    failures += [(s.item_id, str(s.status), s.reason) for s in scores if s.value is None]
+    results = found.to_json() | {
+        "status": status,
+        "spent": round(money["spent"], 6),
+        "list_cost": round(money["list_cost"], 6),
+        "items": len(items),
+        "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
+        "failures": [{"item": item, "status": state, "reason": reason} for item, state, reason in failures],
+        "pairs": [{"group": p.group, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
+        "cut": _cut(scores),
+        "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
+    }
+    results["warnings"] = [*results.get("warnings", []), *extra_warnings, *_cut_warnings(results["cut"])]
+    return results, tables
+
+
+def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:
+    """For each metric: scores in which a text was cut, and the longest text there was, in tokens."""
+    found: dict[str, dict[str, int]] = {}
+    for score in scores:
+        parts = score.parts
+        for text in ("prompt", "description"):
+            total, used = parts.get(f"{text}_tokens"), parts.get(f"{text}_tokens_used")
+            if total and used is not None and used < total:
+                entry = found.setdefault(score.metric, {"scores": 0, "read": int(used), "longest": 0})
+                entry["scores"] += 1
+                entry["longest"] = max(entry["longest"], int(total))
+    return found
+
+
+def _cut_warnings(cut: dict[str, dict[str, int]]) -> list[str]:
+    return [
+        f"{name}: {entry['scores']} texts were cut to the model's {entry['read']} tokens (the longest has {entry['longest']})"
+        for name, entry in cut.items()
+    ]
