@@ -18,18 +18,20 @@ Positive = Annotated[int, Field(gt=0)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class RoleConfig(_Strict):
     """One model in one role. `model` is `provider/model`; a provider alone means its default model."""
 
     model: str
+    """`provider/model`, or a provider alone for its default model."""
     base_url: str | None = None
     """Address of a compatible server; several, comma-separated, share the load."""
     api_key_env: str | None = None
     """Name of the environment variable that holds the key (never the key)."""
     max_tokens: Positive | None = None
+    """Longest answer; what a model may think comes on top."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = None
@@ -69,14 +71,19 @@ Role = Annotated[RoleConfig, BeforeValidator(_role)]
 
 class Limits(_Strict):
     concurrency: Annotated[int, Field(gt=0, le=4096)] = 32
+    """Most requests in flight for each account."""
     max_cost: float | None = Field(default=None, ge=0)
     """USD over the whole run, all roles and retries together."""
     max_requests: int | None = Field(default=None, ge=0)
+    """Requests over the whole run."""
     max_tokens: int | None = Field(default=None, ge=0)
+    """Input and output tokens over the whole run."""
     timeout: float = Field(default=120, gt=0)
     """Seconds one request may take."""
     rpm: Positive | None = None
+    """Requests a minute; without it the pace is learned from the server's answers."""
     tpm: Positive | None = None
+    """Tokens a minute."""
 
 
 class PriceConfig(_Strict):
@@ -91,12 +98,18 @@ class RunConfig(_Strict):
     """Everything one `judge` run is told. Defaults judge the bundled example."""
 
     data: Path | None = None
+    """Data folder, or one manifest (.jsonl, .csv); without it the bundled example."""
     suite: str = "folder"
+    """How the data are read and aggregated."""
     protocol: Literal["official", "strict"] = "strict"
     pairs: Path | None = None
+    """Human pairs, when they are not in the data folder."""
     metrics: list[str] = Field(default_factory=list)
+    """Names of metrics; without them the suite's own."""
     captioner: Role | None = None
+    """The vision-language model: `provider/model` or the keys below."""
     judge: Role | None = None
+    """The language model that compares texts; a list makes a panel."""
     panel: list[Role] = Field(default_factory=list)
     """Further judges; `judge: [a, b, c]` is short for a judge and a panel."""
     samples: Positive = 1
@@ -110,7 +123,9 @@ class RunConfig(_Strict):
     prompts: Path | None = None
     """A folder whose templates replace the bundled ones of the same name."""
     cache: Path | None = None
+    """Where answers are kept."""
     out: Path | None = None
+    """The run folder."""
     limit: Positive | None = None
     """Judge only the first N items."""
     lenient: bool = False
@@ -118,7 +133,9 @@ class RunConfig(_Strict):
     report: bool = True
     """Write report.html at the end."""
     seed: int = 0
+    """For everything drawn at random."""
     suite_options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the suite."""
 
     @property
     def judge_roles(self) -> list[str]:

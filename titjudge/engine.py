@@ -355,27 +355,27 @@ class Engine:
                 self.roles.embedded.cached += 1
         absent = [text for text in wanted if text not in found]
         vectors = await asyncio.gather(
-            *(self._once(wanted[text], partial(self._embed, wanted[text], text)) for text in absent)
+            *(self._once(wanted[text], partial(self._embed, wanted[text], text, reservation)) for text in absent)
         )
         found.update(zip(absent, vectors, strict=True))
         for text, key in wanted.items():
             self._note_vector(key, text, found[text])
         return [(wanted[text], found[text]) for text in texts]
 
-    async def _embed(self, key: str, text: str) -> Embedding:
+    async def _embed(self, key: str, text: str, reservation: Reservation | None) -> Embedding:
         embedder = self.roles.embedder()
         tally = self.roles.embedded
         if embedder.local:
             (vector,) = await embedder.embed([text])
         else:
-            vector = await self._embed_remote(text)
+            vector = await self._embed_remote(text, reservation)
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
         if self.cache is not None and not self._read_only:
             self.cache.set(key, embedding_record(vector))
         return vector
 
-    async def _embed_remote(self, text: str) -> Embedding:
+    async def _embed_remote(self, text: str, reservation: Reservation | None) -> Embedding:
         embedder, role = self.roles.embedder(), self.roles.embedder_role()
         tokens = len(text.encode())  # no token is shorter than a byte
         worst = role.cost(Usage(input=tokens))
@@ -385,7 +385,7 @@ class Engine:
         async def once() -> Embedding:
             if self.stopping:
                 raise self.fatal or Interrupted("the run is ending")
-            draw = await self.budget.draw(worst, tokens)
+            draw = await (reservation or self.budget).draw(worst, tokens)
             try:
                 async with role.limiter.slot(tokens):
                     self._sending.add(task)
@@ -400,7 +400,12 @@ class Engine:
             except TitjudgeError:
                 raise
             except Exception as error:
-                raise _Classified(embedder.classify(error)) from error
+                failure = embedder.classify(error)
+                if failure.lost:
+                    draw.lost()
+                else:
+                    draw.settle(0.0, 0)
+                raise _Classified(failure) from error
             finally:
                 draw.release()
 

@@ -151,7 +151,8 @@ class RunFolder:
         return {r["key"] for r in self.replies() if r["status"] == Status.OK} | {r["key"] for r in self.vectors()}
 
     def money(self) -> dict[str, Any]:
-        """USD `spent` on answers asked by this run, `list_cost` of all answers used, `requests` and `tokens` paid."""
+        """USD `spent` on answers asked by this run, `list_cost` of all answers used, `requests` and `tokens` paid, and
+        `uncertain`: USD that requests without an answer may have cost."""
         spent = 0.0
         requests = tokens = 0
         listed: dict[str, float] = {}
@@ -162,7 +163,15 @@ class RunFolder:
                 spent += cost
                 requests += 1
                 tokens += record["usage"][0] + record["usage"][1]
-        return {"spent": spent, "list_cost": sum(listed.values()), "requests": requests, "tokens": tokens}
+        manifest = self.path / "manifest.json"
+        uncertain = self.manifest().get("uncertain", 0.0) if manifest.is_file() else 0.0
+        return {
+            "spent": spent,
+            "list_cost": sum(listed.values()),
+            "requests": requests,
+            "tokens": tokens,
+            "uncertain": uncertain,
+        }
 
     def list_items(self, items: Iterable[Item | BadItem]) -> int:
         """Write items.jsonl anew, whole or not at all; returns how many there are."""

@@ -166,7 +166,7 @@ class Session:
     def budget(self, spent: dict[str, Any]) -> Budget:
         limits = self.config.limits
         budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
-        budget.resume(spent["spent"], spent["requests"], spent["tokens"])
+        budget.resume(spent["spent"], spent["requests"], spent["tokens"], spent["uncertain"])
         return budget
 
     def check_prices(self, roles: Roles) -> None:
@@ -302,6 +302,7 @@ class Session:
                 "failed": progress.failed,
             },
             "spent": round(engine.budget.spent, 6),
+            "uncertain": round(engine.budget.uncertain, 6),
         }
         if status == "running" and (folder.path / "manifest.json").is_file():
             record["prompts"] = {**folder.manifest().get("prompts", {}), **record["prompts"]}

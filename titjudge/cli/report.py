@@ -8,28 +8,35 @@ import click
 
 from titjudge.cli.options import JSON, PATH
 
+_SUFFIX = {"latex": "tex", "markdown": "md"}
+
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @click.option("--out", type=PATH, metavar="FILE", help="The page to write  [default: report.html in the first run].")
+@click.option("--format", "kind", type=click.Choice(["html", "csv", "json", "parquet", "latex", "markdown"]), default="html", show_default=True, help="The page, or its tables for other programs.")
 @click.option("--full-images", is_flag=True, help="Embed large pictures (a large file).")
 @JSON
-def report(runs: tuple[Path, ...], out: Path | None, full_images: bool, json_file: Path | None) -> int:
+def report(runs: tuple[Path, ...], out: Path | None, kind: str, full_images: bool, json_file: Path | None) -> int:
     """Write one self-contained HTML report of one or several runs.
 
     \b
     Examples:
       python cli.py report runs/first
       python cli.py report runs/first runs/second --out both.html
+      python cli.py report runs/first --format markdown --out summary.md
     """
     from titjudge.cli.show import write_json
-    from titjudge.report import write_report
+    from titjudge.report import export, write_report
     from titjudge.run import RunFolder
 
     folders = [RunFolder(run) for run in runs]
     for folder in folders:
         folder.manifest()
-    written = write_report(folders, out or runs[0] / "report.html", full_images=full_images)
+    if kind == "html":
+        written = write_report(folders, out or runs[0] / "report.html", full_images=full_images)
+    else:
+        written = export(folders, kind, out or runs[0] / f"export.{_SUFFIX.get(kind, kind)}")
     click.echo(f"report {written}")
     write_json(json_file, [folder.results() for folder in folders])
     return 0

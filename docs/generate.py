@@ -1,0 +1,101 @@
+"""Fills the generated parts of README.md: `python docs/generate.py` writes, `--check` says whether they are current.
+
+A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is help, metrics, providers, suites
+or keys.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PART = re.compile(r"(<!-- generated: (\w+) ?([\w-]*) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+
+
+def fenced(text: str) -> str:
+    return f"```text\n{text.rstrip()}\n```"
+
+
+def table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    def line(cells: tuple[Any, ...]) -> str:
+        return "| " + " | ".join(str(cell if cell is not None else "").replace("|", "\\|") for cell in cells) + " |"
+
+    return "\n".join([line(columns), line(tuple("---" for _ in columns)), *(line(row) for row in rows)])
+
+
+def help_(name: str) -> str:
+    import click
+
+    from titjudge.cli import help_text
+    from titjudge.cli.run import command_of
+
+    if not name:
+        return fenced(help_text("python cli.py"))
+    command = command_of(name)
+    context = click.Context(command, info_name=f"python cli.py {name}", max_content_width=110, terminal_width=110)
+    return fenced(command.get_help(context))
+
+
+def metrics(_: str) -> str:
+    from titjudge import registry
+
+    found = [registry.load("metrics", name) for name in registry.names("metrics")]
+    rows = [
+        (f"`{m.name}`", m.summary, ", ".join(m.roles), f"{m.range[0]:g} to {m.range[1]:g}", m.source) for m in found
+    ]
+    return table(("metric", "what it is", "asks", "range", "source"), rows)
+
+
+def suites(_: str) -> str:
+    from titjudge import registry
+
+    found = [registry.load("suites", name) for name in registry.names("suites")]
+    rows = [(f"`{s.name}`", (s.__doc__ or "").strip().partition("\n")[0], ", ".join(s.metrics), s.VERSION) for s in found]
+    return table(("suite", "what it is", "metrics", "version"), rows)
+
+
+def keys(_: str) -> str:
+    """Every key of run.yaml with its default."""
+    from pydantic import BaseModel
+    from pydantic_core import PydanticUndefined
+
+    from titjudge.config import Limits, RoleConfig, RunConfig
+
+    rows: list[tuple[Any, ...]] = []
+
+    def add(prefix: str, model: type[BaseModel]) -> None:
+        for name, field in model.model_fields.items():
+            default = field.get_default(call_default_factory=True)
+            shown = "required" if default is PydanticUndefined else default.model if isinstance(default, RoleConfig) else default
+            if isinstance(default, Limits):
+                continue
+            rows.append((f"`{prefix}{name}`", "" if shown is None or shown in ([], {}) else f"`{shown}`", field.description or ""))
+
+    add("", RunConfig)
+    add("limits.", Limits)
+    add("captioner.", RoleConfig)
+    return table(("key", "default", "what it is"), rows)
+
+
+MAKERS = {"help": help_, "metrics": metrics, "suites": suites, "keys": keys}
+
+
+def filled(text: str) -> str:
+    return PART.sub(lambda match: f"{match[1]}{MAKERS[match[2]](match[3])}{match[4]}", text)
+
+
+def main() -> None:
+    sys.path.insert(0, str(ROOT))
+    old = README.read_text(encoding="utf-8")
+    new = filled(old)
+    if "--check" in sys.argv:
+        sys.exit(0 if new == old else "README.md is not current: run python docs/generate.py")
+    README.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

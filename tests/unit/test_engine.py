@@ -1,0 +1,317 @@
+"""The pipeline with stand-in models: what is asked, kept, shared, repaired, charged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from pydantic import BaseModel
+
+from titjudge.budget import Budget
+from titjudge.cache import AnswerCache
+from titjudge.config import RunConfig, load_config
+from titjudge.engine import Engine, Interrupted, measure
+from titjudge.errors import ConfigError, FatalProviderError, Unanswered
+from titjudge.metrics import metric
+from titjudge.prompts import PromptLibrary
+from titjudge.providers import Capabilities
+from titjudge.providers.fake import Fake
+from titjudge.roles import Roles
+from titjudge.types import Failure, FailureKind, Item, Reply, Request, Score, Status, Usage
+
+REMOTE = Capabilities()
+
+
+class Mark(BaseModel):
+    score: float
+
+
+class Hosted(Fake):
+    """A fake that counts as hosted: priced, limited, retried, cached."""
+
+    def classify(self, error: Exception) -> Failure:
+        kinds = {"fatal": FailureKind.FATAL, "refused": FailureKind.REFUSED, "rejected": FailureKind.REJECTED}
+        return Failure(kinds.get(str(error), FailureKind.RETRY), str(error), retry_after=0.0)
+
+
+def build(tmp_path: Path, answers: Any = None, *, budget: Budget | None = None, journal: Any = None, **config: Any) -> tuple[Engine, Hosted]:
+    fake = Hosted(None, answers, capabilities=REMOTE)
+    made = load_config(None, {"captioner": "fake/m", "judge": "fake/m", "prices": {"m": {"input": 1.0, "output": 1.0}}, **config})
+    roles = Roles(made, make=lambda _: fake)
+    return Engine(roles, PromptLibrary(), AnswerCache(tmp_path / "cache"), budget, journal=journal), fake
+
+
+def item(tmp_path: Path, name: str = "a.png", colour: int = 0) -> Item:
+    Image.new("RGB", (8, 8), (colour, 0, 0)).save(tmp_path / name)
+    return Item(name, "a red square", tmp_path / name, "g", "p")
+
+
+async def ask_mark(engine: Engine, who: Item, prompt: str = "p") -> Reply:
+    ask = engine.ask_for(who)
+    return await ask("tit/compare", role="judge", schema=Mark, prompt=prompt, description="d")
+
+
+def run(work: Callable[[], Any]) -> Any:
+    return asyncio.run(work())
+
+
+def test_identical_questions_in_flight_share_one_request(tmp_path: Path) -> None:
+    async def work() -> None:
+        engine, fake = build(tmp_path, lambda r: '{"score": 5}')
+        fake.latency = 0.02
+        who = item(tmp_path)
+        replies = await asyncio.gather(*(ask_mark(engine, who) for _ in range(20)))
+        assert len(fake.requests) == 1
+        assert {reply.data.score for reply in replies} == {5}
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_kept_answer_is_not_asked_again_and_costs_nothing(tmp_path: Path) -> None:
+    async def work() -> tuple[int, float, float]:
+        engine, fake = build(tmp_path, lambda r: '{"score": 5}')
+        reply = await ask_mark(engine, item(tmp_path))
+        assert reply.data == Mark(score=5)
+        spent, listed = engine.budget.spent, engine.budget.list_cost
+        await engine.aclose()
+        return len(fake.requests), spent, listed
+
+    first, second = run(work), run(work)
+    assert first[0] == 1
+    assert second[0] == 0
+    assert first[1] == first[2] == second[2] > 0
+    assert second[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (Reply("", Status.REFUSED, "no"), Status.REFUSED),
+        (Reply('{"score": 5}', Status.TRUNCATED), Status.TRUNCATED),
+        ("not an object", Status.UNPARSED),
+        (ValueError("refused"), Status.REFUSED),
+        (ValueError("rejected"), Status.FAILED),
+    ],
+)
+def test_what_is_no_answer_is_never_kept_and_never_a_score(tmp_path: Path, answer: Any, status: Status) -> None:
+    @metric("m", roles=("judge",), range=(0, 1))
+    async def mark(who: Item, ask: Any) -> Score:
+        reply = await ask("tit/compare", role="judge", schema=Mark, prompt="p", description="d")
+        return Score.of(reply.data.score)
+
+    async def work() -> int:
+        engine, fake = build(tmp_path, lambda r: answer)
+        score = await measure(engine, item(tmp_path), "m", mark)
+        assert (score.value, score.status) == (None, status)
+        assert score.reason
+        await engine.aclose()
+        return len(fake.requests)
+
+    assert run(work) == run(work) > 0
+
+
+def test_a_failure_is_retried_and_every_attempt_is_one_request(tmp_path: Path) -> None:
+    async def work() -> None:
+        engine, fake = build(tmp_path, [ConnectionError("x"), ConnectionError("x"), '{"score": 5}'])
+        assert (await ask_mark(engine, item(tmp_path))).data.score == 5
+        assert len(fake.requests) == 3
+        await engine.aclose()
+
+    run(work)
+
+
+def test_one_repair_turn_shows_the_model_its_answer(tmp_path: Path) -> None:
+    async def work() -> list[Request]:
+        engine, fake = build(tmp_path, ["five, I think", '{"score": 5}'])
+        reply = await ask_mark(engine, item(tmp_path))
+        assert reply.data.score == 5
+        assert "repaired" in reply.flags
+        again = await ask_mark(engine, item(tmp_path))
+        assert again.cached
+        assert again.data.score == 5
+        await engine.aclose()
+        return fake.requests
+
+    first, second = run(work)
+    assert (first.attempt, second.attempt) == (0, 1)
+    assert second.messages[-2].text == "five, I think"
+    assert "could not be read" in second.messages[-1].text
+
+
+def test_a_wrong_key_stops_everything_at_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        engine, fake = build(tmp_path, lambda r: ValueError("fatal"), limits={"concurrency": 2})
+        fake.latency = 0.01
+        who = item(tmp_path)
+        results = await asyncio.gather(*(ask_mark(engine, who, f"p{i}") for i in range(50)), return_exceptions=True)
+        assert all(isinstance(result, FatalProviderError | Interrupted) for result in results)
+        assert len(fake.requests) <= 2
+        await engine.aclose()
+
+    run(work)
+
+
+def test_stop_keeps_what_was_asked_and_asks_nothing_new(tmp_path: Path) -> None:
+    async def work() -> None:
+        engine, fake = build(tmp_path, lambda r: '{"score": 5}', limits={"concurrency": 3})
+        fake.latency = 0.05
+        who = item(tmp_path)
+        asked = [asyncio.create_task(ask_mark(engine, who, f"p{i}")) for i in range(10)]
+        await asyncio.sleep(0.02)
+        engine.stop()
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        assert sum(isinstance(result, Reply) for result in results) == len(fake.requests) == 3
+        assert sum(isinstance(result, Interrupted) for result in results) == 7
+        assert len([key for key in engine.cache.keys() if key.startswith("ask:")]) == 3  # type: ignore[union-attr]
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_server_that_tells_no_usage_is_charged_the_worst_case(tmp_path: Path) -> None:
+    async def work() -> None:
+        budget = Budget(max_cost=100)
+        engine, _ = build(tmp_path, lambda r: Reply('{"score": 5}', flags=("usage-missing",)), budget=budget)
+        await ask_mark(engine, item(tmp_path))
+        assert budget.spent > 0.001  # 2,048 tokens of output at a dollar a million
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_missing_picture_is_named_and_not_asked(tmp_path: Path) -> None:
+    async def work() -> None:
+        engine, fake = build(tmp_path)
+        ask = engine.ask_for(Item("x", "p", tmp_path / "none.png"))
+        with pytest.raises(Unanswered, match="no such image") as caught:
+            await ask("tit/describe", role="captioner", images=[tmp_path / "none.png"])
+        assert caught.value.status == Status.BAD_INPUT
+        assert fake.requests == []
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_role_nobody_plays_says_which_flag_is_missing(tmp_path: Path) -> None:
+    async def work() -> None:
+        engine = Engine(Roles(RunConfig()), PromptLibrary())
+        with pytest.raises(ConfigError, match="--judge PROVIDER/MODEL"):
+            await ask_mark(engine, item(tmp_path))
+
+    run(work)
+
+
+def test_the_journal_gets_every_answer_once_with_what_was_sent(tmp_path: Path) -> None:
+    async def work() -> None:
+        records: list[tuple[str, dict[str, Any]]] = []
+        engine, _ = build(tmp_path, lambda r: '{"score": 5}', journal=lambda kind, record: records.append((kind, dict(record))))
+        who = item(tmp_path)
+        await ask_mark(engine, who)
+        await ask_mark(engine, who)
+        ((kind, record),) = records
+        assert (kind, record["text"], record["status"]) == ("reply", '{"score": 5}', "ok")
+        assert "a red square" not in str(record["messages"])
+        assert record["messages"][1][0] == "user"
+        await engine.aclose()
+
+    run(work)
+
+
+@pytest.mark.parametrize(("protocol", "kept"), [("official", True), ("strict", False)])
+def test_a_truncated_description_counts_under_the_official_protocol_alone(tmp_path: Path, protocol: str, kept: bool) -> None:
+    from titjudge.metrics.tit import tit
+
+    async def work() -> tuple[Score, int]:
+        fake = Hosted(None, lambda r: Reply("A cut off descr", Status.TRUNCATED, usage=Usage(1, 1)), capabilities=REMOTE)
+        config = load_config(None, {"captioner": "fake/m"})
+        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"), protocol=protocol)
+        score = await measure(engine, item(tmp_path), "tit", tit)
+        await engine.aclose()
+        return score, len(fake.requests)
+
+    first, asked = run(work)
+    assert (first.status, asked) == (Status.TRUNCATED, 1)
+    assert (first.value is not None) is kept
+    if kept:
+        assert first.value == round(first.value or 0, 4)
+        assert run(work)[1] == 0  # paid once: kept, because this protocol accepts it
+
+
+def test_what_a_thinking_model_thinks_comes_on_top_of_max_tokens(tmp_path: Path) -> None:
+    async def work(capabilities: Capabilities, **judge: Any) -> dict[str, Any]:
+        fake = Fake(None, lambda r: '{"score": 5}', capabilities=capabilities)
+        config = load_config(None, {"judge": {"model": "fake/m", **judge}})
+        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary())
+        await ask_mark(engine, item(tmp_path))
+        return dict(fake.requests[0].params)
+
+    thinker = Capabilities(local=True, thinking=8192, omit=frozenset({"temperature"}))
+    assert asyncio.run(work(thinker, max_tokens=500)) == {"max_tokens": 8692}
+    assert asyncio.run(work(thinker, max_tokens=500, thinking_budget=100))["max_tokens"] == 600
+    assert asyncio.run(work(Capabilities(local=True), max_tokens=500)) == {"max_tokens": 500, "temperature": 0}
+
+
+def panel_answers(values: dict[str, float | str]) -> Callable[[Request], str]:
+    def answer(request: Request) -> str:
+        value = values[request.model]
+        return value if isinstance(value, str) else f'{{"missing": [], "contradicted": [], "reason": "r", "score": {value}}}'
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "expected"),
+    [
+        ({"a": 10, "b": 20, "c": 60}, {}, 30),
+        ({"a": 10, "b": 20, "c": 60}, {"vote": "median"}, 20),
+        ({"a": 10, "b": 10, "c": 60}, {"vote": "majority"}, 10),
+        ({"a": 10, "b": 20, "c": 60}, {"vote": "majority"}, None),
+        ({"a": 10, "b": 20, "c": "no"}, {}, 15),
+        ({"a": 10, "b": "no", "c": "no"}, {}, None),
+        ({"a": 10, "b": "no", "c": "no"}, {"quorum": 1}, 10),
+        ({"a": 10, "b": 20, "c": "no"}, {"quorum": 3}, None),
+    ],
+)
+def test_a_panel_votes_with_a_quorum_that_is_enforced(
+    tmp_path: Path, values: dict[str, float | str], options: dict[str, Any], expected: float | None
+) -> None:
+    from titjudge.metrics.tit import tit_llm
+    from titjudge.panel import Panel
+
+    async def work() -> list[Score]:
+        fake = Fake(None, panel_answers({**values, "m": "words"}))
+        config = load_config(None, {"captioner": "fake/m", "judge": ["fake/a", "fake/b", "fake/c"], **options})
+        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary())
+        return await Panel.of(config).measure(engine, item(tmp_path), "tit-llm", tit_llm)
+
+    together, *each = run(work)
+    assert together.value == (None if expected is None else pytest.approx(expected))
+    assert [score.metric for score in each] == ["tit-llm [fake/a]", "tit-llm [fake/b]", "tit-llm [fake/c]"]
+    numbers = [value for value in values.values() if not isinstance(value, str)]
+    assert together.parts["disagreement"] == max(numbers) - min(numbers)
+    if expected is None:
+        assert "quorum" in together.reason or "majority" in together.reason
+
+
+def test_samples_are_separate_questions_with_a_spread(tmp_path: Path) -> None:
+    from titjudge.metrics.tit import tit_llm
+    from titjudge.panel import Panel
+
+    async def work() -> tuple[Score, list[Request]]:
+        values: Iterable[float] = iter([10.0, 20.0, 30.0])
+        fake = Fake(None, lambda r: panel_answers({"m": "words", "j": next(values) if r.schema else "words"})(r))
+        config = load_config(None, {"captioner": "fake/m", "judge": "fake/j", "samples": 3})
+        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary())
+        (score,) = await Panel.of(config).measure(engine, item(tmp_path), "tit-llm", tit_llm)
+        return score, fake.requests
+
+    score, requests = run(work)
+    assert score.value == 20
+    assert score.parts["spread"] == 10
+    assert len({request.sample for request in requests if request.model == "j"}) == 3
+    assert len([request for request in requests if request.model == "m"]) == 1
