@@ -419,3 +419,178 @@ def picture(width: int, height: int, seed: int = 0) -> Any:
 
     blocks = np.random.default_rng(seed).integers(0, 256, (max(1, height // 8), max(1, width // 8), 3), dtype=np.uint8)
     return Image.fromarray(blocks).resize((width, height), Image.Resampling.NEAREST)
+
+
+# -- models that score -------------------------------------------------------------------------------------------------
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?\"'()-:"
+
+
+def clip_tokenizer() -> Any:
+    """CLIP's tokenizer with one token a letter; the end token has the highest id, as in the real one."""
+    from transformers import CLIPTokenizer
+
+    pieces = [*_LETTERS, *(f"{letter}</w>" for letter in _LETTERS), "<|startoftext|>", "<|endoftext|>"]
+    return CLIPTokenizer(vocab={piece: at for at, piece in enumerate(pieces)}, merges=[], model_max_length=77)
+
+
+def clip(folder: Path, positions: int = 77, hidden_act: str = "quick_gelu") -> Path:
+    """CLIP with its processor."""
+    from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel
+
+    tok = clip_tokenizer()
+    _seed()
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    shape |= {"hidden_act": hidden_act, "projection_dim": 16}  # type: ignore[dict-item]
+    config = CLIPConfig(
+        text_config={
+            "vocab_size": len(tok),
+            "max_position_embeddings": positions,
+            "bos_token_id": tok.bos_token_id,
+            "eos_token_id": tok.eos_token_id,
+            "pad_token_id": tok.pad_token_id,
+            **shape,
+        },
+        vision_config={"image_size": 56, "patch_size": 14, **shape},
+        projection_dim=16,
+        initializer_factor=20.0,
+    )
+    CLIPModel(config).save_pretrained(folder)
+    tok.save_pretrained(folder)
+    size = {"height": 56, "width": 56}
+    CLIPImageProcessorPil(size={"shortest_edge": 56}, crop_size=size).save_pretrained(folder)
+    return folder
+
+
+def bert_tokenizer(extra: int = 0) -> Any:
+    """BERT's tokenizer with one token a letter."""
+    from transformers import BertTokenizer
+
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_LETTERS, *(f"##{letter}" for letter in _LETTERS)]
+    pieces += [f"[unused{n}]" for n in range(extra)]
+    return BertTokenizer(vocab={piece: at for at, piece in enumerate(pieces)}, model_max_length=512)
+
+
+def _noisy(model: Any, scale: float = 0.2) -> Any:
+    """Random values everywhere, so that no bias is zero and no norm the identity."""
+    import torch
+
+    generator = torch.Generator().manual_seed(1)
+    for value in model.parameters():
+        value.data.add_(torch.randn(value.shape, generator=generator) * scale)
+    return model
+
+
+def blip2(folder: Path, image_token: int | None = None) -> Path:
+    """BLIP-2 for image-text matching, with its picture processor and tokenizer."""
+    from transformers import Blip2Config, Blip2ForImageTextRetrieval, BlipImageProcessorPil
+
+    tok = bert_tokenizer()
+    _seed()
+    config = Blip2Config(
+        vision_config={
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": 56,
+            "patch_size": 14,
+        },
+        qformer_config={
+            "vocab_size": len(tok),
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 64,
+            "encoder_hidden_size": 32,
+            "cross_attention_frequency": 2,
+            "use_qformer_text_input": True,
+        },
+        text_config={"model_type": "opt", "vocab_size": 8, "hidden_size": 8, "num_hidden_layers": 1, "ffn_dim": 8,
+                     "num_attention_heads": 1, "word_embed_proj_dim": 8},
+        num_query_tokens=4,
+        image_text_hidden_size=16,
+        image_token_index=image_token,
+    )  # fmt: skip
+    _noisy(Blip2ForImageTextRetrieval(config)).save_pretrained(folder)
+    tok.save_pretrained(folder)
+    BlipImageProcessorPil(size={"height": 56, "width": 56}).save_pretrained(folder)
+    return folder
+
+
+def blip(folder: Path) -> Path:
+    """BLIP of ImageReward's kind, with a BERT tokenizer."""
+    from transformers import BlipConfig, BlipForImageTextRetrieval
+
+    tok = bert_tokenizer(extra=2)
+    _seed()
+    config = BlipConfig(
+        vision_config={
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": 64,
+            "patch_size": 16,
+            "layer_norm_eps": 1e-6,
+        },
+        text_config={
+            "vocab_size": len(tok),
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 64,
+            "encoder_hidden_size": 32,
+        },
+        image_text_hidden_size=16,
+    )
+    _noisy(BlipForImageTextRetrieval(config)).save_pretrained(folder)
+    tok.save_pretrained(folder)
+    return folder
+
+
+def t5_tokenizer() -> Any:
+    """T5's tokenizer: letters, and `▁Yes` as one piece."""
+    from transformers import T5Tokenizer
+
+    letters = sorted({*_LETTERS, *_LETTERS.upper(), "▁", "\n"})
+    pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁Yes", -1.0), *((each, -3.0) for each in letters)]
+    return T5Tokenizer(vocab=pieces, extra_ids=0)
+
+
+def clip_flant5(folder: Path) -> tuple[Path, Path]:
+    """CLIP-FlanT5: (folder of the T5 part with projector and its own output layer, folder of the CLIP tower)."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import (
+        CLIPImageProcessorPil,
+        CLIPVisionConfig,
+        CLIPVisionModel,
+        T5Config,
+        T5ForConditionalGeneration,
+    )
+
+    tok = t5_tokenizer()
+    _seed()
+    config = T5Config(
+        vocab_size=len(tok), d_model=32, d_kv=16, d_ff=64, num_layers=2, num_decoder_layers=2, num_heads=2,
+        feed_forward_proj="gated-gelu", decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, tie_word_embeddings=False,
+    )  # fmt: skip
+    model = T5ForConditionalGeneration(config)
+    state = {name: value.clone() for name, value in model.state_dict().items() if "embed_tokens" not in name}
+    state["lm_head.weight"] = torch.randn(len(tok), 32)
+    state["mm_projector.0.weight"], state["mm_projector.0.bias"] = torch.randn(32, 24) / 5, torch.randn(32)
+    state["mm_projector.2.weight"], state["mm_projector.2.bias"] = torch.randn(32, 32) / 5, torch.randn(32)
+    main, tower = folder / "t5", folder / "tower"
+    config.save_pretrained(main)
+    about = json.loads((main / "config.json").read_text())
+    (main / "config.json").write_text(json.dumps({**about, "tie_word_embeddings": False}))
+    tok.save_pretrained(main)
+    save_file(state, main / "model.safetensors", metadata={"format": "pt"})
+    vision = CLIPVisionConfig(
+        hidden_size=24, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2, image_size=56, patch_size=14
+    )
+    CLIPVisionModel(vision).save_pretrained(tower)
+    size = {"height": 56, "width": 56}
+    CLIPImageProcessorPil(size={"shortest_edge": 56}, crop_size=size).save_pretrained(tower)
+    return main, tower

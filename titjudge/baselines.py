@@ -1,0 +1,231 @@
+"""The learned baselines as a table: what each one is, where its weights lie, what may be done with them, how far it reads.
+
+A row is a metric (`titjudge.metrics.baselines`) and the model `scorer/<key>` behind it (`titjudge.providers.scorer`).
+Formulas, preprocessing and traps: the sources named in each row, read in November 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+NATIVE = "built in"
+OUTSIDE = "not built in"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """One learned metric.
+
+    `adapter` is dual (two encoders), itm (image-text matching head), t5 (CLIP-FlanT5), prob (answer probability of a
+    vision-language model), or empty where titjudge does not run it. `weights` is `owner/name` or `owner/name:file` on the
+    hub; `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read, special tokens
+    included. `range` is the span of values; higher is better throughout. `options` belong to the adapter.
+    """
+
+    key: str
+    summary: str
+    adapter: str
+    weights: str
+    base: str
+    licence: str
+    tokens: int
+    range: tuple[float, float]
+    source: str
+    status: str = NATIVE
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+_INF = float("inf")
+_CLIP_H = "laion/CLIP-ViT-H-14-laion2B-s32B-b79K"
+_T2V = (
+    "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and "
+    "polite answers to the user's questions. USER: <image>\n"
+    'Does this figure show "{}"? Please answer yes or no. ASSISTANT: '
+)
+_VQA = 'Does this figure show "{}"? Please answer Yes or No.'
+
+_ROWS = (
+    Baseline(
+        "clipscore-hessel",
+        "CLIPScore as published: 2.5 * max(cos, 0), ViT-B/32, 'A photo depicts' before the prompt.",
+        "dual",
+        "openai/clip-vit-base-patch32",
+        "openai/clip-vit-base-patch32",
+        "MIT",
+        77,
+        (0, 2.5),
+        "github.com/jmhessel/clipscore",
+        options={"prefix": "A photo depicts ", "scale": 2.5, "clamp": True},
+    ),
+    Baseline(
+        "clipscore-torchmetrics",
+        "CLIPScore of torchmetrics: 100 * cos, ViT-L/14; long prompts keep their end token, which torchmetrics loses.",
+        "dual",
+        "openai/clip-vit-large-patch14",
+        "openai/clip-vit-large-patch14",
+        "MIT",
+        77,
+        (-100, 100),
+        "torchmetrics.multimodal.CLIPScore; clamped per data set there, not per image",
+        options={"scale": 100.0},
+    ),
+    Baseline(
+        "clipscore-cosine",
+        "CLIPScore of t2v-metrics and evalscope: the bare cosine, ViT-L/14 at 336 pixels.",
+        "dual",
+        "openai/clip-vit-large-patch14-336",
+        "openai/clip-vit-large-patch14-336",
+        "MIT",
+        77,
+        (-1, 1),
+        "github.com/modelscope/evalscope; range of TIT-Score Fig. 4",
+    ),
+    Baseline(
+        "longclip",
+        "The bare cosine of Long-CLIP, which reads 248 tokens.",
+        "dual",
+        "zer0int/LongCLIP-GmP-ViT-L-14",
+        "openai/clip-vit-large-patch14",
+        "see model card",
+        248,
+        (-1, 1),
+        "torchmetrics.multimodal.CLIPScore",
+    ),
+    Baseline(
+        "pickscore",
+        "PickScore: exp(logit_scale) * cos of a preference-tuned ViT-H/14.",
+        "dual",
+        "yuvalkirstain/PickScore_v1",
+        _CLIP_H,
+        "code MIT; weights: none stated",
+        77,
+        (-100, 100),
+        "github.com/yuvalkirstain/PickScore",
+        options={"scale": "logit"},
+    ),
+    Baseline(
+        "hpsv2",
+        "Human Preference Score v2.0: cosine, picture letterboxed; not comparable with v2.1.",
+        "dual",
+        "xswu/HPSv2:HPS_v2_compressed.pt",
+        _CLIP_H,
+        "Apache-2.0",
+        77,
+        (-1, 1),
+        "github.com/tgxs002/HPSv2",
+        options={"letterbox": True},
+    ),
+    Baseline(
+        "hpsv2.1",
+        "Human Preference Score v2.1: cosine, picture letterboxed.",
+        "dual",
+        "xswu/HPSv2:HPS_v2.1_compressed.pt",
+        _CLIP_H,
+        "Apache-2.0",
+        77,
+        (-1, 1),
+        "github.com/tgxs002/HPSv2",
+        options={"letterbox": True},
+    ),
+    Baseline(
+        "imagereward",
+        "ImageReward: BLIP ViT-L and an MLP, standardised.",
+        "itm",
+        "THUDM/ImageReward:ImageReward.pt",
+        "bert-base-uncased",
+        "Apache-2.0",
+        35,
+        (-_INF, _INF),
+        "github.com/zai-org/ImageReward",
+        options={"readout": "imagereward"},
+    ),
+    Baseline(
+        "blip2-itm",
+        "BLIP-2 image-text matching: probability that they match; saturates, so the logit difference is kept.",
+        "itm",
+        "Salesforce/blip2-itm-vit-g",
+        "Salesforce/blip2-itm-vit-g",
+        "BSD-3-Clause (code); see model card",
+        35,
+        (0, 1),
+        "github.com/salesforce/LAVIS; max_length 35 as evalscope and t2v-metrics",
+        options={"readout": "itm"},
+    ),
+    Baseline(
+        "blip2-itc",
+        "BLIP-2 image-text contrast: the highest cosine over the 32 queries.",
+        "itm",
+        "Salesforce/blip2-itm-vit-g",
+        "Salesforce/blip2-itm-vit-g",
+        "BSD-3-Clause (code); see model card",
+        35,
+        (-1, 1),
+        "github.com/salesforce/LAVIS",
+        options={"readout": "itc"},
+    ),
+    Baseline(
+        "fga-blip2",
+        "FGA-BLIP2 of EvalMuse: 4 * mean over queries of the match probability + 1 (32 word pieces of the first 50 words).",
+        "itm",
+        "hanshuhao/FGA-BLIP2:fga_blip2.pth",
+        "Salesforce/blip2-itm-vit-g-coco",
+        "Apache-2.0",
+        32,
+        (1, 5),
+        "github.com/DYEvaLab/EvalMuse; the model's forward, not element_score()",
+        options={"readout": "fga"},
+    ),
+    Baseline(
+        "vqascore-clip-flant5-xxl",
+        "VQAScore: sqrt(P(Yes) P(end | Yes)) of CLIP-FlanT5-XXL.",
+        "t5",
+        "zhiqiulin/clip-flant5-xxl",
+        "openai/clip-vit-large-patch14-336",
+        "Apache-2.0",
+        2048,
+        (0, 1),
+        "github.com/linzhiqiu/t2v_metrics 3.0",
+        options={"template": _T2V, "answer": "Yes"},
+    ),
+    Baseline(
+        "vqascore-clip-flant5-xl",
+        "VQAScore: sqrt(P(Yes) P(end | Yes)) of CLIP-FlanT5-XL.",
+        "t5",
+        "zhiqiulin/clip-flant5-xl",
+        "openai/clip-vit-large-patch14-336",
+        "Apache-2.0",
+        2048,
+        (0, 1),
+        "github.com/linzhiqiu/t2v_metrics 3.0",
+        options={"template": _T2V, "answer": "Yes"},
+    ),
+    Baseline(
+        "vqascore-qwen2.5-vl-7b",
+        "VQAScore with Qwen2.5-VL-7B: P(Yes) over the whole vocabulary at the first token.",
+        "prob",
+        "Qwen/Qwen2.5-VL-7B-Instruct",
+        "",
+        "Apache-2.0",
+        32768,
+        (0, 1),
+        "github.com/linzhiqiu/t2v_metrics 3.1",
+        options={"template": _VQA, "answer": "Yes"},
+    ),
+    Baseline("mps", "MPS: cross-attention on CLIP tokens.", "", "Kwai-Kolors/MPS", "", "MIT", 77, (-_INF, _INF),
+             "github.com/Kwai-Kolors/MPS", OUTSIDE),
+    Baseline("hpsv3", "HPSv3: Qwen2-VL-7B with a reward token.", "", "MizzenAI/HPSv3", "", "MIT", 0, (-_INF, _INF),
+             "github.com/MizzenAI/HPSv3", OUTSIDE),
+    Baseline("q-eval-score", "Q-Eval: expected label of a Qwen2-VL-7B.", "", "AGI-Eval-Official/Q-Eval-Score", "",
+             "none stated", 0, (0, 1), "github.com/zzc-1998/Q-Eval", OUTSIDE),
+    Baseline("lmm4lmm", "LMM4LMM: InternVL2.5-8B with a score head.", "", "IntMeGroup/LMM4LMM-Correspondence", "",
+             "none stated", 0, (0, 100), "github.com/IntMeGroup/LMM4LMM", OUTSIDE),
+    Baseline("longt2iexpert", "LongT2IExpert: Qwen2-VL-7B with a level token.", "", "(not on the hub)", "",
+             "none stated", 0, (0, 1), "github.com/yzc-ippl/LongT2IBench", OUTSIDE),
+    Baseline("visionreward", "VisionReward: weighted yes/no answers of a CogVLM2.", "", "THUDM/VisionReward-Image-bf16",
+             "", "Apache-2.0 (code)", 0, (-_INF, _INF), "github.com/zai-org/VisionReward", OUTSIDE),
+)  # fmt: skip
+
+TABLE: Mapping[str, Baseline] = {row.key: row for row in _ROWS}
+BUILT_IN: tuple[Baseline, ...] = tuple(row for row in _ROWS if row.adapter)

@@ -1,0 +1,66 @@
+"""The learned baselines as metrics: CLIPScore, PickScore, HPSv2, ImageReward, BLIP-2, FGA-BLIP2, VQAScore.
+
+Each is a row of `titjudge.baselines.TABLE`; its model runs as the provider `scorer` and says how much of the prompt it
+read. Registry names are the keys of `METRICS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from titjudge.baselines import BUILT_IN, Baseline
+from titjudge.metrics import Metric, metric
+from titjudge.types import Ask, Item, Score, Status
+
+
+class Measurement(BaseModel):
+    """What a learned metric's model answers: the score, the tokens read and the tokens there were, raw parts."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    score: float = Field(allow_inf_nan=False)
+    tokens_used: int = Field(ge=0)
+    tokens_total: int = Field(ge=0)
+    parts: dict[str, float] = Field(default_factory=dict)
+
+
+def _declare(row: Baseline) -> Metric:
+    async def measure(item: Item, ask: Ask) -> Score:
+        if item.image is None:
+            return Score.none(Status.BAD_INPUT, "this metric needs an image")
+        reply = await ask(
+            "baselines/text", role=f"scorer/{row.key}", images=[item.image], schema=Measurement, prompt=item.prompt
+        )
+        found: Measurement = reply.data
+        cut = found.tokens_used < found.tokens_total
+        reason = f"only {found.tokens_used} of {found.tokens_total} tokens of the prompt were read" if cut else ""
+        parts: dict[str, Any] = {
+            **found.parts,
+            "tokens_used": found.tokens_used,
+            "tokens_total": found.tokens_total,
+            "cut": cut,
+        }
+        return Score.of(found.score, reason=reason, **parts)
+
+    measure.__doc__ = row.summary
+    return metric(row.key, roles=(f"scorer/{row.key}",), range=row.range, source=row.source)(measure)
+
+
+METRICS: dict[str, Metric] = {row.key: _declare(row) for row in BUILT_IN}
+
+clipscore_hessel = METRICS["clipscore-hessel"]
+clipscore_torchmetrics = METRICS["clipscore-torchmetrics"]
+clipscore_cosine = METRICS["clipscore-cosine"]
+longclip = METRICS["longclip"]
+pickscore = METRICS["pickscore"]
+hpsv2 = METRICS["hpsv2"]
+hpsv2_1 = METRICS["hpsv2.1"]
+imagereward = METRICS["imagereward"]
+blip2_itm = METRICS["blip2-itm"]
+blip2_itc = METRICS["blip2-itc"]
+fga_blip2 = METRICS["fga-blip2"]
+vqascore_clip_flant5_xxl = METRICS["vqascore-clip-flant5-xxl"]
+vqascore_clip_flant5_xl = METRICS["vqascore-clip-flant5-xl"]
+vqascore_qwen25_vl_7b = METRICS["vqascore-qwen2.5-vl-7b"]

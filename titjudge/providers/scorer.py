@@ -1,0 +1,236 @@
+"""Learned metrics as a provider: the model name is a row of `titjudge.baselines.TABLE`, the answer a JSON measurement.
+
+What a metric asks is one picture and one text; requests that arrive together are scored together.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from titjudge import hub
+from titjudge.baselines import BUILT_IN, TABLE, Baseline
+from titjudge.batching import MicroBatcher
+from titjudge.errors import ConfigError, DataError, Unanswered, UserError, nearest
+from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.types import Failure, FailureKind, Picture, Reply, Request, Status, Usage
+
+if TYPE_CHECKING:
+    from titjudge.providers.scorer_models import Source
+
+ADAPTERS = {
+    "dual": "scorer_models:DualEncoder",
+    "itm": "scorer_models:ItmHead",
+    "t5": "scorer_prob:ClipFlanT5",
+    "prob": "scorer_prob:AnswerProbability",
+}
+OPTIONS = frozenset({"antialias", "base", "batch_size", "device", "dtype", "local", "weights"})
+FOLDER = "TITJUDGE_WEIGHTS"
+_PARAMETERS = (
+    "max_tokens temperature top_p top_k min_p seed stop detail frequency_penalty presence_penalty repetition_penalty "
+    "logit_bias logprobs top_logprobs thinking_budget thinking_level reasoning_effort media_resolution"
+)
+
+
+class Scorer:
+    """One learned metric's model, loaded when the first request comes, in the thread that scores.
+
+    Args:
+        settings: `model` is a key of the table. `options`: `weights` (a folder, or the released file) and `base` (folder
+            with configuration, processor and tokenizer) instead of the hub's; `dtype` (float32), `device`, `batch_size`
+            (32), `antialias` (true; HPSv2 only), `local` (options of the chat model behind a VQAScore). Without
+            `weights`, `$TITJUDGE_WEIGHTS/<key>` is looked at before the hub.
+
+    Raises:
+        ConfigError: no such row, or one that titjudge does not run; unknown option.
+    """
+
+    name = "scorer"
+    version = 1
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        row = TABLE.get(settings.model)
+        known = [each.key for each in BUILT_IN]
+        if row is None:
+            hint = nearest(settings.model, known)
+            raise ConfigError(f"unknown learned metric '{settings.model}'.{hint} Known: {', '.join(known)}")
+        if not row.adapter:
+            raise ConfigError(
+                f"'{row.key}' is not built in: run it as its authors do ({row.source}) and bring its scores"
+            )
+        unknown = sorted(set(settings.options) - OPTIONS)
+        if unknown:
+            raise ConfigError(f"unknown option of learned metrics '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
+        self.row: Baseline = row
+        self.capabilities = Capabilities(images=True, schema=True, omit=frozenset(_PARAMETERS.split()), local=True)
+        self.account = f"scorer|{row.key}"
+        self._options = dict(settings.options)
+        self._size = int(self._options.get("batch_size", 32))
+        self._adapter: Any = None
+        self._broken: UserError | None = None
+        self._batcher: MicroBatcher[Request, Reply] = MicroBatcher(self._run, max_batch=4 * self._size)
+
+    # -- where the files lie -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _source(self) -> Source:
+        from titjudge.providers.scorer_models import Source
+
+        hub.quiet()
+        given, file, commit = self._own_weights(), None, ""
+        if given is not None:
+            weights, file = str(given), given if given.is_file() else None
+        else:
+            weights, _, inside = self.row.weights.partition(":")
+            _, commit = hub.folder_of(weights)
+            file = _download(weights, inside, commit) if inside else None
+        base = str(self._options.get("base") or "")
+        if not base and given is not None and (given / "tokenizer_config.json").is_file():
+            base = str(given)
+        base = base or self.row.base or weights
+        base_commit = hub.folder_of(base)[1]
+        return Source(
+            weights, commit, base, base_commit, file, str(self._options.get("dtype", "float32")), self._device()
+        )
+
+    def _own_weights(self) -> Path | None:
+        wanted = self._options.get("weights") or ""
+        if not wanted and os.environ.get(FOLDER):
+            beside = Path(os.environ[FOLDER]).expanduser() / self.row.key
+            inside = self.row.weights.partition(":")[2]
+            wanted = str(beside / inside if inside else beside) if beside.is_dir() else ""
+        if not wanted:
+            return None
+        path = Path(str(wanted)).expanduser()
+        if not path.exists():
+            raise UserError(f"no weights of '{self.row.key}' at '{path}'")
+        return path
+
+    def _device(self) -> str:
+        import torch
+
+        return str(self._options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    @cached_property
+    def base_url(self) -> str:
+        """What pins weights and arithmetic; part of the cache key. Touches no network and loads nothing.
+
+        Weights on the hub are named by their commit where they are in the local cache, else by their name alone.
+        """
+        given = self._own_weights()
+        words = [self.row.weights if given is None else _digest(given), str(self._options.get("dtype", "float32"))]
+        if given is None:
+            words.append(_commit(self.row.weights.partition(":")[0]))
+        if self._options.get("base"):
+            words.append(_digest(Path(str(self._options["base"]))))
+        words += [f"{name}={self._options[name]}" for name in ("antialias", "local") if name in self._options]
+        return "scorer:" + ",".join([*filter(None, words), f"transformers={version('transformers')}"])
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    async def complete(self, request: Request) -> Reply:
+        """Score one picture and one text; `Reply.text` is {"score", "tokens_used", "tokens_total", "parts"}.
+
+        Raises:
+            UserError: the weights cannot be loaded. Unanswered: the picture cannot be read. ArithmeticError: no number came.
+        """
+        if len(request.pictures) != 1:
+            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one picture, not {len(request.pictures)}")
+        return await self._batcher.submit(request)
+
+    def _run(self, requests: list[Request]) -> list[Reply | Exception]:
+        adapter = self._ready_adapter()
+        results: dict[int, Reply | Exception] = {}
+        todo = [list(range(len(requests)))[at : at + self._size] for at in range(0, len(requests), self._size)]
+        while todo:
+            batch = todo.pop(0)
+            try:
+                pairs = [(_decoded(requests[n].pictures[0]), requests[n].messages[-1].text) for n in batch]
+                found = adapter.score(pairs)
+                results.update((n, self._reply(each)) for n, each in zip(batch, found, strict=True))
+            except Exception as error:
+                if len(batch) > 1:
+                    todo[:0] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+                else:
+                    results[batch[0]] = error
+        return [results[n] for n in range(len(requests))]
+
+    def _reply(self, found: dict[str, Any]) -> Reply | Exception:
+        if not math.isfinite(found["score"]):
+            dtype = self._options.get("dtype", "float32")
+            return ArithmeticError(f"'{self.row.key}' computed not-a-number in {dtype}; try dtype: float32")
+        source = self._source
+        pinned = source.weights_commit[:12] or "own weights"
+        return Reply(
+            json.dumps(found),
+            usage=Usage(input=found["tokens_used"]),
+            finish="stop",
+            model_version=f"{pinned} {source.dtype}",
+            endpoint=f"local {source.device}",
+        )
+
+    def _ready_adapter(self) -> Any:
+        if self._broken is not None:
+            raise self._broken
+        if self._adapter is None:
+            module, _, kind = ADAPTERS[self.row.adapter].partition(":")
+            try:
+                hub.quiet_transformers()
+                self._adapter = getattr(import_module(f"titjudge.providers.{module}"), kind)(
+                    self.row, self._source, self._options
+                )
+            except Exception as error:  # loaders raise of every kind
+                self._broken = hub.loading_error(self.row.key, error)
+                raise self._broken from error
+        return self._adapter
+
+    def classify(self, error: Exception) -> Failure:
+        kind = FailureKind.FATAL if isinstance(error, UserError | MemoryError) else FailureKind.REJECTED
+        return Failure(kind, " ".join(str(error).split())[:400] or type(error).__name__)
+
+    def usage_bound(self, request: Request) -> Usage:
+        return Usage(input=self.row.tokens)
+
+    async def aclose(self) -> None:
+        self._batcher.close()
+        self._adapter = None
+
+
+def _decoded(picture: Picture) -> Any:
+    from PIL import Image
+
+    try:
+        image = Image.open(io.BytesIO(picture.load()))
+        return image.convert("RGB")
+    except (DataError, OSError) as error:
+        raise Unanswered(Status.BAD_INPUT, str(error)) from error
+
+
+def _download(repository: str, file: str, commit: str) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download(repository, file, revision=commit or None, local_files_only=hub.offline()))
+    except Exception as error:  # the hub's client raises a dozen kinds
+        raise hub.absent(f"{repository}/{file}") from error
+
+
+def _digest(path: Path) -> str:
+    return hub.content_hash(path if path.is_dir() else path.parent)
+
+
+def _commit(repository: str) -> str:
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(repository, "config.json")
+    return Path(found).parent.name if isinstance(found, str) else ""
+
+
+__all__ = ["Scorer"]

@@ -1,0 +1,187 @@
+"""Learned metrics that read off how likely an answer is: VQAScore with CLIP-FlanT5, and with any chat model.
+
+Imported in the worker thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge import hub
+from titjudge.baselines import Baseline
+from titjudge.errors import UserError
+from titjudge.providers import local_load
+from titjudge.providers.scorer_models import Measured, Pair, Source, _settled, measured
+
+_PAD = (122, 116, 104)  # CLIP's mean colour, as t2v_metrics pads
+
+
+class ClipFlanT5:
+    """CLIP-FlanT5: CLIP's last but one layer, two linear layers, FLAN-T5. The score is exp(-mean CE) over `▁Yes </s>`.
+
+    That is sqrt(P(Yes) * P(end | Yes)): a geometric mean over the answer's tokens, not P(Yes).
+    """
+
+    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
+        import torch
+        from transformers import (
+            AutoTokenizer,
+            CLIPImageProcessorPil,
+            CLIPVisionModel,
+            T5Config,
+            T5ForConditionalGeneration,
+        )
+
+        self.row, self.source = row, source
+        config = T5Config.from_pretrained(source.weights, **source.of_weights())
+        config.scale_decoder_outputs = False  # T5 1.1 has an output layer of its own
+        self.model = T5ForConditionalGeneration.from_pretrained(source.weights, config=config, **source.of_weights())
+        if self.model.lm_head.weight.data_ptr() == self.model.shared.weight.data_ptr():
+            raise UserError(f"'{row.key}' lost its output layer while loading (it was tied to the input embeddings)")
+        self.model.config.scale_decoder_outputs = False
+        self.vision = CLIPVisionModel.from_pretrained(source.base, **source.of_base())
+        self.projector = _projector(row, source)
+        self.tokenizer = AutoTokenizer.from_pretrained(source.weights, **source.of_weights())
+        self.images = CLIPImageProcessorPil.from_pretrained(source.base, **source.of_base())
+        for name in ("model", "vision", "projector"):
+            setattr(self, name, _settled(getattr(self, name), source))
+        answer = self.tokenizer(str(row.options["answer"]))["input_ids"]
+        self.labels = torch.tensor(answer, device=source.device)
+
+    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+        """One measurement for each (PIL picture, text)."""
+        import torch
+
+        before, after = str(self.row.options["template"]).split("<image>")
+        head = self.tokenizer(before)["input_ids"]
+        tails = [self.tokenizer(after.format(text), verbose=False)["input_ids"] for _, text in pairs]
+        with torch.inference_mode():
+            features = self._features([image for image, _ in pairs])
+            room = self.row.tokens - len(head) - features.shape[1]
+            rows = [self._row(head, each, tail[:room]) for each, tail in zip(features, tails, strict=True)]
+            embeds = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+            mask = torch.nn.utils.rnn.pad_sequence([torch.ones(len(row)) for row in rows], batch_first=True)
+            labels = self.labels.expand(len(pairs), -1)
+            logits = self.model(
+                inputs_embeds=embeds, attention_mask=mask.to(embeds.device), labels=labels
+            ).logits.float()
+            chances = torch.log_softmax(logits, dim=-1).gather(2, labels[..., None])[..., 0]
+        return [
+            measured(
+                float(row.mean().exp()),
+                (min(len(tail), room), len(tail)),
+                answer=float(row[0].exp()),
+                end=float(row[-1].exp()),
+            )
+            for row, tail in zip(chances, tails, strict=True)
+        ]
+
+    def _features(self, images: Sequence[Any]) -> Any:
+        squares = [padded(image, _PAD) for image in images]
+        pixels = self.images(squares, return_tensors="pt")["pixel_values"].to(self.vision.device, self.vision.dtype)
+        states = self.vision(pixels, output_hidden_states=True).hidden_states[-2]
+        return self.projector(states[:, 1:])  # without the class token
+
+    def _row(self, head: list[int], features: Any, tail: list[int]) -> Any:
+        import torch
+
+        embed = self.model.shared
+        ids = [torch.tensor(each, device=features.device) for each in (head, tail)]
+        return torch.cat([embed(ids[0]), features.to(embed.weight.dtype), embed(ids[1])])
+
+
+def padded(image: Any, colour: tuple[int, int, int]) -> Any:
+    """The picture in the middle of a square of `colour`."""
+    from PIL import Image
+
+    image = image.convert("RGB")
+    side = max(image.size)
+    square = Image.new("RGB", (side, side), colour)
+    square.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
+    return square
+
+
+def _projector(row: Baseline, source: Source) -> Any:
+    """Linear, GELU, Linear from the checkpoint (transformers' T5 ignores them)."""
+    import torch
+
+    from titjudge.providers.scorer_rename import fill
+
+    found: dict[str, Any] = {}
+    for path in _weight_files(source):
+        for name, value in _tensors(path, "mm_projector."):
+            found[name.rpartition("mm_projector.")[2]] = value
+    if "0.weight" not in found or "2.weight" not in found:
+        raise UserError(f"'{row.key}': no mm_projector in {source.weights}; these are not CLIP-FlanT5's weights")
+    (middle, first), last = found["0.weight"].shape, found["2.weight"].shape[0]
+    projector = torch.nn.Sequential(torch.nn.Linear(first, middle), torch.nn.GELU(), torch.nn.Linear(middle, last))
+    fill(projector, found, row.key)
+    return projector
+
+
+def _weight_files(source: Source) -> list[Path]:
+    folder = Path(source.weights).expanduser()
+    if not folder.is_dir():
+        from huggingface_hub import snapshot_download
+
+        patterns = ["*.safetensors", "*.bin"]
+        folder = Path(snapshot_download(source.weights, allow_patterns=patterns, **source.of_weights()))
+    return sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+
+
+def _tensors(path: Path, part: str) -> list[tuple[str, Any]]:
+    if path.suffix == ".safetensors":
+        from safetensors import safe_open
+
+        with safe_open(path, framework="pt") as file:
+            return [(name, file.get_tensor(name)) for name in file.keys() if part in name]  # noqa: SIM118
+    import torch
+
+    state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return [(name, value) for name, value in state.items() if part in name]
+
+
+class AnswerProbability:
+    """P(answer) over the whole vocabulary at the first token of a chat model's answer."""
+
+    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
+        folder, commit = hub.folder_of(source.weights, source.weights_commit)
+        chosen = {"dtype": source.dtype, "device": source.device, **dict(options.get("local") or {})}
+        self.row = row
+        self.loaded = local_load.load(source.weights, folder, commit, chosen)
+        if not self.loaded.images:
+            raise UserError(f"'{row.key}' needs a model that reads pictures; '{source.weights}' reads none")
+        ids = self.loaded.tokenizer(str(row.options["answer"]), add_special_tokens=False)["input_ids"]
+        if len(ids) != 1:
+            raise UserError(f"'{row.options['answer']}' is {len(ids)} tokens of '{source.weights}', and must be one")
+        self.answer = ids[0]
+
+    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+        """One measurement for each (PIL picture, text)."""
+        import torch
+
+        questions = [str(self.row.options["template"]).format(text) for _, text in pairs]
+        turns = [
+            [{"role": "user", "content": [{"type": "image", "image": image}, {"type": "text", "text": question}]}]
+            for (image, _), question in zip(pairs, questions, strict=True)
+        ]
+        inputs = self.loaded.processor.apply_chat_template(
+            turns,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            sanitize_control_tokens=True,
+            processor_kwargs={"padding": True, "padding_side": "left"},
+        )
+        lengths = inputs["attention_mask"].sum(dim=1).tolist()
+        if max(lengths) > self.loaded.positions:
+            raise UserError(
+                f"'{self.row.key}' reads {self.loaded.positions} tokens; a prompt with its picture has {max(lengths)}"
+            )
+        with torch.inference_mode():
+            logits = self.loaded.model(**inputs.to(self.loaded.model.device)).logits[:, -1].float()
+        chances = torch.softmax(logits, dim=-1)[:, self.answer]
+        return [measured(float(value), (length, length)) for value, length in zip(chances, lengths, strict=True)]

@@ -1,0 +1,141 @@
+"""Released state dicts under the names of transformers' classes; nothing is dropped silently.
+
+Each function takes a state dict and returns a new one. `fill` loads it and refuses what is missing or left over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from titjudge.errors import UserError
+
+State = dict[str, Any]
+
+
+def unwrapped(state: Mapping[str, Any]) -> State:
+    """The tensors themselves: some files hold them under `state_dict` or `model`, or behind `module.`."""
+    for key in ("state_dict", "model"):
+        if isinstance(state.get(key), Mapping):
+            state = state[key]
+    return {name.removeprefix("module."): value for name, value in state.items()}
+
+
+def _replaced(name: str, pairs: tuple[tuple[str, str], ...]) -> str:
+    for pattern, by in pairs:
+        name = re.sub(pattern, by, name)
+    return name
+
+
+_OPEN_CLIP = (
+    (r"transformer\.resblocks\.", "encoder.layers."),
+    (r"\.attn\.out_proj\.", ".self_attn.out_proj."),
+    (r"\.ln_([12])\.", r".layer_norm\1."),
+    (r"\.mlp\.c_fc\.", ".mlp.fc1."),
+    (r"\.mlp\.c_proj\.", ".mlp.fc2."),
+    (r"^ln_pre\.", "pre_layrnorm."),
+    (r"^ln_post\.", "post_layernorm."),
+    (r"^ln_final\.", "final_layer_norm."),
+    (r"^class_embedding$", "embeddings.class_embedding"),
+    (r"^positional_embedding$", "embeddings.position_embedding.weight"),
+    (r"^conv1\.weight$", "embeddings.patch_embedding.weight"),
+    (r"^token_embedding\.weight$", "embeddings.token_embedding.weight"),
+)
+
+
+def open_clip(state: Mapping[str, Any]) -> State:
+    """open_clip's CLIP (HPSv2) for `CLIPModel`."""
+    made: State = {}
+    for name, value in unwrapped(state).items():
+        if name in ("attn_mask", "logit_scale"):
+            made.update({name: value} if name == "logit_scale" else {})
+        elif name == "visual.proj":
+            made["visual_projection.weight"] = value.T.contiguous()
+        elif name == "text_projection":
+            made["text_projection.weight"] = value.T.contiguous()
+        else:
+            side = "vision_model" if name.startswith("visual.") else "text_model"
+            plain = _replaced(name.removeprefix("visual."), _OPEN_CLIP)
+            packed = re.fullmatch(r"(.*)\.attn\.in_proj_(weight|bias)", plain)
+            if packed:
+                for letter, part in zip("qkv", value.chunk(3), strict=True):
+                    made[f"{side}.{packed[1]}.self_attn.{letter}_proj.{packed[2]}"] = part.contiguous()
+            else:
+                made[f"{side}.{plain}"] = value
+    return made
+
+
+_BLOCKS = (
+    (r"^vision_model\.cls_token$", "vision_model.embeddings.class_embedding"),
+    (r"^vision_model\.pos_embed$", "vision_model.embeddings.position_embedding"),
+    (r"^vision_model\.patch_embed\.proj\.", "vision_model.embeddings.patch_embedding."),
+    (r"^vision_model\.blocks\.(\d+)\.norm([12])\.", r"vision_model.encoder.layers.\1.layer_norm\2."),
+    (r"^vision_model\.blocks\.(\d+)\.attn\.qkv\.", r"vision_model.encoder.layers.\1.self_attn.qkv."),
+    (r"^vision_model\.blocks\.(\d+)\.attn\.proj\.", r"vision_model.encoder.layers.\1.self_attn.projection."),
+    (r"^vision_model\.blocks\.(\d+)\.mlp\.", r"vision_model.encoder.layers.\1.mlp."),
+    (r"^vision_model\.norm\.", "vision_model.post_layernorm."),
+)
+_QFORMER = (
+    (r"^ln_vision\.", "vision_model.post_layernorm."),
+    (r"^Qformer\.bert\.embeddings\.LayerNorm\.", "qformer.layernorm."),
+    (r"^Qformer\.bert\.embeddings\.", "embeddings."),
+    (r"^Qformer\.bert\.", "qformer."),
+    (r"\.attention\.self\.", ".attention.attention."),
+    (r"\.crossattention\.self\.", ".crossattention.attention."),
+    (r"^vision_proj\.", "vision_projection."),
+    (r"^text_proj\.", "text_projection."),
+)
+
+
+def lavis_blip2(state: Mapping[str, Any]) -> State:
+    """LAVIS' BLIP-2 first stage (FGA-BLIP2) for `Blip2ForImageTextRetrieval`; heads used in training only are dropped."""
+    import torch
+
+    made: State = {}
+    plain = unwrapped(state)
+    for name, value in plain.items():
+        if name.startswith(("Qformer.cls.", "mask_proj.")) or name.endswith("position_ids") or name == "temp":
+            continue
+        if name.endswith(".attn.v_bias"):
+            continue
+        if name.endswith(".attn.q_bias"):
+            stem = name.removesuffix("q_bias").replace("visual_encoder.", "vision_model.", 1)
+            bias = torch.cat([value, torch.zeros_like(value), plain[name.removesuffix("q_bias") + "v_bias"]])
+            made[_replaced(f"{stem}qkv.bias", _BLOCKS)] = bias
+            continue
+        renamed = re.sub(r"^visual_encoder\.", "vision_model.", name)
+        made[_replaced(renamed, _BLOCKS + _QFORMER)] = value
+    return made
+
+
+def image_reward(state: Mapping[str, Any]) -> tuple[State, State]:
+    """ImageReward.pt for `BlipForImageTextRetrieval`, and the five linear layers of its MLP."""
+    made: State = {}
+    head: State = {}
+    for name, value in unwrapped(state).items():
+        if name.startswith("mlp.layers."):
+            head[name.removeprefix("mlp.layers.")] = value
+        elif name.startswith("blip.") and not name.endswith("position_ids"):
+            plain = re.sub(r"^visual_encoder\.", "vision_model.", name.removeprefix("blip."))
+            made[_replaced(plain, _BLOCKS)] = value
+    return made, head
+
+
+def fill(model: Any, state: State, name: str, *, spare: tuple[str, ...] = ()) -> None:
+    """Load `state` into `model`; parameters that start with one of `spare` may be missing (they are not used).
+
+    Raises:
+        UserError: a parameter is missing, left over, or of another shape.
+    """
+    try:
+        outcome = model.load_state_dict(state, strict=False)
+    except RuntimeError as error:
+        first = " ".join(str(error).split())[:300]
+        raise UserError(f"the weights of '{name}' do not fit its architecture: {first}") from error
+    missing = [each for each in outcome.missing_keys if not each.startswith(spare) and "position_ids" not in each]
+    if missing or outcome.unexpected_keys:
+        raise UserError(
+            f"the weights of '{name}' do not fit its architecture: {len(missing)} missing "
+            f"({', '.join(missing[:2])}), {len(outcome.unexpected_keys)} left over ({', '.join(outcome.unexpected_keys[:2])})"
+        )
