@@ -1,0 +1,237 @@
+"""The looks an orchestrator can take at an image: what it may ask for, what is refused, and how a look is carried out.
+
+Every look but OCR goes through `ask`, so that cache, cap and retry hold. Anything that a model wrote is bounded here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+
+from titjudge import ocr
+from titjudge.errors import DataError, MissingExtra, Unanswered
+from titjudge.metrics.agent_claims import fenced, shortened
+from titjudge.metrics.agent_zoom import Box, Crops, fitted
+from titjudge.metrics.tit import Verdict, describe
+from titjudge.parsing import after_thinking
+from titjudge.types import Ask, Item, Reply, Status
+
+TOOLS = ("describe", "ask", "zoom", "count", "read_text", "compare")
+ASKING = ("ask", "zoom", "count")  # tools that take a question
+QUESTION_TOKENS = 300  # of an answer to one
+TEXT_TOKENS = 500
+MAX_QUESTION = 400  # characters
+MAX_REPORT = 900  # characters of an answer that the orchestrator gets to read
+MAX_DESCRIPTION = 4000
+DECODING = {"temperature": 0, "max_tokens": QUESTION_TOKENS}
+
+
+def _box(value: Any) -> Any:
+    return [] if value is None else value
+
+
+def _blank(value: Any) -> Any:
+    return "" if value is None else value
+
+
+class Look(BaseModel):
+    """A look as the orchestrator writes it. The schema names the tools; the code that reads it takes any name, so that
+    an invented tool is refused and counted instead of spoiling the whole answer."""
+
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+    tool: Annotated[str, WithJsonSchema({"type": "string", "enum": list(TOOLS)})]
+    question: Annotated[str, BeforeValidator(_blank)] = ""
+    box: Annotated[list[float], BeforeValidator(_box)] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A look that can be carried out."""
+
+    tool: str
+    question: str = ""
+    box: Box | None = None
+    clamped: bool = False
+    cut: bool = False
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Two looks with one key are the same look."""
+        box = None if self.box is None else tuple(round(value, 2) for value in self.box)
+        return self.tool, " ".join(self.question.casefold().split()).rstrip(" ?.!"), box
+
+    @property
+    def shown(self) -> str:
+        """As the orchestrator reads it."""
+        parts = [] if self.box is None else ["[" + ", ".join(f"{value:g}" for value in self.box) + "]"]
+        if self.question:
+            parts.append(f'"{self.question}"')
+        return f"{self.tool}({', '.join(parts)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A look that is not carried out: `count` is what it is counted as, `note` what the orchestrator is told."""
+
+    count: str
+    note: str
+
+
+def ordered(look: Look) -> Order | Refused:
+    """The look to carry out, or why it is refused (an unknown tool, no question, no usable box)."""
+    tool = look.tool.strip().lower()
+    if tool not in TOOLS:
+        name = shortened(look.tool, 40)
+        return Refused("invented_tools", f"there is no tool '{name}'; there are: {', '.join(TOOLS)}")
+    if tool not in ASKING:
+        return Order(tool)
+    question = " ".join(look.question.split())
+    if not any(char.isalnum() for char in question):
+        return Refused("empty_questions", f"{tool} needs a question")
+    cut = len(question) > MAX_QUESTION
+    question = question[:MAX_QUESTION].rstrip()
+    if tool != "zoom":
+        return Order(tool, question, cut=cut)
+    place = fitted(look.box)
+    if place.box is None:
+        return Refused("bad_boxes", f"zoom: {place.problem}")
+    return Order(tool, question, place.box, place.clamped, cut)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a look brought. `cut` when the answer was longer than is read; `settles` unless it only compares texts."""
+
+    text: str
+    cut: bool = False
+    settles: bool = True
+    source: str = ""
+
+
+class Planned(Exception):
+    """A dry run: the answers are stubs from here on. `worst` when it plans for the worst case."""
+
+    def __init__(self, worst: bool) -> None:
+        self.worst = worst
+        super().__init__("a plan")
+
+
+class Watched:
+    """An `ask` that stops a metric as soon as an estimating provider answers (`providers.estimate` says so itself)."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask, self.protocol = ask, ask.protocol
+
+    async def __call__(self, template: str, **rest: Any) -> Reply:
+        reply: Reply = await self._ask(template, **rest)
+        if reply.model_version == "estimate":
+            raise Planned(worst="estimate" not in reply.flags)
+        return reply
+
+    async def embed(self, texts: Any) -> Any:
+        return await self._ask.embed(texts)
+
+
+class Eyes:
+    """Looks at one image.
+
+    Args:
+        item: its image must be given.
+        ask: how models are asked.
+        crops: where zoomed parts lie while they are asked about.
+    """
+
+    def __init__(self, item: Item, ask: Ask, crops: Crops) -> None:
+        assert item.image is not None
+        self._item, self._image, self._ask, self._crops = item, item.image, ask, crops
+        self.description = ""
+
+    async def look(self, order: Order) -> Report:
+        """Carry out one look.
+
+        Raises:
+            Unanswered: it brought nothing (refused, failed, or only recorded descriptions are on file).
+        """
+        if order.tool == "describe":
+            return await self._describe()
+        if order.tool == "compare":
+            return await self._compare()
+        if order.tool == "read_text":
+            return await self._read_text()
+        if order.tool == "count":
+            return await self._question("agent/count", self._image, thing=fenced(order.question))
+        if order.tool == "zoom":
+            assert order.box is not None
+            try:
+                part = await self._crops.cut(self._image, order.box)
+            except DataError as error:
+                raise Unanswered(Status.BAD_INPUT, str(error)) from error
+            return await self._question("agent/zoom", part, question=fenced(order.question))
+        return await self._question("agent/ask", self._image, question=fenced(order.question))
+
+    async def _describe(self) -> Report:
+        """The description of the TIT metrics: the same question, so that all of them share one answer."""
+        try:
+            reply = await describe(self._item, self._ask)
+        except Unanswered as failure:
+            if failure.status is not Status.TRUNCATED or failure.reply is None:
+                raise
+            reply = failure.reply  # as far as it goes, it is evidence
+        report = _report(reply, MAX_DESCRIPTION)
+        self.description = reply.text.strip()
+        return report
+
+    async def _question(
+        self, template: str, image: Path, params: Mapping[str, Any] = DECODING, **variables: Any
+    ) -> Report:
+        reply = await self._ask(
+            template, role="captioner", images=[image], params=params, accept_truncated=True, **variables
+        )
+        if "recorded" in reply.flags:  # that provider has descriptions, whatever it is asked
+            raise Unanswered(Status.MISSING, "only recorded descriptions are on file: no question can be answered")
+        return _report(reply, MAX_REPORT)
+
+    async def _read_text(self) -> Report:
+        """OCR where it is installed and can read the file, else the captioner."""
+        try:
+            strings = await ocr.read_text_async(self._image)
+        except (MissingExtra, ValueError):
+            params = {**DECODING, "max_tokens": TEXT_TOKENS}
+            return await self._question("agent/read_text", self._image, params)
+        text = " | ".join(strings)
+        return Report(
+            shortened(text, MAX_REPORT) or "no text was found", len(text) > MAX_REPORT, source=ocr.engine_version()
+        )
+
+    async def _compare(self) -> Report:
+        if not self.description:
+            raise Unanswered(Status.MISSING, "there is no description to compare with the prompt")
+        reply = await self._ask(
+            "tit/compare", role="judge", schema=Verdict, prompt=self._item.prompt, description=self.description
+        )
+        verdict: Verdict = reply.data
+        text = f"not mentioned: {'; '.join(verdict.missing) or 'nothing'}. contradicted: {'; '.join(verdict.contradicted) or 'nothing'}"
+        return Report(shortened(text, MAX_REPORT), len(text) > MAX_REPORT, settles=False)
+
+
+def _report(reply: Reply, longest: int) -> Report:
+    text = " ".join(after_thinking(reply.text).split())
+    if not text:
+        raise Unanswered(Status.UNPARSED, "the answer is empty", reply)
+    return Report(shortened(text, longest), reply.status is Status.TRUNCATED or len(text) > longest)
+
+
+async def together(*looks: Any) -> list[Any]:
+    """Await all looks; what a look could not answer comes back as `Unanswered`, everything else is raised, once all
+    have ended (what is under way is paid for, and belongs into the cache)."""
+    found: list[Any] = await asyncio.gather(*looks, return_exceptions=True)
+    for result in found:
+        if isinstance(result, BaseException) and not isinstance(result, Unanswered):
+            raise result
+    return found

@@ -1,0 +1,79 @@
+"""What an item of the agentic judge will ask, for dry runs and reservations: the same questions with filler in them.
+
+What an orchestrator will want to know cannot be foreseen. A plan for the worst case uses every look and every round,
+each with reports as long as may be read; one for what is expected uses about half of the looks, several at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable
+from typing import Any
+
+from titjudge.errors import Unanswered
+from titjudge.metrics.agent_claims import sketched
+from titjudge.metrics.agent_looks import DECODING as LOOK_DECODING
+from titjudge.metrics.agent_looks import MAX_QUESTION, MAX_REPORT, Order, Report
+from titjudge.metrics.agent_loop import DECODING, SPARE_ROUNDS, Case, Evidence, Turn
+from titjudge.metrics.tit import Verdict, describe
+from titjudge.types import Ask, Item
+
+EXPECTED_LOOKS = 5  # of which the first is the description, the others come in two answers
+EXPECTED_ROUNDS = 3
+_EXPECTED_REPORT = 200  # characters
+_EXPECTED_QUESTION = 60
+
+
+async def plan(item: Item, ask: Ask, case: Case, max_looks: int, *, worst: bool) -> None:
+    """Ask what is still to be asked after the point that `case` has reached. Answers do not matter.
+
+    `ask` is one that an estimating provider stands behind.
+    """
+    assert item.image is not None
+    if not case.claims.claims:
+        case.claims = sketched(item.prompt)
+    looks = max_looks if worst else min(EXPECTED_LOOKS, max_looks)
+    rounds = max_looks + SPARE_ROUNDS if worst else EXPECTED_ROUNDS
+    question = "word " * ((MAX_QUESTION if worst else _EXPECTED_QUESTION) // 5 - 2)
+    report = "word " * ((MAX_REPORT if worst else _EXPECTED_REPORT) // 5)
+    if not case.evidence:
+        await _stub(describe(item, ask))
+        _found(case, Order("describe"), "word " * 380)
+    first = case.counts["rounds"] or 1
+    for number in range(first, rounds + 1):
+        last = number == rounds
+        await _stub(_consult(case, ask, 0 if last else max(0, looks - len(case.evidence))))
+        share = 0 if last else 1 if worst else -(-(looks - 1) // (rounds - 1))
+        for _ in range(max(0, min(share, looks - len(case.evidence)))):
+            order = Order("ask", f"{len(case.evidence)} {question.strip()}")
+            await _stub(_look(item, ask, order))
+            _found(case, order, report)
+    if worst:
+        filler = "word " * 380
+        await _stub(ask("tit/compare", role="judge", schema=Verdict, prompt=item.prompt, description=filler))
+
+
+async def _stub(question: Awaitable[Any]) -> None:
+    """A question whose answer does not matter; one that nothing can answer (a recorded captioner) costs nothing."""
+    with contextlib.suppress(Unanswered):
+        await question
+
+
+async def _consult(case: Case, ask: Ask, left: int) -> None:
+    await ask("agent/orchestrate", role="judge", schema=Turn, params=DECODING, **case.variables(left))
+
+
+async def _look(item: Item, ask: Ask, order: Order) -> None:
+    assert item.image is not None
+    await ask(
+        "agent/ask",
+        role="captioner",
+        images=[item.image],
+        params=LOOK_DECODING,
+        accept_truncated=True,
+        question=order.question,
+    )
+
+
+def _found(case: Case, order: Order, text: str) -> None:
+    case.evidence.append(Evidence(len(case.evidence) + 1, order, Report(text.strip())))

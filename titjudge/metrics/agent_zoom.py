@@ -1,0 +1,107 @@
+"""A part of an image as a picture of its own: boxes in fractions, crops at full resolution.
+
+A crop keeps every pixel of its part; only one with a side under 64 pixels is enlarged, until that side has 64.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from titjudge import images
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom; fractions of width and height, origin top left
+
+SLACK = 0.05  # how far a corner may lie outside the image and still be taken for its edge
+SMALLEST = 0.02  # of width and height
+ENLARGED_TO = 64  # pixels
+_MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A box within the image, and whether it had to be moved to its edge. `problem` says why there is none."""
+
+    box: Box | None = None
+    clamped: bool = False
+    problem: str = ""
+
+
+def fitted(box: Sequence[float]) -> Fitted:
+    """The box to cut out: four finite fractions, corners at most 0.05 outside, both sides at least 0.02."""
+    if len(box) != 4 or not all(math.isfinite(value) for value in box):
+        return Fitted(problem="a box is four numbers [left, top, right, bottom]")
+    if any(value < -SLACK or value > 1 + SLACK for value in box):
+        return Fitted(problem="the box lies outside the image; its numbers are fractions from 0 to 1, not pixels")
+    left, top, right, bottom = (min(1.0, max(0.0, float(value))) for value in box)
+    if right <= left or bottom <= top:
+        return Fitted(problem="the box is empty: left must be less than right and top less than bottom")
+    if right - left < SMALLEST or bottom - top < SMALLEST:
+        return Fitted(problem=f"the box is too small: at least {SMALLEST:g} of width and height")
+    inside = (left, top, right, bottom)
+    return Fitted(inside, clamped=inside != tuple(map(float, box)))
+
+
+def crop(path: Path, box: Box) -> bytes:
+    """The part of an image inside a box, as PNG. The image is turned upright first, as it is sent.
+
+    Raises:
+        DataError: the image cannot be used.
+    """
+    from PIL import Image, ImageOps
+
+    raw = images.read(path)
+    images.inspect(raw, path)
+    with Image.open(io.BytesIO(raw)) as image:
+        upright = ImageOps.exif_transpose(image)
+    width, height = upright.size
+    left, top = math.floor(box[0] * width), math.floor(box[1] * height)
+    right, bottom = math.ceil(box[2] * width), math.ceil(box[3] * height)
+    part = upright.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
+    if part.mode not in ("L", "RGB", "RGBA"):
+        part = part.convert("RGBA" if "transparency" in part.info or part.mode in ("LA", "PA") else "RGB")
+    scale = ENLARGED_TO / min(part.size)
+    if scale > 1:
+        size = tuple(min(_MOST_ENLARGED, round(side * scale)) for side in part.size)
+        part = part.resize((size[0], size[1]), Image.Resampling.LANCZOS)
+    out = io.BytesIO()
+    part.save(out, "PNG")
+    return out.getvalue()
+
+
+class Crops:
+    """A folder for crops that is made when first needed and gone at the end of the `with` block."""
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    async def cut(self, path: Path, box: Box) -> Path:
+        """The file of a crop, named after its content.
+
+        Raises:
+            DataError: the image cannot be used.
+        """
+        content = await asyncio.to_thread(crop, path, box)
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="titjudge-zoom-")
+        file = Path(self._folder.name) / f"{hashlib.sha256(content).hexdigest()[:32]}.png"
+        if not file.exists():
+            file.write_bytes(content)
+        return file
