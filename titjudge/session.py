@@ -324,13 +324,16 @@ def finish(
         list(folder.items()), folder.scores().values(), suite, pairs, metrics,
         status=status, money=folder.money(), extra_warnings=extra_warnings,
     )  # fmt: skip
-    folder.write("results.json", results)
+    before = (folder.path / "results.json").read_bytes() if (folder.path / "results.json").is_file() else b""
+    same = folder.write("results.json", results).read_bytes() == before
     failures = [(each["item"], each["status"], each["reason"]) for each in results["failures"]]
     outcome = Outcome(status, folder.path, results, tables, failures, results["warnings"])
     if report:
-        from titjudge.report import write_report
+        outcome.report = folder.path / "report.html"
+        if not (same and outcome.report.is_file()):  # a run that found nothing new keeps its page
+            from titjudge.report import write_report
 
-        outcome.report = write_report([folder], folder.path / "report.html")
+            write_report([folder], outcome.report)
     return outcome
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from titjudge.metrics import Metric
 from titjudge.types import BadItem, Item, Pair, Score, Table
 
+CONSTRUCTED = "the preferences of these data come from how the images were made; read `people` as `construction`"
+
 
 def tabulate(
     listed: Sequence[Item | BadItem],
@@ -30,7 +32,7 @@ def tabulate(
     bad = [item for item in listed if isinstance(item, BadItem)]
     known = {item.id for item in items}
     scores = [s for s in scores if s.item_id in known and s.metric.partition(" [")[0] in metrics]
-    lower = {name for name, metric in metrics.items() if not metric.higher_is_better}
+    lower = {s.metric for s in scores if not metrics[s.metric.partition(" [")[0]].higher_is_better}
     found = agreement(
         [item for item in listed if item.generator or item.group or isinstance(item, Item)], scores, pairs, negate=lower
     )
@@ -45,10 +47,13 @@ def tabulate(
         "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
         "failures": [{"item": item, "status": state, "reason": reason} for item, state, reason in failures],
         "pairs": [{"group": p.group, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
+        "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
         "cut": _cut(scores),
         "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
     }
     results["warnings"] = [*results.get("warnings", []), *extra_warnings, *_cut_warnings(results["cut"])]
+    if results["reference"] == "construction":
+        results["warnings"].append(CONSTRUCTED)
     return results, tables
 
 

@@ -90,7 +90,8 @@ def _lead(run: Loaded, judges: list[Judge]) -> str:
     pairs = about.get("pairs_scored") or about.get("pairs")
     of = f" of {pairs:,} pairs" if isinstance(pairs, int) else " of the pairs"
     among = f", the most of {len(agreed)} metrics" if len(agreed) > 1 else ""
-    return f"{name} prefers the image that people prefer in {best:.1%}{of}{among}."
+    whose = "that is better by construction" if run.results.get("reference") == "construction" else "that people prefer"
+    return f"{name} prefers the image {whose} in {best:.1%}{of}{among}."
 
 
 def _counts(report: Report, run: Loaded) -> str:
