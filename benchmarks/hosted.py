@@ -44,7 +44,12 @@ def make_data(folder: Path, samples: int, kilobytes: int = 40) -> Path:
             raw = out.getvalue()
             comment = b"\xff\xfe" + (pad + 2).to_bytes(2, "big") + rnd.randbytes(pad)
             (folder / f"{i}.jpg").write_bytes(raw[:2] + comment + raw[2:])
-            listing.write(json.dumps({"image": f"{i}.jpg", "prompt": f"Sample {i}: a lamp left of a red car.", "prompt_id": str(i)}) + "\n")
+            listing.write(
+                json.dumps(
+                    {"image": f"{i}.jpg", "prompt": f"Sample {i}: a lamp left of a red car.", "prompt_id": str(i)}
+                )
+                + "\n"
+            )
     return folder / "data.jsonl"
 
 
@@ -52,7 +57,17 @@ class Server:
     """The loopback server as a child process."""
 
     def __init__(self, program: Path, *options: str) -> None:
-        command = [sys.executable, str(program), "--port", "0", "--parent", str(os.getpid()), "--max-seconds", "900", *options]
+        command = [
+            sys.executable,
+            str(program),
+            "--port",
+            "0",
+            "--parent",
+            str(os.getpid()),
+            "--max-seconds",
+            "900",
+            *options,
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline().split()[-1])
@@ -76,7 +91,9 @@ class Server:
 class Run:
     """One `cli.py judge` as a child, with its wall time and CPU."""
 
-    def __init__(self, server: Server, data: Path, folder: Path, *options: str, cache: Path | None = None, wait: bool = True) -> None:
+    def __init__(
+        self, server: Server, data: Path, folder: Path, *options: str, cache: Path | None = None, wait: bool = True
+    ) -> None:
         self.folder = folder
         environment = {
             **os.environ,
@@ -91,7 +108,9 @@ class Run:
         folder.mkdir(parents=True, exist_ok=True)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         started = time.perf_counter()
-        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         if wait:
             self.out, self.err = self.process.communicate(timeout=600)
             self.wall = time.perf_counter() - started
@@ -214,7 +233,9 @@ def killed(program: Path, data: Path, samples: int, work: Path) -> None:
         at_kill = server.stats()["ok"]
         Run(server, data, work / "killed")
         stats = server.stats()
-        print(f"kill -9 at {at_kill} of {2 * samples}: {stats['wasted']} paid twice (at most the 32 in flight were not delivered)")
+        print(
+            f"kill -9 at {at_kill} of {2 * samples}: {stats['wasted']} paid twice (at most the 32 in flight were not delivered)"
+        )
 
 
 def interrupted(program: Path, data: Path, samples: int, work: Path) -> None:
@@ -229,14 +250,18 @@ def interrupted(program: Path, data: Path, samples: int, work: Path) -> None:
         run.process.communicate(timeout=60)
         ended = time.perf_counter() - started
         Run(server, data, work / "interrupted")
-        print(f"Ctrl-C: process ended after {ended:.2f} s, {server.stats()['wasted']} answers paid twice after the same command again")
+        print(
+            f"Ctrl-C: process ended after {ended:.2f} s, {server.stats()['wasted']} answers paid twice after the same command again"
+        )
 
 
 def wrong_key(program: Path, data: Path, samples: int, work: Path) -> None:
     for kind in ("401", "quota"):
         with Server(program, "--latency", str(LATENCY), "--fault", f"{kind}=1") as server:
             run = Run(server, data, work / f"key-{kind}", "--concurrency", "128")
-            print(f"{kind}: exit {run.code} after {run.wall:.1f} s, {sum(server.stats()['kinds'].values())} requests; {run.err.strip().splitlines()[-1][:100]}")
+            print(
+                f"{kind}: exit {run.code} after {run.wall:.1f} s, {sum(server.stats()['kinds'].values())} requests; {run.err.strip().splitlines()[-1][:100]}"
+            )
 
 
 def main() -> None:

@@ -54,7 +54,9 @@ def suites(_: str) -> str:
     from titjudge import registry
 
     found = [registry.load("suites", name) for name in registry.names("suites")]
-    rows = [(f"`{s.name}`", (s.__doc__ or "").strip().partition("\n")[0], ", ".join(s.metrics), s.VERSION) for s in found]
+    rows = [
+        (f"`{s.name}`", (s.__doc__ or "").strip().partition("\n")[0], ", ".join(s.metrics), s.VERSION) for s in found
+    ]
     return table(("suite", "what it is", "metrics", "version"), rows)
 
 
@@ -70,10 +72,22 @@ def keys(_: str) -> str:
     def add(prefix: str, model: type[BaseModel]) -> None:
         for name, field in model.model_fields.items():
             default = field.get_default(call_default_factory=True)
-            shown = "required" if default is PydanticUndefined else default.model if isinstance(default, RoleConfig) else default
+            shown = (
+                "required"
+                if default is PydanticUndefined
+                else default.model
+                if isinstance(default, RoleConfig)
+                else default
+            )
             if isinstance(default, Limits):
                 continue
-            rows.append((f"`{prefix}{name}`", "" if shown is None or shown in ([], {}) else f"`{shown}`", field.description or ""))
+            rows.append(
+                (
+                    f"`{prefix}{name}`",
+                    "" if shown is None or shown in ([], {}) else f"`{shown}`",
+                    field.description or "",
+                )
+            )
 
     add("", RunConfig)
     add("limits.", Limits)

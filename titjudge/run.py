@@ -18,7 +18,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +244,21 @@ def item_record(item: Item | BadItem) -> dict[str, Any]:
     }
 
 
+def prepared(items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> Iterable[Item | BadItem]:
+    """The items as the metrics need them: with the other images of their prompt, for those that compare images."""
+    if not any("siblings" in metric.needs for metric in metrics.values()):
+        return items
+    listed = list(items)
+    groups: dict[str, list[Item]] = {}
+    for item in listed:
+        if isinstance(item, Item):
+            groups.setdefault(item.group, []).append(item)
+    return [
+        replace(item, meta={**item.meta, "siblings": groups[item.group]}) if isinstance(item, Item) else item
+        for item in listed
+    ]
+
+
 @dataclass(slots=True)
 class Progress:
     """Where a run stands. `total` is None while the items are still being counted."""
@@ -294,7 +309,7 @@ class Loop:
         Raises:
             FatalProviderError: a key, a quota or a model name is wrong. What was answered before is kept.
         """
-        source = iter(items)
+        source = iter(prepared(items, self.metrics))
         self._tasks = [asyncio.create_task(self._worker(source)) for _ in range(self._in_flight)]
         try:
             for task in asyncio.as_completed(self._tasks):

@@ -23,7 +23,7 @@ from titjudge.panel import Panel
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
 from titjudge.roles import Roles
-from titjudge.run import Loop, Progress, RunFolder, default_folder, provenance
+from titjudge.run import Loop, Progress, RunFolder, default_folder, prepared, provenance
 from titjudge.tabulate import tabulate
 from titjudge.types import BadItem, Item, Pair, Table
 
@@ -192,7 +192,7 @@ class Session:
     async def _dry_run(self) -> Forecast:
         planner = Planner(self.config, self.library, self.cache, worst=False)
         try:
-            return await forecast(self.config, planner, self.items(), self.metrics)
+            return await forecast(self.config, planner, prepared(self.items(), self.metrics), self.metrics)
         finally:
             await planner.aclose()
             self.cache.close()

@@ -36,7 +36,8 @@ def tabulate(
     found = agreement(
         [item for item in listed if item.generator or item.group or isinstance(item, Item)], scores, pairs, negate=lower
     )
-    tables = [*found.tables(), *suite.aggregate(items, scores)]
+    steadiness = _steadiness(scores)
+    tables = [*found.tables(), *([steadiness] if steadiness else []), *suite.aggregate(items, scores)]
     failures = [(b.id, "bad_input", b.reason) for b in bad]
     failures += [(s.item_id, str(s.status), s.reason) for s in scores if s.value is None]
     results = found.to_json() | {
@@ -55,6 +56,35 @@ def tabulate(
     if results["reference"] == "construction":
         results["warnings"].append(CONSTRUCTED)
     return results, tables
+
+
+_STEADY = {
+    "disagreement": "mean disagreement of the panel",
+    "spread": "mean spread of repeats",
+    "order_effect": "decided by the order",
+    "first_advantage": "advantage of the first",
+}
+
+
+def _steadiness(scores: Sequence[Score]) -> Table | None:
+    """How steady the judges are: panels, repeats and orders, averaged over the scores that tell."""
+    rows = []
+    for name in sorted({score.metric for score in scores}):
+        told = [score.parts for score in scores if score.metric == name]
+        means = [_mean([parts[key] for parts in told if isinstance(parts.get(key), int | float)]) for key in _STEADY]
+        if any(value is not None for value in means):
+            rows.append((name, *means))
+    if not rows:
+        return None
+    notes = (
+        "disagreement: highest minus lowest judge; spread: standard deviation over repeats; decided by the order: share of "
+        "comparisons in which exchanging the sides exchanged the answer; all averaged over images",
+    )
+    return Table("Steadiness of the judges", ("metric", *_STEADY.values()), tuple(rows), notes)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:

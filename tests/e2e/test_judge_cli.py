@@ -431,3 +431,20 @@ def test_compare_runs(tmp_path: Path) -> None:
     assert abs(found["differences"][0]["difference"]) == pytest.approx(1 / 36)
     cli(tmp_path, "compare", "one", "--pairs", str(ROOT / "examples/known_answer/pairs.jsonl"), "--json", "single.json")
     assert results(tmp_path, "single.json")["metrics"]["tit"]["accuracy"] == pytest.approx(32 / 36)
+
+
+def test_a_panel_with_repeats_and_both_orders(tmp_path: Path) -> None:
+    data = small(tmp_path)
+
+    def handler(seen: Seen) -> str:
+        if '"better"' in json.dumps(seen.schema or {}):
+            return json.dumps({"reason": "r", "better": "first"})
+        return good(seen)
+
+    with Server(handler) as server:
+        arguments = ("--judge", "openai/a", "--judge", "openai/b", "--samples", "2", "--metric", "tit-llm", "--metric", "pairwise")
+        out = cli(tmp_path, "judge", "--data", str(data), "--captioner", "openai", *arguments, "--json", "out.json", **hosted(server))
+    names = set(results(tmp_path)["metrics"])
+    assert names >= {"tit-llm", "tit-llm [openai/a]", "tit-llm [openai/b]", "pairwise"}
+    assert results(tmp_path)["metrics"]["pairwise"]["tie_rate"] == 1
+    assert "Steadiness of the judges" in out

@@ -38,9 +38,13 @@ class Hosted(Fake):
         return Failure(kinds.get(str(error), FailureKind.RETRY), str(error), retry_after=0.0)
 
 
-def build(tmp_path: Path, answers: Any = None, *, budget: Budget | None = None, journal: Any = None, **config: Any) -> tuple[Engine, Hosted]:
+def build(
+    tmp_path: Path, answers: Any = None, *, budget: Budget | None = None, journal: Any = None, **config: Any
+) -> tuple[Engine, Hosted]:
     fake = Hosted(None, answers, capabilities=REMOTE)
-    made = load_config(None, {"captioner": "fake/m", "judge": "fake/m", "prices": {"m": {"input": 1.0, "output": 1.0}}, **config})
+    made = load_config(
+        None, {"captioner": "fake/m", "judge": "fake/m", "prices": {"m": {"input": 1.0, "output": 1.0}}, **config}
+    )
     roles = Roles(made, make=lambda _: fake)
     return Engine(roles, PromptLibrary(), AnswerCache(tmp_path / "cache"), budget, journal=journal), fake
 
@@ -209,7 +213,9 @@ def test_a_role_nobody_plays_says_which_flag_is_missing(tmp_path: Path) -> None:
 def test_the_journal_gets_every_answer_once_with_what_was_sent(tmp_path: Path) -> None:
     async def work() -> None:
         records: list[tuple[str, dict[str, Any]]] = []
-        engine, _ = build(tmp_path, lambda r: '{"score": 5}', journal=lambda kind, record: records.append((kind, dict(record))))
+        engine, _ = build(
+            tmp_path, lambda r: '{"score": 5}', journal=lambda kind, record: records.append((kind, dict(record)))
+        )
         who = item(tmp_path)
         await ask_mark(engine, who)
         await ask_mark(engine, who)
@@ -223,13 +229,19 @@ def test_the_journal_gets_every_answer_once_with_what_was_sent(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("protocol", "kept"), [("official", True), ("strict", False)])
-def test_a_truncated_description_counts_under_the_official_protocol_alone(tmp_path: Path, protocol: str, kept: bool) -> None:
+def test_a_truncated_description_counts_under_the_official_protocol_alone(
+    tmp_path: Path, protocol: str, kept: bool
+) -> None:
     from titjudge.metrics.tit import tit
 
     async def work() -> tuple[Score, int]:
-        fake = Hosted(None, lambda r: Reply("A cut off descr", Status.TRUNCATED, usage=Usage(1, 1)), capabilities=REMOTE)
+        fake = Hosted(
+            None, lambda r: Reply("A cut off descr", Status.TRUNCATED, usage=Usage(1, 1)), capabilities=REMOTE
+        )
         config = load_config(None, {"captioner": "fake/m"})
-        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"), protocol=protocol)
+        engine = Engine(
+            Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"), protocol=protocol
+        )
         score = await measure(engine, item(tmp_path), "tit", tit)
         await engine.aclose()
         return score, len(fake.requests)
@@ -259,7 +271,11 @@ def test_what_a_thinking_model_thinks_comes_on_top_of_max_tokens(tmp_path: Path)
 def panel_answers(values: dict[str, float | str]) -> Callable[[Request], str]:
     def answer(request: Request) -> str:
         value = values[request.model]
-        return value if isinstance(value, str) else f'{{"missing": [], "contradicted": [], "reason": "r", "score": {value}}}'
+        return (
+            value
+            if isinstance(value, str)
+            else f'{{"missing": [], "contradicted": [], "reason": "r", "score": {value}}}'
+        )
 
     return answer
 

@@ -43,7 +43,9 @@ def test_the_metric_example_works_with_the_fake_provider(tmp_path: Path, monkeyp
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setitem(registry.TABLES["metrics"], "mood", "mood_example:mood")
     (tmp_path / "prompts" / "mine").mkdir(parents=True)
-    (tmp_path / "prompts" / "mine" / "mood.md").write_text("---\nversion: 1\nsource: me\nvars: [prompt]\n---\nRate the mood against: {{ prompt }}\n")
+    (tmp_path / "prompts" / "mine" / "mood.md").write_text(
+        "---\nversion: 1\nsource: me\nvars: [prompt]\n---\nRate the mood against: {{ prompt }}\n"
+    )
     Image.new("RGB", (8, 8)).save(tmp_path / "image.png")
     with Judge(metric="mood", captioner="fake/any", prompts=tmp_path / "prompts") as judge:
         score = judge.score(tmp_path / "image.png", "a calm sea")
@@ -65,7 +67,11 @@ def test_every_command_of_the_shell_blocks_exists() -> None:
 def test_the_block_of_output_is_what_the_example_prints(tmp_path: Path) -> None:
     block = next(block for block in blocks("text") if block.startswith("Agreement with people"))
     done = subprocess.run(
-        [sys.executable, str(ROOT / "cli.py"), "judge", "--no-report", "--out", str(tmp_path / "run")], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, str(ROOT / "cli.py"), "judge", "--no-report", "--out", str(tmp_path / "run")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     printed = {line.strip() for line in done.stdout.splitlines()}
     assert [line for line in block.splitlines() if line.strip() and line.strip() not in printed] == []

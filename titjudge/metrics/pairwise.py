@@ -1,0 +1,106 @@
+"""Pairwise judging: two images of one prompt, always in both orders.
+
+An image's score is the mean of its comparisons with the other images of its prompt. A comparison is asked twice, with the
+sides exchanged; where the two answers contradict each other the judge followed the order, and the comparison is a tie.
+Comparisons are shared: those of one image are those of the other, asked and paid once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from titjudge.errors import Unanswered
+from titjudge.metrics import metric
+from titjudge.metrics.tit import describe
+from titjudge.types import Ask, Item, Score, Status
+
+POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
+
+
+class Preference(BaseModel):
+    """What the judge answers."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    reason: str
+    better: Literal["first", "second", "tie"]
+
+
+def others(item: Item) -> list[Item]:
+    """The other images of the item's prompt, as the runner hands them over in `meta["siblings"]`."""
+    return [each for each in item.meta.get("siblings", ()) if each.id != item.id]
+
+
+async def _both_orders(item: Item, other: Item, ask: Ask, *, look: bool) -> dict[str, Any]:
+    """Points of `item` against `other`, 0 to 1, and whether the order decided."""
+    forth, back = await asyncio.gather(_once(item, other, ask, look=look), _once(other, item, ask, look=look))
+    first, second = POINTS[forth.better], 1 - POINTS[back.better]
+    return {
+        "other": other.id,
+        "points": (first + second) / 2,
+        "order_decided": {first, second} == {0.0, 1.0},
+        "shown_first": POINTS[forth.better],
+        "shown_second": second,
+        "reason": forth.reason,
+    }
+
+
+async def _once(first: Item, second: Item, ask: Ask, *, look: bool) -> Preference:
+    if look:
+        images = [image for image in (first.image, second.image) if isinstance(image, Path)]
+        reply = await ask("pairwise/images", role="judge", images=images, schema=Preference, prompt=first.prompt)
+    else:
+        one, two = await asyncio.gather(describe(first, ask), describe(second, ask))
+        reply = await ask(
+            "pairwise/descriptions",
+            role="judge",
+            schema=Preference,
+            prompt=first.prompt,
+            first=one.text,
+            second=two.text,
+        )
+    preference: Preference = reply.data
+    return preference
+
+
+async def _score(item: Item, ask: Ask, *, look: bool) -> Score:
+    rivals = others(item)
+    if not rivals:
+        return Score.none(Status.BAD_INPUT, "there is no other image of this prompt to compare with")
+    if item.image is None and look:
+        return Score.none(Status.BAD_INPUT, "this metric needs images")
+    found = await asyncio.gather(
+        *(_both_orders(item, rival, ask, look=look) for rival in rivals), return_exceptions=True
+    )
+    failures = [each for each in found if isinstance(each, BaseException)]
+    for failure in failures:
+        if not isinstance(failure, Unanswered):
+            raise failure
+    duels = [each for each in found if not isinstance(each, BaseException)]
+    if not duels:
+        first = failures[0]
+        assert isinstance(first, Unanswered)
+        return Score.none(first.status, first.reason)
+    return Score.of(
+        sum(duel["points"] for duel in duels) / len(duels),
+        duels=duels,
+        unanswered=len(failures),
+        order_effect=sum(duel["order_decided"] for duel in duels) / len(duels),
+        first_advantage=sum(duel["shown_first"] - duel["shown_second"] for duel in duels) / len(duels),
+    )
+
+
+@metric("pairwise", roles=("judge",), range=(0, 1), source="titjudge", needs=("siblings",))
+async def pairwise(item: Item, ask: Ask) -> Score:
+    """Mean of the comparisons with the other images of the prompt, two images at a time, in both orders."""
+    return await _score(item, ask, look=True)
+
+
+@metric("pairwise-text", roles=("captioner", "judge"), range=(0, 1), source="titjudge", needs=("siblings",))
+async def pairwise_text(item: Item, ask: Ask) -> Score:
+    """The same over the descriptions: the judge compares two texts with the prompt, in both orders."""
+    return await _score(item, ask, look=False)
