@@ -1,0 +1,350 @@
+"""A run's own answers in the place of its models: metrics are computed again, and nothing is asked.
+
+Every metric goes through the same engine as in the run. A stand-in for each model looks up the question among the stored
+ones: first by the key of the whole request, then, where the adapter or the model that made the key is not here, by what
+was said (messages with picture hashes, model, sample, attempt). A question that is not on file has no answer (missing).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge import registry
+from titjudge.cache import content_key, request_key
+from titjudge.config import RoleConfig, RunConfig
+from titjudge.engine import Engine, embedding_from, reply_from, request_record
+from titjudge.errors import DataError, Unanswered
+from titjudge.images import Pictures
+from titjudge.prompts import PromptLibrary
+from titjudge.providers import Capabilities
+from titjudge.roles import Roles
+from titjudge.seal import broken
+from titjudge.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
+
+Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
+_SAID = ("messages", "model", "sample", "attempt")
+_SAME = ("messages", "model", "sample", "attempt", "params", "provider")
+_REQUIRED = ("key", "item", *_SAME, "text", "status", "usage")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a record stands in its file, and what a choice between several needs to know."""
+
+    at: int
+    length: int
+    line: int
+    key: str
+    item: str
+    ok: bool
+
+
+class _Lines:
+    """Records of a JSONL file, read again when they are needed: a long run does not have to fit into memory."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._open = os.open(file, os.O_RDONLY) if file.is_file() else None
+
+    def __iter__(self) -> Iterator[tuple[int, int, int, bytes]]:
+        """Line number, offset, length, content."""
+        if self._open is None:
+            return
+        at = 0
+        with self.file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield number, at, len(line), line
+                at += len(line)
+
+    def read(self, place: _Place) -> dict[str, Any]:
+        assert self._open is not None
+        found: dict[str, Any] = orjson.loads(os.pread(self._open, place.length, place.at))
+        return found
+
+    def close(self) -> None:
+        if self._open is not None:
+            os.close(self._open)
+            self._open = None
+
+
+def parsed(line: bytes, required: Sequence[str]) -> dict[str, Any] | str:
+    """The object of a line, or what is wrong with it."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return f"not a JSON object ({error})"
+    if not isinstance(record, dict):
+        return "not a JSON object"
+    absent = [name for name in required if name not in record]
+    if absent:
+        return f"the key '{absent[0]}' is missing"
+    return "its content does not fit its seal" if broken(record) else record
+
+
+class Stored:
+    """The answers and vectors of a run folder, by key and by content.
+
+    Args:
+        complain: told of every line that is damaged and of every question that is not what its key says.
+
+    `wanted` (keys) and `item` narrow a choice between several answers to one question; `missed` counts questions
+    without an answer and `used` the keys given out, both since `begin`.
+    """
+
+    def __init__(self, folder: Path, complain: Complain) -> None:
+        self._replies, self._vectors = _Lines(folder / "replies.jsonl"), _Lines(folder / "vectors.jsonl")
+        self._complain = complain
+        self._by_key: dict[str, list[_Place]] = {}
+        self._by_content: dict[str, list[_Place]] = {}
+        self._by_text: dict[str, list[_Place]] = {}
+        self.keys: set[str] = set()
+        self.answers = self.vectors = self.matched_by_text = 0
+        self.begin("", frozenset())
+        self._index_replies()
+        self._index_vectors()
+
+    def begin(self, item: str, wanted: frozenset[str]) -> None:
+        """What follows is asked for this item, whose stored score names these keys."""
+        self.item, self.wanted = item, wanted
+        self.missed = 0
+        self.used: set[str] = set()
+
+    def close(self) -> None:
+        self._replies.close()
+        self._vectors.close()
+
+    def _index_replies(self) -> None:
+        for number, at, length, line in self._replies:
+            record = parsed(line, _REQUIRED)
+            problem = record if isinstance(record, str) else _unreadable(record)
+            if isinstance(record, str) or problem:
+                self._complain("line", f"replies.jsonl:{number}", str(problem), _item_in(line))
+                continue
+            place = _Place(at, length, number, record["key"], record["item"], record["status"] == Status.OK)
+            self._by_key.setdefault(place.key, []).append(place)
+            self._by_content.setdefault(_content(record), []).append(place)
+            self.keys.add(place.key)
+            self.answers += 1
+
+    def _index_vectors(self) -> None:
+        for number, at, length, line in self._vectors:
+            record = parsed(line, ("key", "text", "vector", "used", "total"))
+            if isinstance(record, str):
+                self._complain("line", f"vectors.jsonl:{number}", record, "")
+                continue
+            place = _Place(at, length, number, record["key"], "", True)
+            self._by_text.setdefault(content_key("text", record["text"]), []).append(place)
+            self.keys.add(place.key)
+            self.vectors += 1
+
+    def reply(self, request: Request) -> Reply:
+        """The stored answer to a request.
+
+        Raises:
+            Unanswered: none is on file.
+        """
+        record = request_record(request)
+        places = self._by_key.get(request_key(request), [])
+        if not places:
+            places = self._by_content.get(_content(record), [])
+            self.matched_by_text += bool(places)
+        if not places:
+            self.missed += 1
+            raise Unanswered(Status.MISSING, f"no answer to {request.template} is on file")
+        place = self._choose(places)
+        found = self._replies.read(place)
+        if place.key == request_key(request):
+            changed = [name for name in _SAME if found[name] != _json(record[name])]
+            if changed:
+                what = f"the stored question is not the one its key stands for ({', '.join(changed)} differ)"
+                self._complain("question", f"replies.jsonl:{place.line}", what, place.item)
+        self.used.add(place.key)
+        reply = reply_from(found)
+        return reply.with_(status=Status.OK) if reply.status is Status.UNPARSED else reply
+
+    def vector(self, text: str) -> Embedding:
+        """The stored vector of a text.
+
+        Raises:
+            Unanswered: none is on file.
+        """
+        places = self._by_text.get(content_key("text", text), [])
+        if not places:
+            self.missed += 1
+            raise Unanswered(Status.MISSING, "no vector of a text is on file")
+        place = self._choose(places)
+        found = self._vectors.read(place)
+        try:
+            base64.b64decode(found["vector"], validate=True)
+            vector = embedding_from(found)
+        except (TypeError, ValueError) as error:
+            self._complain("line", f"vectors.jsonl:{place.line}", f"not a vector ({error})", self.item)
+            raise Unanswered(Status.MISSING, "the vector of a text is damaged") from error
+        self.used.add(place.key)
+        return vector
+
+    def _choose(self, places: Sequence[_Place]) -> _Place:
+        """Of several answers to one question: one the score names, this item's last one, else the last good one."""
+        named = [place for place in places if place.key in self.wanted] or places
+        own = [place for place in named if place.item == self.item]
+        good = [place for place in named if place.ok]
+        return (own or good or named)[-1]
+
+    def ended_as(self, keys: Sequence[str], status: Status) -> bool:
+        """Whether an answer with this status is on file under one of the keys."""
+        places = (place for key in keys for place in self._by_key.get(key, ()))
+        return any(self._replies.read(place)["status"] == status for place in places)
+
+    def picture_of(self, keys: Sequence[str]) -> str | None:
+        """SHA-256 of the one picture that a question under one of these keys showed."""
+        for key in keys:
+            for place in self._by_key.get(key, ())[:1]:
+                messages = self._replies.read(place)["messages"]
+                shown = [part["image"] for turn in messages for part in turn if isinstance(part, dict)]
+                if len(shown) == 1:
+                    return str(shown[0])
+        return None
+
+
+def _unreadable(record: Mapping[str, Any]) -> str:
+    try:
+        reply_from(record)
+        return "" if isinstance(record["text"], str) else "its text is no text"
+    except (KeyError, TypeError, ValueError) as error:
+        return f"not an answer ({error})"
+
+
+def _item_in(line: bytes) -> str:
+    """The item a damaged line belongs to, where that can still be read."""
+    found = re.search(rb'"item":"((?:[^"\\]|\\.)*)"', line)
+    return found[1].decode(errors="replace") if found else ""
+
+
+def _content(record: Mapping[str, Any]) -> str:
+    return content_key("said", {name: record[name] for name in _SAID})
+
+
+def _json(value: Any) -> Any:
+    return orjson.loads(orjson.dumps(value))
+
+
+class StoredModel:
+    """Stands in for a provider: its name and its ways of asking, the run's own answers."""
+
+    account = "stored"
+
+    def __init__(self, config: RoleConfig, stored: Stored, base_url: str | None, timeout: float) -> None:
+        self._stored = stored
+        self.name, self.version, self.base_url = config.provider, 1, base_url or ""
+        self.capabilities = Capabilities(local=True)
+        self.here = False
+        try:
+            real = registry.load("providers", config.provider)(config.settings(timeout))
+            self.capabilities = replace(real.capabilities, local=True, cache=True)
+            self.name, self.version = real.name, real.version
+            self.base_url = real.base_url if base_url is None else base_url
+            self.here = True
+        except Exception:
+            return  # not installed here, or its weights are elsewhere: questions are found by what was said
+
+    async def complete(self, request: Request) -> Reply:
+        return self._stored.reply(request)
+
+    def classify(self, error: Exception) -> Failure:
+        return Failure(FailureKind.REJECTED, str(error))
+
+    def usage_bound(self, request: Request) -> Usage:
+        return Usage()
+
+    async def aclose(self) -> None:
+        return None
+
+
+class StoredEmbedder:
+    """Stands in for an embedder: the run's own vectors, by text."""
+
+    local = True
+    max_tokens = 0
+
+    def __init__(self, config: RoleConfig, stored: Stored) -> None:
+        self.name = config.model
+        self.identity: Mapping[str, Any] = {"stored": config.model}
+        self._stored = stored
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        return [self._stored.vector(text) for text in texts]
+
+    def classify(self, error: Exception) -> Failure:
+        return Failure(FailureKind.REJECTED, str(error))
+
+    async def aclose(self) -> None:
+        return None
+
+
+class StoredPictures(Pictures):
+    """Pictures as they were judged: one that has changed is named, one that is not here is known by its hash alone."""
+
+    def __init__(self, complain: Complain) -> None:
+        super().__init__()
+        self._complain = complain
+        self.item = ""
+        self.expected: dict[Path, str] = {}
+        self._counted: set[Path] = set()
+        self.seen = self.absent = 0
+
+    def count(self, path: Path) -> None:
+        """Count a picture among those checked, or among those that are not here; once."""
+        if path not in self._counted:
+            self._counted.add(path)
+            self.seen += path.exists()
+            self.absent += not path.exists()
+
+    async def open(self, path: Path) -> Picture:
+        recorded = self.expected.get(path)
+        try:
+            picture = await super().open(path)
+        except DataError as error:
+            if recorded is None:
+                raise
+            if path.exists():
+                self._changed(path, recorded, str(error))
+            return Picture(recorded, "", 0, 0, path, _nothing)
+        if recorded is not None and picture.sha256 != recorded:
+            self._changed(path, recorded, f"its SHA-256 is {picture.sha256[:16]}")
+            return replace(picture, sha256=recorded)
+        return picture
+
+    def _changed(self, path: Path, recorded: str, now: str) -> None:
+        what = f"the picture is not the one that was judged (SHA-256 {recorded[:16]}): {now}"
+        self._complain("picture", str(path), what, self.item)
+
+
+def _nothing() -> bytes:
+    raise DataError("the picture is not here")
+
+
+def replaying(
+    config: RunConfig, manifest: Mapping[str, Any], library: PromptLibrary, stored: Stored, pictures: StoredPictures
+) -> Engine:
+    """The engine of a run, with its own answers in the place of its models."""
+    answered = manifest.get("roles", {}).values()
+    addresses = {each["model"]: each["base_url"] for each in answered}
+
+    def make(role: RoleConfig) -> Any:
+        label = f"{role.provider}/{role.model_name}" if role.model_name else role.provider
+        address = None if role.base_url else addresses.get(label)
+        return StoredModel(role, stored, address, config.limits.timeout)
+
+    roles = Roles(config, make=make, embedder=lambda role: StoredEmbedder(role, stored))
+    engine = Engine(roles, library, protocol=config.protocol, lenient=config.lenient)
+    engine.pictures = pictures
+    return engine
