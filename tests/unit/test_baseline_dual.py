@@ -220,7 +220,7 @@ def test_hpsv2_is_open_clip_under_other_names(hps: tuple[Path, Path]) -> None:
 
     pixels = scorer_models.letterbox(Image.open(io.BytesIO(shown.load())), 56)[None]
     ids = tiny_models.clip_tokenizer()([text], return_tensors="pt")["input_ids"]
-    wanted = float((reference_image(state, pixels, 2) * reference_text(state, ids, 2)).sum())
+    wanted = float((reference_image(state, pixels, 2) * reference_text(state, ids, 2)).sum().detach())
     assert found["score"] == pytest.approx(wanted, abs=1e-5)
 
 

@@ -1,0 +1,140 @@
+"""The learned baselines as metrics, through the engine and its cache; the table a person reads."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_models
+
+from titjudge import registry
+from titjudge.baselines import BUILT_IN, TABLE
+from titjudge.cache import AnswerCache
+from titjudge.config import RunConfig
+from titjudge.engine import Engine, measure
+from titjudge.metrics import metric as declare
+from titjudge.metrics.baselines import METRICS
+from titjudge.prompts import PromptLibrary
+from titjudge.providers.scorer import ADAPTERS
+from titjudge.roles import Roles
+from titjudge.types import Ask, Item, Score, Status
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    providers = {"scorer": "titjudge.providers.scorer:Scorer", "local": "titjudge.providers.local:Local"}
+    monkeypatch.setitem(registry.TABLES, "providers", {**registry.TABLES["providers"], **providers})
+
+
+@pytest.fixture
+def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tiny_models.clip(tmp_path / "weights" / "pickscore")
+    monkeypatch.setenv("TITJUDGE_WEIGHTS", str(folder.parent))
+    return folder
+
+
+def items(folder: Path) -> list[Item]:
+    made = []
+    for n, prompt in enumerate(["a red cube\n", " a blue cube " * 20, "{{ 7 * 7 }} cubes"]):
+        path = folder / f"{n}.png"
+        tiny_models.picture(60, 60, seed=n).save(path)
+        made.append(Item(str(n), prompt, path))
+    return made
+
+
+def scored(metric: str, wanted: list[Item], cache: Path) -> tuple[list[Score], Any]:
+    async def run() -> tuple[list[Score], Any]:
+        store = AnswerCache(cache)
+        roles = Roles(RunConfig())
+        engine = Engine(roles, PromptLibrary(), store)
+        try:
+            found = await asyncio.gather(*(measure(engine, item, metric, METRICS[metric]) for item in wanted))
+            return list(found), roles[f"scorer/{metric}"].tally
+        finally:
+            await roles.aclose()
+            store.close()
+
+    return asyncio.run(run())
+
+
+def test_a_baseline_is_a_metric_like_any_other(weights: Path, tmp_path: Path) -> None:
+    wanted = items(tmp_path)
+    first, tally = scored("pickscore", wanted, tmp_path / "cache")
+    assert [each.status for each in first] == [Status.OK] * 3
+    assert tally.asked == 3
+    assert tally.spent == 0
+    assert first[1].parts["cut"] is True
+    assert first[1].parts["tokens_used"] == 77 < first[1].parts["tokens_total"]
+    assert "77 of" in first[1].reason
+    assert first[0].parts["cut"] is False
+    again, tally = scored("pickscore", wanted, tmp_path / "cache")
+    assert [each.value for each in again] == [each.value for each in first]
+    assert (tally.asked, tally.cached) == (0, 3)
+
+
+def test_without_a_picture_there_is_no_number(weights: Path, tmp_path: Path) -> None:
+    ((score,), _) = scored("pickscore", [Item("0", "a", None)], tmp_path / "cache")
+    assert (score.value, score.status) == (None, Status.BAD_INPUT)
+
+
+def test_the_prompt_arrives_as_it_is() -> None:
+    template = PromptLibrary().get("baselines/text")
+    for prompt in ("a red cube\n", "  two  spaces ", "{{ 7 * 7 }}", "<b>&amp;"):
+        (message,) = template.messages({"prompt": prompt})
+        assert message.text == prompt
+
+
+def test_the_table_says_what_is_needed() -> None:
+    assert set(METRICS) == {row.key for row in BUILT_IN}
+    for key, row in TABLE.items():
+        assert key == row.key
+        assert row.licence
+        assert row.source
+        assert row.summary.endswith(".")
+        assert row.range[0] < row.range[1]
+        if row.adapter:
+            assert row.adapter in ADAPTERS
+            assert row.weights.partition(":")[0].count("/") == 1
+            assert row.tokens > 0
+    assert "clipscore" not in TABLE  # three dialects, no bare name
+
+
+def test_a_metric_carries_its_row() -> None:
+    for key, metric in METRICS.items():
+        assert metric.name == key
+        assert metric.roles == (f"scorer/{key}",)
+        assert metric.summary == TABLE[key].summary
+        assert not math.isnan(metric.range[0])
+
+
+def test_a_local_model_answers_through_the_engine(tmp_path: Path) -> None:
+    folder = tiny_models.qwen25_vl(tmp_path / "vlm")
+    config = RunConfig.model_validate({"captioner": {"model": f"local/{folder}", "max_tokens": 8, "temperature": 0}})
+    wanted = items(tmp_path)
+
+    async def run() -> tuple[list[str], int]:
+        roles = Roles(config)
+        engine = Engine(roles, PromptLibrary())
+        batches: list[int] = []
+        provider = roles["captioner"].provider
+        inner = provider._run  # type: ignore[attr-defined]
+        provider._batcher._run = lambda requests: batches.append(len(requests)) or inner(requests)  # type: ignore[attr-defined]
+
+        @declare("words", roles=("captioner",), range=(0, 100))
+        async def words(item: Item, ask: Ask) -> Score:
+            assert item.image is not None
+            reply = await ask("tit/describe", role="captioner", images=[item.image], accept_truncated=True)
+            return Score.of(reply.usage.output, text=reply.text)
+
+        try:
+            found = await asyncio.gather(*(measure(engine, item, "words", words) for item in wanted))
+            return [str(each.parts["text"]) for each in found], len(batches)
+        finally:
+            await roles.aclose()
+
+    texts, batches = asyncio.run(run())
+    assert len(set(texts)) == 3
+    assert batches == 1
