@@ -301,3 +301,12 @@ def test_plain_keeps_what_is_referred_to() -> None:
     assert 'class="f-soft"' in svg
     for gone in ("metadata", "style", "axes_1", "evil", "width"):
         assert gone not in svg
+
+
+def test_every_metric_that_is_drawn_has_a_colour_matplotlib_knows() -> None:
+    from matplotlib.colors import is_color_like
+
+    from titjudge.report import charts
+
+    assert all(is_color_like(colour) for colour in charts._COLOURS)
+    assert len(charts._COLOURS) == 4 + charts.MAX_METRICS

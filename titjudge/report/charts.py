@@ -19,7 +19,7 @@ from titjudge.report.model import Report
 MAX_METRICS = 6  # metrics with a colour and a mark of their own; the tables have all
 HAZE = 400  # faint dots at most
 _COLOURS = {"#000011": "ink", "#000022": "soft", "#000033": "grid", "#000044": "paper"} | {
-    f"#0000{number + 5}5": f"c{number}" for number in range(MAX_METRICS)
+    f"#0000{number + 5:x}5": f"c{number}" for number in range(MAX_METRICS)
 }
 _NAME = {name: colour for colour, name in _COLOURS.items()}
 _MARKERS = ("o", "s", "^", "D", "v", "P")
