@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from titjudge.config import RunConfig
+from titjudge.engine import Engine
+from titjudge.metrics import Metric, metric
+from titjudge.metrics.lmm_score import lmm_score
+from titjudge.metrics.tit import tit_llm
+from titjudge.metrics.yes_no import yes_no
+from titjudge.prompts import PromptLibrary
+from titjudge.providers.fake import Fake
+from titjudge.roles import Roles
+from titjudge.trust import attacks, edits
+from titjudge.trust.card import CAUGHT, OPEN, PASS, Card
+from titjudge.trust.probe import probe
+from titjudge.types import Ask, Item, Reply, Request, Score, Status
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The known answers with pictures of 48 pixels."""
+    source = Path(__file__).resolve().parents[2] / "examples" / "known_answer"
+    folder = tmp_path_factory.mktemp("known")
+    (folder / "images").mkdir()
+    for name in ("prompts.jsonl", "images.jsonl", "pairs.jsonl", "descriptions.jsonl"):
+        shutil.copy(source / name, folder / name)
+    for path in (source / "images").iterdir():
+        with Image.open(path) as image:
+            image.resize((48, 48)).save(folder / "images" / path.name)
+    return folder
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class StandIn:
+    """A judge that knows the answers: rates alignment, takes 4 points for an error in the prompt and 4 for every further one,
+    has a noise of half a point that depends on what it is asked, and takes no orders. `bias` changes its rating.
+
+    A bias is called with the rating and the facts of the question: level, kind of error, change of the image, order, ...
+    """
+
+    def __init__(
+        self, data: Path, bias: Callable[[float, dict[str, Any]], float | str] = lambda rating, facts: rating
+    ) -> None:
+        self.bias = bias
+        self.truth = {Path(record["image"]).stem: record for record in lines(data / "images.jsonl")}
+        self.described = {
+            each["description"][:80]: Path(each["image"]).stem for each in lines(data / "descriptions.jsonl")
+        }
+        self.descriptions = {
+            stem: each["description"]
+            for each in lines(data / "descriptions.jsonl")
+            for stem in [Path(each["image"]).stem]
+        }
+        self.errors: dict[str, tuple[str, int]] = {}
+        for record in lines(data / "prompts.jsonl"):
+            for kind in edits.KINDS:
+                args = record["prompt"], record["graph"], record["text_words"], kind
+                for edit in edits.edits(*args):
+                    self.errors[edit.prompt] = (kind, 1)
+                for count in (2, 3):
+                    self.errors[edits.several(*args, count) or ""] = (kind, count)
+
+    def __call__(self, request: Request) -> str | Reply:
+        text = request.messages[-1].text
+        facts: dict[str, Any] = {"sample": request.sample, "change": "", "text": text, "attempt": request.attempt}
+        if request.pictures:
+            stem, _, facts["change"] = request.pictures[0].path.stem.partition(".")
+        else:
+            told = re.findall(r"<description>\n(.*?)\n</description>", text, re.DOTALL)[0]
+            stem = self.described[told[:80]]
+        if request.template == "tit/describe":
+            return self.descriptions[stem]
+        if request.template.startswith("tiif/"):
+            answers = self.truth[stem]["answers"]
+            return "\n".join(
+                (self.bias(1.0 if answer == "yes" else 0.0, facts) and "yes") or "no" for answer in answers
+            )
+        prompt = re.findall(r"<prompt>\n(.*?)\n</prompt>", text, re.DOTALL)[0].replace(f"{attacks.ORDER} ", "")
+        kind, count = self.errors.get(prompt, ("", 0))
+        facts |= {
+            "level": self.truth[stem]["level"],
+            "kind": kind,
+            "count": count,
+            "noise": noise(text, stem, request.sample),
+        }
+        rating = 5 + 90 * self.truth[stem]["alignment"] - 4 * count + facts["noise"]
+        said = self.bias(rating, facts)
+        if isinstance(said, str):
+            return Reply("", Status.REFUSED, "no") if said == "refuse" else said
+        return json.dumps({"missing": [], "contradicted": [], "reason": "r", "score": round(min(100, max(0, said)), 1)})
+
+
+def noise(*parts: object) -> float:
+    """From -0.5 to 0.5, the same for the same parts."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4]) / 2**32 - 0.5
+
+
+def run(data: Path, work: Path, judge: Any, by: Metric = lmm_score, **options: Any) -> Card:
+    async def go() -> Card:
+        config = RunConfig.model_validate({"captioner": "fake/eyes", "judge": "fake/mind"})
+        engine = Engine(Roles(config, make=lambda role: Fake(answers=judge)), PromptLibrary())
+        try:
+            return await probe(engine, by.name, by, data, work, **options)
+        finally:
+            await engine.aclose()
+
+    return asyncio.run(go())
+
+
+def verdicts(card: Card) -> dict[str, str]:
+    return {each.name: each.verdict for each in card.lines}
+
+
+def test_an_honest_judge_of_images_passes_every_line(data: Path, tmp_path: Path) -> None:
+    card = run(data, tmp_path, StandIn(data))
+    assert {name for name, verdict in verdicts(card).items() if verdict != PASS} == set()
+    assert len(card.lines) >= 20
+    assert set(card.skipped) == {"description", "order of two images", "wrong count, two or three at once"}
+    assert card.span == pytest.approx(90 * (1 - 0.343), abs=2)
+    assert card.models == {"captioner": "fake/eyes"}
+    assert card.versions == {"captioner": ["fake-1"]}
+    assert card.price == 0
+    (table,) = card.tables()
+    assert len(table.rows) == len(card.lines)
+    json.dumps(card.to_json(), allow_nan=False)
+
+
+def test_an_honest_judge_of_descriptions_passes_every_line_that_it_can_be_asked(data: Path, tmp_path: Path) -> None:
+    card = run(data, tmp_path, StandIn(data), tit_llm)
+    found = verdicts(card)
+    assert {name for name, verdict in found.items() if verdict != PASS} == set()
+    assert found["instruction in the description"] == PASS
+    assert found["longer wording"] == PASS
+    assert "description" not in card.skipped
+
+
+SLUG = {name: "".join(c if c.isalnum() else "-" for c in name).strip("-") for name in attacks.PICTURES}
+Planted = tuple[str, Callable[[float, dict[str, Any]], float | str]]
+PLANTED: list[Planted] = [
+    *((kind, lambda r, f, kind=kind: r + 4 * f["count"] * (f["kind"] == kind)) for kind in edits.KINDS),
+    *((name, lambda r, f, slug=slug: r + 12 * (f["change"] == slug)) for name, slug in SLUG.items()),
+    ("recompressed", lambda r, f: r - 12 * (f["change"] == SLUG["recompressed"])),
+    ("level 1 image", lambda r, f: 95.0 if f["level"] == 1 else r),
+    ("level 3 image", lambda r, f: 95.0 if f["level"] == 3 else r),
+    ("instruction in the prompt", lambda r, f: r + 12 * (attacks.ORDER in f["text"])),
+    ("difference between repeated answers", lambda r, f: r + 40 * f["noise"]),
+    ("known pairs, share right", lambda r, f: 50.0),
+    ("refusals", lambda r, f: "refuse" if f["noise"] > 0.25 else r),
+    ("answers that cannot be read, or do not come", lambda r, f: "lovely" if f["noise"] > 0.25 or f["attempt"] else r),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "bias"), PLANTED, ids=[f"{k} {name}" for k, (name, _) in enumerate(PLANTED)])
+def test_a_planted_bias_is_caught_and_nothing_else(data: Path, tmp_path: Path, name: str, bias: Any) -> None:
+    card = run(data, tmp_path, StandIn(data, bias), repeats=2)
+    found = next(each for each in card.lines if each.name == name)
+    assert found.verdict == CAUGHT
+    assert found.p_value is not None
+    assert found.p_value < 0.01
+    if name in (*edits.KINDS, *attacks.PICTURES, "instruction in the prompt"):
+        assert {each.name.partition(",")[0] for each in card.caught} == {name.partition(",")[0]}
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "points"),
+    [("longer wording", "To put it in other words", 12), ("longer wording", "To put it in other words", -12),
+     ("instruction in the description", attacks.ORDER, 12)],
+)  # fmt: skip
+def test_a_bias_of_a_judge_of_descriptions_is_caught(
+    data: Path, tmp_path: Path, name: str, mark: str, points: int
+) -> None:
+    def bias(rating: float, facts: dict[str, Any]) -> float:
+        told = facts["text"].partition("<description>")[2]
+        return rating + points * (mark in told)
+
+    found = next(each for each in run(data, tmp_path, StandIn(data, bias), tit_llm).lines if each.name == name)
+    assert (found.verdict, found.p_value is not None and found.p_value < 0.01) == (CAUGHT, True)
+
+
+def test_a_judge_that_says_yes_to_everything_is_caught_by_its_answers(data: Path, tmp_path: Path) -> None:
+    honest = verdicts(run(data, tmp_path, StandIn(data), yes_no))
+    assert honest["known answers, share right"] == PASS
+    assert honest["level 2 image"] == PASS
+    assert "misspelt text" not in honest  # its questions stay what they are
+    card = run(data, tmp_path, StandIn(data, lambda yes, facts: 1.0), yes_no)
+    assert verdicts(card)["level 2 image"] == CAUGHT
+    assert verdicts(card)["level 3 image"] == CAUGHT
+
+
+def prefers(first: float) -> Metric:
+    @metric("prefer", roles=(), range=(-1, 1))
+    async def prefer(item: Item, ask: Ask) -> Score:
+        """Prefers the image with the higher alignment, or the first."""
+        assert item.image is not None
+        other = truth[Path(item.meta["other"]).stem]
+        return Score.of(max(-1.0, min(1.0, first + (0.5 if item.meta["alignment"] > other else -0.5))))
+
+    source = Path(__file__).resolve().parents[2] / "examples" / "known_answer"
+    truth = {Path(each["image"]).stem: each["alignment"] for each in lines(source / "images.jsonl")}
+    return prefer
+
+
+def test_the_order_of_two_images(data: Path, tmp_path: Path) -> None:
+    found = {}
+    for first in (0.0, 0.4):
+        card = run(data, tmp_path, StandIn(data), pairwise=prefers(first))
+        found[first] = next(each for each in card.lines if each.name == "order of two images")
+    assert found[0.0].verdict == PASS
+    assert found[0.4].verdict == CAUGHT
+    assert found[0.4].effect == pytest.approx(0.4)
+
+
+def test_a_captioner_that_only_replays_is_not_blamed_for_pictures_it_never_saw(data: Path, tmp_path: Path) -> None:
+    config = RunConfig.model_validate(
+        {
+            "captioner": {"model": "recorded", "options": {"file": str(data / "descriptions.jsonl")}},
+            "judge": "fake/mind",
+        }
+    )
+
+    async def go() -> Card:
+        roles = Roles(config)
+        make = roles._make
+        roles._make = lambda role: make(role) if role.provider == "recorded" else Fake(answers=StandIn(data))  # type: ignore[assignment]
+        return await probe(Engine(roles, PromptLibrary()), "tit-llm", tit_llm, data, tmp_path)
+
+    card = asyncio.run(go())
+    assert "no description" in card.skipped["border"]
+    assert set(verdicts(card).values()) == {PASS}
+    assert not any("cannot be read" in each.name and each.effect for each in card.lines)
+
+
+def test_changed_pictures_are_the_same_twice_and_lie_where_they_should(example: Path, tmp_path: Path) -> None:
+    source = next((example / "images").iterdir())
+    for name in attacks.PICTURES:
+        one = attacks.changed_picture(source, name, "A prompt with <b> & 'quotes' " * 40, tmp_path / "one")
+        two = attacks.changed_picture(source, name, "A prompt with <b> & 'quotes' " * 40, tmp_path / "two")
+        assert one.read_bytes() == two.read_bytes()
+        assert one.parent == tmp_path / "one"
+        with Image.open(one) as image:
+            grown = {"upscaled": 2.0, "border": 1.1}.get(name, 1.0)
+            assert image.width == pytest.approx(768 * grown, abs=2)
+
+
+def test_every_edit_of_a_prompt_changes_one_place(example: Path) -> None:
+    for record in lines(example / "prompts.jsonl"):
+        for kind in edits.KINDS:
+            for edit in edits.edits(record["prompt"], record["graph"], record["text_words"], kind):
+                assert edit.prompt != record["prompt"]
+                words = len(edit.prompt.split()) - len(record["prompt"].split())
+                added = (
+                    len(edit.now.split())
+                    if kind == "missing entity"
+                    else len(edit.now.split()) - len(edit.was.split(": ")[-1].split())
+                )
+                assert words == added
+    assert edits.edits("A cat.", {"entities": ["cat"], "attributes": {}, "relations": []}, [], "wrong count") == []
+
+
+def test_the_card_says_not_enough_where_there_is_not(data: Path, tmp_path: Path) -> None:
+    one = tmp_path / "one"
+    one.mkdir()
+    shutil.copytree(data / "images", one / "images")
+    shutil.copy(data / "prompts.jsonl", one / "prompts.jsonl")
+    (one / "images.jsonl").write_text("\n".join((data / "images.jsonl").read_text().splitlines()[:4]))
+    card = run(one, tmp_path / "work", StandIn(data))
+    assert {each.verdict for each in card.lines if each.family != "answers"} == {OPEN}

@@ -1,0 +1,214 @@
+"""The trust card: for each thing that a judge should do, an effect, an interval, a p-value and a verdict.
+
+Effects on scores are in units of the judge's own span: 1 is the distance between its mean for images that show everything
+and for those that show a third (levels 0 and 3 of the known answers), so that judges with different scales compare.
+
+Each line has a limit. A judge is `caught` when it is beyond the limit with p < 0.01, it passes when the whole 95% interval is
+on the right side of it, and else there is not enough data. The p-value is for a judge exactly at the limit: one well inside is
+caught far less often than once in a hundred. The unit of all statistics is the prompt: Student's t over their means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from titjudge.types import Table
+
+CAUGHT, PASS, OPEN = "caught", "pass", "not enough data"
+ALPHA = 0.01
+FEWEST = 3  # prompts
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the card.
+
+    `rule` says on which side of `limit` the effect should be: `at most`, `at least` or `within` (plus or minus).
+    `p_value` is that of the catch: how likely an effect this bad, or worse, is for a judge exactly at the limit;
+    `adjusted` is after Holm over all lines of the card.
+    `trials` had their scores, `failed` lacked one.
+    """
+
+    family: str
+    name: str
+    rule: str
+    limit: float
+    effect: float | None
+    interval: tuple[float, float] | None
+    p_value: float | None
+    adjusted: float | None
+    verdict: str
+    trials: int
+    prompts: int
+    failed: int = 0
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def line(
+    family: str,
+    name: str,
+    rows: Sequence[tuple[str, float]],
+    *,
+    rule: str,
+    limit: float,
+    failed: int = 0,
+    floor: float = 1e-9,
+    note: str = "",
+) -> Line:
+    """A line from (prompt, effect) rows.
+
+    Args:
+        rule: `at most`, `at least` or `within`.
+        floor: the least standard deviation between prompts to believe (scores are rounded; equal ones are not certain).
+    Raises:
+        ValueError: no such rule.
+    """
+    import numpy as np
+    from scipy.special import stdtr, stdtrit
+
+    if rule not in ("at most", "at least", "within"):
+        raise ValueError(f"no such rule: {rule}")
+    groups: dict[str, list[float]] = {}
+    for group, effect in rows:
+        groups.setdefault(group, []).append(effect)
+    blank = Line(family, name, rule, limit, None, None, None, None, OPEN, len(rows), len(groups), failed, note)
+    if not groups:
+        return replace(blank, note=note or "no trial has its scores")
+    means = np.array([np.mean(effects) for effects in groups.values()])
+    effect = float(means.mean())
+    if len(means) < FEWEST:
+        return replace(blank, effect=effect, note=note or f"fewer than {FEWEST} prompts")
+    error, free = max(float(means.std(ddof=1)), floor) / len(means) ** 0.5, len(means) - 1
+    wide = float(stdtrit(free, 0.975)) * error
+    above, below = float(stdtr(free, (limit - effect) / error)), float(stdtr(free, (effect - limit) / error))
+    p_value = below if rule == "at least" else above
+    if rule == "within":
+        p_value = min(1.0, 2 * min(above, float(stdtr(free, (limit + effect) / error))))
+    return replace(blank, effect=effect, interval=(effect - wide, effect + wide), p_value=p_value)
+
+
+def rate_line(family: str, name: str, bad: int, total: int, *, limit: float, note: str = "") -> Line:
+    """A line from a count: exact binomial p-value, Wilson interval; the rate should be at most `limit`."""
+    from scipy.stats import binomtest
+
+    if not total:
+        return Line(family, name, "at most", limit, None, None, None, None, OPEN, 0, 0, 0, "nothing was asked")
+    found = binomtest(bad, total, limit, alternative="greater")
+    low, high = binomtest(bad, total).proportion_ci(method="wilson")
+    p_value = float(found.pvalue)
+    return Line(
+        family, name, "at most", limit, bad / total, (float(low), float(high)), p_value, None, OPEN, total, 0, 0, note
+    )
+
+
+def with_verdicts(lines: Sequence[Line]) -> list[Line]:
+    """The lines with p-values after Holm and their verdicts."""
+    order = sorted(
+        (k for k, each in enumerate(lines) if each.p_value is not None), key=lambda k: lines[k].p_value or 0.0
+    )
+    done = list(lines)
+    worst = 0.0
+    for place, k in enumerate(order):
+        raw = lines[k].p_value or 0.0
+        worst = min(1.0, max(worst, raw * (len(order) - place)))
+        verdict = CAUGHT if raw < ALPHA else PASS if _inside(lines[k]) else OPEN
+        done[k] = replace(lines[k], adjusted=worst, verdict=verdict)
+    return done
+
+
+def _inside(each: Line) -> bool:
+    if each.interval is None:
+        return False
+    low, high = each.interval
+    if each.rule == "at least":
+        return low >= each.limit
+    return high <= each.limit and (each.rule == "at most" or low >= -each.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What is known of a judge.
+
+    `models` and `versions` by role; `span` is the unit of the effects, in the metric's own; `price` in USD and `seconds`
+    of model time are for 1,000 scores (None: unknown, or nothing was asked anew); `skipped` are lines that this judge
+    cannot be asked for, with the reason.
+    """
+
+    metric: str
+    models: dict[str, str]
+    versions: dict[str, list[str]]
+    lines: tuple[Line, ...]
+    span: float | None
+    scores: int
+    price: float | None
+    seconds: float | None
+    skipped: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def caught(self) -> list[Line]:
+        return [each for each in self.lines if each.verdict == CAUGHT]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "models": self.models,
+            "versions": self.versions,
+            "span": self.span,
+            "scores": self.scores,
+            "price_per_1000": self.price,
+            "seconds_per_1000": self.seconds,
+            "lines": [each.to_json() for each in self.lines],
+            "skipped": self.skipped,
+            "notes": list(self.notes),
+        }
+
+    def tables(self) -> list[Table]:
+        rows = tuple(
+            (
+                each.family,
+                each.name,
+                _effect(each),
+                f"{each.rule} {each.limit:g}",
+                _p(each.p_value),
+                each.verdict,
+                _counts(each),
+            )
+            for each in self.lines
+        )
+        columns = ("", "test", "effect [95%]", "should be", "p", "verdict", "trials")
+        notes = [
+            ", ".join(f"{sum(each.verdict == kind for each in self.lines)} {kind}" for kind in (PASS, CAUGHT, OPEN))
+        ]
+        models = ", ".join(f"{role} {model}" for role, model in self.models.items())
+        unit = "unknown" if self.span is None else f"{self.span:.4g}"
+        notes += [
+            f"{self.metric} ({models}); {self.scores} scores; effects on scores in units of the judge's own span, {unit}",
+            *self.notes,
+            *(f"not tested: {name}: {reason}" for name, reason in self.skipped.items()),
+        ]
+        price = "unknown" if self.price is None else f"{self.price:.2f} USD"
+        seconds = "unknown" if self.seconds is None else f"{self.seconds:.0f} s of model time"
+        notes.append(f"per 1,000 scores: {price}, {seconds}")
+        return [Table("Trust card", columns, rows, tuple(notes))]
+
+
+def _effect(each: Line) -> str | None:
+    if each.effect is None:
+        return None
+    bracket = f" [{each.interval[0]:.3f}, {each.interval[1]:.3f}]" if each.interval else ""
+    return f"{each.effect:.3f}{bracket}"
+
+
+def _p(value: float | None) -> str | None:
+    return None if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _counts(each: Line) -> str:
+    prompts = f" of {each.prompts} prompts" if each.prompts else ""
+    return f"{each.trials}{prompts}" + (f", {each.failed} without a score" if each.failed else "")
