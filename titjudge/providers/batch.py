@@ -24,6 +24,8 @@ from titjudge.providers.batch_jobs import Desk, Pace
 from titjudge.providers.batch_wires import wire_of
 from titjudge.types import Failure, Reply, Request, Status, Usage
 
+__all__ = ["Batch", "Batches", "Pace", "folder_name", "live_jobs"]
+
 FLAG = "batch"  # flag of a reply that came from a batch job
 
 

@@ -1,0 +1,250 @@
+"""Two-stage runs through batch jobs: with the engine alone, and as a shell would start them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_server import BatchServer, Plan
+from PIL import Image
+from servers import Scripted, Seen
+
+from titjudge import registry
+from titjudge.cache import AnswerCache
+from titjudge.cli.judge import judge
+from titjudge.config import RoleConfig, RunConfig
+from titjudge.engine import Engine
+from titjudge.prompts import PromptLibrary
+from titjudge.providers.batch import Batches, Pace
+from titjudge.roles import Roles
+from titjudge.run import Loop
+from titjudge.suites.folder import Folder
+from titjudge.types import Score
+
+ROOT = Path(__file__).resolve().parents[2]
+WIRED = any(option.name == "batch" for option in judge.params)
+VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 61})
+
+pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+cli_only = pytest.mark.skipif(not WIRED, reason="judge has no --batch yet")
+
+
+def good(seen: Seen) -> str:
+    return "A description." if seen.images else VERDICT
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(6):
+        Image.new("RGB", (8, 8), (number * 9, 1, 2)).save(folder / f"{number}.png")
+        (folder / f"{number}.txt").write_text(f"a red cube, number {number}")
+    return folder
+
+
+# ---------------------------------------------------------------------- the engine
+
+
+@dataclass
+class Session:
+    data: Path
+    server: BatchServer
+    model: str = "openai/gpt-4o"
+
+    def run(self, until: Callable[[Engine, list[Score]], bool] | None = None, **pace: float) -> list[Score]:
+        """Judge everything; or stop, as one Ctrl-C does, when `until` holds."""
+        return asyncio.run(self._run(until, Pace(**{"poll": 0.02, "idle": 0.05, "settle": 0.0, **pace})))  # type: ignore[arg-type]
+
+    async def _run(self, until: Callable[[Engine, list[Score]], bool] | None, pace: Pace) -> list[Score]:
+        address = self.server.openai if self.model.startswith("openai") else self.server.url
+        role = RoleConfig(model=self.model, base_url=address)
+        config = RunConfig(data=self.data, captioner=role, judge=role, limits={"concurrency": 4096})  # type: ignore[arg-type]
+        batches = Batches(self.data.parent / "run" / "batches", pace=pace)
+
+        def make(which: RoleConfig) -> Any:
+            return batches.wrap(registry.load("providers", which.provider)(which.settings(5)))
+
+        cache = AnswerCache(self.data.parent / "cache")
+        engine = Engine(Roles(config, make=make), PromptLibrary(None), cache)
+        scores: list[Score] = []
+        metrics = {"tit-llm": registry.load("metrics", "tit-llm")}
+        loop = Loop(engine, metrics, on_score=scores.append, in_flight=64)
+        task = asyncio.ensure_future(loop.run(Folder().load(self.data)))
+        while until is not None and not until(engine, scores):
+            await asyncio.sleep(0.005)
+        if until is not None:
+            loop.close("interrupted")
+            for each in engine.roles.open():
+                each.provider.leave()  # type: ignore[attr-defined]
+        try:
+            await asyncio.wait_for(task, 30)
+        finally:
+            await engine.aclose()
+            cache.close()
+        return scores
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o", "gemini/gemini-2.5-pro"])
+def test_the_second_stage_is_submitted_as_the_first_returns(data: Path, model: str) -> None:
+    with BatchServer(good) as server:
+        scores = Session(data, server, model).run()
+        assert [score.value for score in scores] == [61] * 6
+        assert [len(server.keys_of(job)) for job in server.jobs.values()] == [6, 6]
+        assert [bool(line.images) for line in server.lines] == [True] * 6 + [False] * 6
+        assert server.paid() == 12
+        assert server.count("openai") == server.count("gemini") == 0
+
+
+def test_what_fails_in_a_job_goes_into_the_next_and_only_that(data: Path) -> None:
+    failing = iter([Scripted.fault(500), Scripted.fault(503)])
+    with BatchServer(lambda seen: next(failing, None) or good(seen)) as server:
+        server.plans += [Plan(), Plan(end="expired", answered=3)]
+        scores = Session(data, server).run()
+        assert [score.value for score in scores] == [61] * 6
+        assert server.paid() == 12
+        assert max(server.good.values()) == 1
+
+
+def test_stopped_and_started_again_nothing_is_asked_twice(data: Path) -> None:
+    with BatchServer(good) as server:
+        session = Session(data, server)
+        server.held = True
+        assert session.run(lambda engine, scores: server.times("GET /v1/batches/") > 0) == []
+        server.held = False
+        server.plans += [Plan(polls=10**9)]
+        assert session.run(lambda engine, scores: len(server.jobs) == 2) == []
+        for job in server.jobs.values():
+            job.plan.polls = 1
+        assert [score.value for score in session.run()] == [61] * 6
+        assert len(server.jobs) == 2
+        assert server.paid() == 12
+
+
+def test_a_wrong_key_ends_the_run(data: Path) -> None:
+    from titjudge.errors import FatalProviderError
+
+    with BatchServer(good) as server:
+        server.faults.append(("POST /v1/files", Scripted.fault("bad_key")))
+        with pytest.raises(FatalProviderError):
+            Session(data, server).run()
+        assert server.jobs == {}
+
+
+# ---------------------------------------------------------------------- the command
+
+
+def start(folder: Path, *arguments: str, server: BatchServer) -> subprocess.Popen[str]:
+    config = {"limits": {"batch_poll": 0.05, "batch_idle": 0.3}}
+    (folder / "run.yaml").write_text(json.dumps(config))
+    env = {**os.environ, "TITJUDGE_CACHE": str(folder / "cache"), "COLUMNS": "160"}
+    env |= {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+    env |= {"GEMINI_API_KEY": "AIza-test-0123456789", "GOOGLE_GEMINI_BASE_URL": server.url}
+    command = [sys.executable, str(ROOT / "cli.py"), "judge", "--data", "data", "--metric", "tit-llm", "--batch"]
+    return subprocess.Popen(
+        [*command, "--config", "run.yaml", "--json", "out.json", *arguments],
+        cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finished(process: subprocess.Popen[str], code: int = 0) -> str:
+    with process:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == code, f"exit {process.returncode}\n{out}\n{err}"
+    return out + err
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@cli_only
+@pytest.mark.parametrize("provider", ["openai", "gemini"])
+def test_judge_in_batches_costs_half(tmp_path: Path, data: Path, provider: str) -> None:
+    with BatchServer(good) as server:
+        out = finished(start(tmp_path, "--provider", provider, server=server))
+        found = json.loads((tmp_path / "out.json").read_text())
+        assert found["metrics"]["tit-llm"]["coverage"] == 1
+        assert len(server.jobs) == 2
+        assert server.paid() == 12
+        assert server.count(provider) == 0
+        assert "submitted" in out
+        assert "6 of 6 answered" in out
+        batched = found["spent"]
+    replies = [
+        json.loads(line) for path in tmp_path.glob("runs/*/replies.jsonl") for line in path.read_text().splitlines()
+    ]
+    assert all(reply["flags"] == ["batch"] for reply in replies)
+    from titjudge.prices import price_of
+
+    model = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}[provider]
+    price = price_of(provider, model)
+    assert price is not None
+    tokens = [reply["usage"] for reply in replies]
+    listed = sum(price.input * each[0] + price.output * each[1] for each in tokens) / 1e6
+    assert batched == pytest.approx(listed / 2, abs=2e-6)
+
+
+@cli_only
+def test_the_cap_counts_batch_prices(tmp_path: Path, data: Path) -> None:
+    with BatchServer(good) as server:
+        arguments = ("--provider", "openai", "--price", "gpt-4o=1000,1000", "--max-cost")
+        finished(start(tmp_path, *arguments, "0", server=server), code=3)
+        assert server.jobs == {}
+        finished(start(tmp_path, *arguments, "6", server=server), code=3)
+        found = json.loads((tmp_path / "out.json").read_text())
+        assert 0 < found["spent"] <= 6
+        finished(start(tmp_path, *arguments, "1000", server=server))
+        assert max(server.good.values()) == 1
+        assert server.paid() == 12
+
+
+@cli_only
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("stage", [1, 2])
+def test_killed_while_a_job_is_live_the_same_command_collects_it(
+    tmp_path: Path, data: Path, number: signal.Signals, stage: int
+) -> None:
+    with BatchServer(good) as server:
+        server.plans += [Plan(polls=1 if stage == 2 else 10**9), Plan(polls=10**9)]
+        process = start(tmp_path, "--provider", "openai", server=server)
+        wait_for(lambda: len(server.jobs) == stage and server.jobs[f"batch_{stage - 1}"].looks > 1)
+        process.send_signal(number)
+        out = finished(process, -signal.SIGKILL if number == signal.SIGKILL else 130)
+        if number == signal.SIGINT:
+            assert "the same command collects them" in out
+        for job in server.jobs.values():
+            job.plan.polls = 1
+        server.plans.clear()
+        finished(start(tmp_path, "--provider", "openai", server=server))
+        assert len(server.jobs) == 2
+        assert server.paid() == 12
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["metrics"]["tit-llm"]["coverage"] == 1
+
+
+@cli_only
+def test_killed_while_the_job_is_created(tmp_path: Path, data: Path) -> None:
+    with BatchServer(good) as server:
+        server.plans.append(Plan(create=Scripted.fault("hang")))
+        process = start(tmp_path, "--provider", "openai", server=server)
+        wait_for(server.created.is_set)
+        process.kill()
+        finished(process, -signal.SIGKILL)
+        out = finished(start(tmp_path, "--provider", "openai", server=server))
+        assert "found job batch_0" in out
+        assert len(server.jobs) == 2
+        assert server.paid() == 12
