@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from titjudge.config import RunConfig
+from titjudge.cli.probe import probe as command
+from titjudge.config import RunConfig, load_config
 from titjudge.engine import Engine
+from titjudge.errors import ConfigError
 from titjudge.metrics import Metric, metric
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.tit import tit_llm
@@ -24,6 +26,7 @@ from titjudge.roles import Roles
 from titjudge.trust import attacks, edits
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Card
 from titjudge.trust.probe import probe
+from titjudge.trust.run import run_probe
 from titjudge.types import Ask, Item, Reply, Request, Score, Status
 
 
@@ -239,7 +242,7 @@ def test_a_captioner_that_only_replays_is_not_blamed_for_pictures_it_never_saw(d
         return await probe(Engine(roles, PromptLibrary()), "tit-llm", tit_llm, data, tmp_path)
 
     card = asyncio.run(go())
-    assert "no description" in card.skipped["border"]
+    assert "recorded" in card.skipped["border"]
     assert set(verdicts(card).values()) == {PASS}
     assert not any("cannot be read" in each.name and each.effect for each in card.lines)
 
@@ -279,3 +282,47 @@ def test_the_card_says_not_enough_where_there_is_not(data: Path, tmp_path: Path)
     (one / "images.jsonl").write_text("\n".join((data / "images.jsonl").read_text().splitlines()[:4]))
     card = run(one, tmp_path / "work", StandIn(data))
     assert {each.verdict for each in card.lines if each.family != "answers"} == {OPEN}
+
+
+def test_a_run_folder_holds_the_card_and_asking_again_costs_nothing(data: Path, tmp_path: Path) -> None:
+    options = {"metrics": ["tit-llm"], "judge": "fake/mind", "data": str(data), "out": str(tmp_path / "run")}
+    config = load_config(None, options | {"cache": str(tmp_path / "cache")})
+    card, folder = run_probe(config, repeats=2)
+    kept = json.loads((folder / "card.json").read_text())
+    assert kept == json.loads(json.dumps(card.to_json()))
+    assert verdicts(card)["known pairs, share right"] == CAUGHT  # the stand-in gives every image the same
+    assert (folder / "images").is_dir()
+    assert json.loads((folder / "manifest.json").read_text())["status"] == "complete"
+    again, _ = run_probe(config, repeats=2)
+    assert [each.effect for each in again.lines] == [each.effect for each in card.lines]
+    assert len((folder / "replies.jsonl").read_text().splitlines()) == len(
+        {each["key"] for each in lines(folder / "replies.jsonl")}
+    )
+
+
+def test_probe_takes_one_metric(data: Path) -> None:
+    with pytest.raises(ConfigError, match="one metric"):
+        run_probe(load_config(None, {"data": str(data)}))
+
+
+def test_the_command_prints_and_saves_a_card_for_each_judge(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "--data",
+        str(data),
+        "--judge",
+        "fake/a",
+        "--judge",
+        "fake/b",
+        "--repeats",
+        "2",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    code = command.main([*arguments, "--json", str(tmp_path / "cards.json")], standalone_mode=False)
+    assert code == 0
+    assert capsys.readouterr().out.count("Trust card") == 2
+    cards = json.loads((tmp_path / "cards.json").read_text())
+    assert [card["models"]["judge"] for card in cards] == ["fake/a", "fake/b"]
+    assert (tmp_path / "run" / "judge-2" / "card.json").is_file()

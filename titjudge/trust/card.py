@@ -10,7 +10,7 @@ caught far less often than once in a hundred. The unit of all statistics is the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,12 +58,14 @@ def line(
     limit: float,
     failed: int = 0,
     floor: float = 1e-9,
+    bounds: tuple[float, float] | None = None,
     note: str = "",
 ) -> Line:
     """A line from (prompt, effect) rows.
 
     Args:
         rule: `at most`, `at least` or `within`.
+        bounds: what the effect cannot leave; the interval is cut to it.
         floor: the least standard deviation between prompts to believe (scores are rounded; equal ones are not certain).
     Raises:
         ValueError: no such rule.
@@ -89,7 +91,9 @@ def line(
     p_value = below if rule == "at least" else above
     if rule == "within":
         p_value = min(1.0, 2 * min(above, float(stdtr(free, (limit + effect) / error))))
-    return replace(blank, effect=effect, interval=(effect - wide, effect + wide), p_value=p_value)
+    low, high = bounds or (-np.inf, np.inf)
+    interval = (max(low, effect - wide), min(high, effect + wide))
+    return replace(blank, effect=effect, interval=interval, p_value=p_value)
 
 
 def rate_line(family: str, name: str, bad: int, total: int, *, limit: float, note: str = "") -> Line:
@@ -190,12 +194,19 @@ class Card:
         notes += [
             f"{self.metric} ({models}); {self.scores} scores; effects on scores in units of the judge's own span, {unit}",
             *self.notes,
-            *(f"not tested: {name}: {reason}" for name, reason in self.skipped.items()),
+            *_not_tested(self.skipped),
         ]
         price = "unknown" if self.price is None else f"{self.price:.2f} USD"
         seconds = "unknown" if self.seconds is None else f"{self.seconds:.0f} s of model time"
         notes.append(f"per 1,000 scores: {price}, {seconds}")
         return [Table("Trust card", columns, rows, tuple(notes))]
+
+
+def _not_tested(skipped: Mapping[str, str]) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in skipped.items():
+        by_reason.setdefault(reason, []).append(name)
+    return [f"not tested: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
 
 
 def _effect(each: Line) -> str | None:

@@ -197,7 +197,16 @@ async def _accuracy(run: Prober, truth: Sequence[Item], items: Sequence[Item], p
             right = 0.5 if a == b else float((a > b) == (pair.preference == "a"))
             rows.append((pair.group, right))
     failed = sum(pair.preference != "tie" for pair in pairs) - len(rows)
-    return line("sees", "known pairs, share right", rows, rule="at least", limit=ACCURATE, failed=failed, floor=GRAIN)
+    return line(
+        "sees",
+        "known pairs, share right",
+        rows,
+        rule="at least",
+        limit=ACCURATE,
+        failed=failed,
+        floor=GRAIN,
+        bounds=(0, 1),
+    )
 
 
 def _tested(run: Prober, test: Test, span: float, floor: float) -> Line | str:
@@ -210,9 +219,13 @@ def _tested(run: Prober, test: Test, span: float, floor: float) -> Line | str:
             reasons.append((score.status, score.reason))
             continue
         rows.append((trial.base.group, (before - after if test.rule == "at least" else after - before) / span))
-    unable = [reason for status, reason in reasons if status in (Status.MISSING, Status.BAD_INPUT)]
-    if not rows and (unable or not test.trials):
-        return unable[0] if unable else "the known answers have no such case"
+    if not test.trials:
+        return "the known answers have no such case"
+    if not rows and all(status is Status.MISSING for status, _ in reasons):
+        return "no answer is recorded for what was changed"
+    unable = [reason for status, reason in reasons if status is Status.BAD_INPUT]
+    if not rows and unable:
+        return unable[0]
     prompts = len({trial.base.group for trial in test.trials})
     if prompts < FEWEST <= run.prompts:
         return f"only {prompts} of the {run.prompts} prompts have such a case"

@@ -1,0 +1,65 @@
+"""`probe`: how far a judge can be believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from titjudge.cli.options import JSON, PATH, model_options, model_overrides
+
+
+@click.command()
+@click.option("--data", type=PATH, metavar="DIR", help="A folder of known answers  [default: the bundled example].")
+@click.option(
+    "--metric",
+    default=None,
+    metavar="NAME",
+    help="How the judge is asked; see `metrics`  [default: tit-llm; lmm-score without a --judge].",
+)
+@model_options
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=2),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="How often the same question is asked.",
+)
+@click.option("--out", type=PATH, metavar="DIR", help="The run folder  [default: runs/probe-DATA-HASH].")
+@JSON
+def probe(**flags: Any) -> int:
+    """Put a judge to known answers, planted errors, bribes and harmless changes, and print its trust card.
+
+    Each line has an effect, an interval, a p-value and a verdict: pass, caught, or not enough data. With several judges
+    each gets a card. About 300 scores; answers are cached, so that a second time costs nothing.
+
+    \b
+    Examples:
+      python cli.py probe --captioner openai/gpt-4o --judge openai/gpt-4o --max-cost 3
+      python cli.py probe --judge gemini/gemini-2.5-flash          (recorded descriptions: no picture is sent)
+      python cli.py probe --metric lmm-score --captioner gemini/gemini-2.5-pro --max-cost 5
+      python cli.py probe --metric tit                             (no key, no network)
+    """
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.config import load_config
+    from titjudge.trust.run import run_probe
+
+    overrides = model_overrides(flags)
+    overrides |= {"data": flags["data"], "out": flags["out"]}
+    config = load_config(flags["config_file"], overrides)
+    metric = flags["metric"] or (config.metrics[0] if config.metrics else "tit-llm" if config.judge else "lmm-score")
+    config = load_config(flags["config_file"], overrides | {"metrics": [metric]})
+    cards = []
+    incomplete = False
+    for number, judge in enumerate([config.judge, *config.panel]):
+        changes: dict[str, Any] = {"judge": judge, "panel": []}
+        if config.panel and config.out is not None:
+            changes["out"] = config.out / f"judge-{number + 1}"
+        card, folder = run_probe(config.model_copy(update=changes), repeats=flags["repeats"])
+        show_tables(card.tables())
+        click.echo(f"card {folder / 'card.json'}")
+        cards.append(card.to_json())
+        incomplete = incomplete or bool(card.notes)
+    write_json(flags["json_file"], cards[0] if len(cards) == 1 else cards)
+    return 3 if incomplete else 0
