@@ -93,7 +93,9 @@ class Batch:
         )
 
     def classify(self, error: Exception) -> Failure:
-        return self.real.classify(error)
+        """As the real provider does, but for what may have been billed: a job that may have been begun is found again,
+        and its answers are paid when they are handed over."""
+        return replace(self.real.classify(error), lost=False)
 
     def usage_bound(self, request: Request) -> Usage:
         return self.real.usage_bound(request)
