@@ -32,6 +32,7 @@ from titjudge.types import Embedding, Failure, FailureKind, Picture, Reply, Requ
 Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
 _SAID = ("messages", "model", "sample", "attempt")
 _SAME = ("messages", "model", "sample", "attempt", "params", "provider")
+UNSEALED = "its content does not fit its seal"
 _REQUIRED = ("key", "item", *_SAME, "text", "status", "usage")
 
 
@@ -85,9 +86,7 @@ def parsed(line: bytes, required: Sequence[str]) -> dict[str, Any] | str:
     if not isinstance(record, dict):
         return "not a JSON object"
     absent = [name for name in required if name not in record]
-    if absent:
-        return f"the key '{absent[0]}' is missing"
-    return "its content does not fit its seal" if broken(record) else record
+    return f"the key '{absent[0]}' is missing" if absent else record
 
 
 class Stored:
@@ -129,6 +128,8 @@ class Stored:
             if isinstance(record, str) or problem:
                 self._complain("line", f"replies.jsonl:{number}", str(problem), _item_in(line))
                 continue
+            if broken(record):
+                self._complain("line", f"replies.jsonl:{number}", UNSEALED, record["item"])
             place = _Place(at, length, number, record["key"], record["item"], record["status"] == Status.OK)
             self._by_key.setdefault(place.key, []).append(place)
             self._by_content.setdefault(_content(record), []).append(place)
@@ -141,6 +142,8 @@ class Stored:
             if isinstance(record, str):
                 self._complain("line", f"vectors.jsonl:{number}", record, "")
                 continue
+            if broken(record):
+                self._complain("line", f"vectors.jsonl:{number}", UNSEALED, "")
             place = _Place(at, length, number, record["key"], "", True)
             self._by_text.setdefault(content_key("text", record["text"]), []).append(place)
             self.keys.add(place.key)

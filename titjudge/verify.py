@@ -25,8 +25,9 @@ from titjudge.errors import ConfigError, DataError
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
-from titjudge.replay import Stored, StoredPictures, parsed, replaying
+from titjudge.replay import UNSEALED, Stored, StoredPictures, parsed, replaying
 from titjudge.run import RunFolder, score_from, score_record
+from titjudge.seal import broken
 from titjudge.session import load_metrics, load_suite
 from titjudge.tabulate import tabulate
 from titjudge.types import BadItem, Item, Pair, Score, Status
@@ -177,8 +178,10 @@ def _records(folder: RunFolder, name: str, required: Sequence[str], found: Verif
                 record = parsed(line, required)
                 if isinstance(record, str):
                     found.add("line", f"{name}:{number}", record)
-                else:
-                    yield record
+                    continue
+                if broken(record):
+                    found.add("line", f"{name}:{number}", UNSEALED, str(record.get("item", "")))
+                yield record
 
 
 def _items(folder: RunFolder, found: Verification) -> Iterator[Item | BadItem]:

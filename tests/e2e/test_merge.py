@@ -1,0 +1,213 @@
+"""Shards judged apart and merged are the run judged whole: same scores, same tables, same money, and it verifies."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from servers import Scripted, Seen, Server
+
+from titjudge.config import load_config
+from titjudge.errors import ConfigError, DataError, UserError
+from titjudge.merge import merge
+from titjudge.run import RunFolder
+from titjudge.session import Session
+from titjudge.types import Item
+from titjudge.verify import verify
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGES = 11
+
+
+def data_folder(folder: Path) -> Path:
+    data = folder / "data"
+    data.mkdir()
+    items, pairs = [], []
+    for i in range(IMAGES):
+        Image.new("RGB", (16, 16), (i * 7 % 256, 30, 90)).save(data / f"{i}.png")
+        items.append({"image": f"{i}.png", "prompt_id": f"p{i % 2}", "generator": f"g{i // 2 % 3}"})
+        if i >= 2:
+            pair = {"prompt_id": f"p{i % 2}", "image_a": f"{i}.png", "image_b": f"{i - 2}.png"}
+            pairs.append({**pair, "preference": "ab"[i % 2]})
+    prompts = [{"prompt_id": f"p{p}", "prompt": f"Scene {p} with a red cube."} for p in range(2)]
+    for name, rows in (("images", items), ("pairs", pairs), ("prompts", prompts)):
+        (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return data
+
+
+def verdict(score: float) -> str:
+    return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": score})
+
+
+def good(seen: Seen) -> str:
+    return f"A description of {seen.images[0]}." if seen.images else verdict(10 + seen.digest[0] / 4)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
+    data_folder(tmp_path)
+    with Server(good) as running:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+        monkeypatch.setenv("OPENAI_BASE_URL", running.openai)
+        yield running
+
+
+def judged(folder: Path, out: str, **changes: Any) -> Path:
+    settings: dict[str, Any] = {
+        "data": folder / "data",
+        "captioner": "openai/gpt-4o",
+        "judge": "openai/gpt-4o",
+        "metrics": ["tit-llm"],
+        "out": folder / out,
+        "cache": folder / f"cache-{out}",
+    }
+    return Session(load_config(None, settings | changes)).run().folder
+
+
+def results(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return found
+
+
+def test_merged_shards_are_the_whole_run(tmp_path: Path, server: Server) -> None:
+    whole = judged(tmp_path, "whole")
+    parts = [judged(tmp_path, f"s{k}", shard=f"{k}/3") for k in (1, 2, 3)]
+    assert [len(list(RunFolder(part).items())) for part in parts] == [4, 4, 3]
+    assert server.count() == 4 * IMAGES
+    outcome = merge(parts, tmp_path / "merged", report=False)
+    assert outcome.status == "complete"
+    one, other = results(whole), results(outcome.folder)
+    for name in ("metrics", "leaderboard", "leaderboard_srcc", "tables", "items", "pairs"):
+        assert other[name] == one[name], name
+    assert other["spent"] == pytest.approx(one["spent"])
+    assert other["list_cost"] == pytest.approx(one["list_cost"])
+    assert list(RunFolder(outcome.folder).items()) == list(RunFolder(whole).items())
+    manifest = RunFolder(outcome.folder).manifest()
+    assert "shard" not in manifest["identity"]
+    assert [each["shard"] for each in manifest["merged"]] == ["1/3", "2/3", "3/3"]
+    assert manifest["roles"]["judge"]["asked"] == IMAGES
+    assert manifest["progress"] == {"total": IMAGES, "done": IMAGES, "scored": IMAGES, "failed": 0}
+    found = verify(outcome.folder)
+    assert found.holds, found.problems
+
+
+def test_a_merged_run_is_resumed_like_any_other(tmp_path: Path, server: Server) -> None:
+    first = judged(tmp_path, "s1", shard="1/2")
+    outcome = merge([first], tmp_path / "merged")
+    assert outcome.status == "incomplete: shard 2/2 missing"
+    assert outcome.report is not None
+    asked = server.count()
+    again = judged(tmp_path, "merged", cache=tmp_path / "fresh")
+    assert server.count() - asked == 2 * (IMAGES // 2)
+    assert RunFolder(again).manifest()["status"] == "complete"
+    with pytest.raises(UserError, match="no merge"):
+        merge([first], again)
+
+
+def test_the_same_question_in_two_shards_is_kept_once_and_paid_as_often_as_it_was(
+    tmp_path: Path, server: Server
+) -> None:
+    shutil.copy(tmp_path / "data" / "0.png", tmp_path / "data" / "1.png")
+    shared = {"cache": tmp_path / "shared"}
+    parts = [judged(tmp_path, f"s{k}", shard=f"{k}/2", metrics=["lmm-score"], **shared) for k in (1, 2)]
+    prompts = {item.prompt for part in parts for item in RunFolder(part).items() if isinstance(item, Item)}
+    assert len(prompts) == 2
+    merged = merge(parts, tmp_path / "merged", report=False).folder
+    money = RunFolder(merged).money()
+    assert money["requests"] == server.count()
+    renewed = merge([*parts, parts[0]], merged, report=False).folder
+    assert RunFolder(renewed).money() == money
+    assert len(RunFolder(renewed).scores()) == IMAGES
+
+
+def test_a_value_wins_over_none_and_the_newer_over_the_older(tmp_path: Path, server: Server) -> None:
+    server.handler = lambda seen: good(seen) if seen.images else Scripted.fault("refusal")
+    before = judged(tmp_path, "before")
+    server.handler = good
+    after = judged(tmp_path, "after")
+    assert all(score.value is None for score in RunFolder(before).scores().values())
+    for order in ([before, after], [after, before]):
+        merged = merge(order, tmp_path / f"merged-{order[0].name}", report=False).folder
+        assert RunFolder(merged).scores() == RunFolder(after).scores()
+        assert verify(merged).holds
+    file = after / "manifest.json"
+    manifest = json.loads(file.read_text())
+    file.write_text(json.dumps({**manifest, "updated": 0}))
+    merged = merge([before, after], tmp_path / "third", report=False).folder
+    assert all(score.value is not None for score in RunFolder(merged).scores().values())
+
+
+def test_what_does_not_belong_together_is_refused_with_the_reason(tmp_path: Path, server: Server) -> None:
+    one = judged(tmp_path, "one", shard="1/2")
+    other = judged(tmp_path, "other", shard="2/2", judge="openai/gpt-4.1", protocol="official")
+    with pytest.raises(UserError, match="another judge, protocol"):
+        merge([one, other], tmp_path / "merged")
+    manifest = json.loads((one / "manifest.json").read_text())
+    manifest["prompts"]["tit/compare"] = "0" * 64
+    two = tmp_path / "two"
+    shutil.copytree(one, two)
+    (two / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="another prompt tit/compare"):
+        merge([one, two], tmp_path / "merged")
+    with pytest.raises(DataError, match="not a run folder"):
+        merge([one, tmp_path / "data"], tmp_path / "merged")
+    with pytest.raises(UserError, match="one of the runs"):
+        merge([one], one)
+    assert not (tmp_path / "merged").exists()
+
+
+def test_a_run_that_is_being_written_is_not_merged(tmp_path: Path, server: Server) -> None:
+    one = judged(tmp_path, "one", shard="1/2")
+    busy = RunFolder(one)
+    busy.open(load_config(None, {"data": tmp_path / "data", "captioner": "openai/gpt-4o", "judge": "openai/gpt-4o",
+                                 "metrics": ["tit-llm"], "shard": "1/2"}))  # fmt: skip
+    try:
+        with pytest.raises(UserError, match="another titjudge is writing"):
+            merge([one], tmp_path / "merged")
+    finally:
+        busy.close()
+    assert merge([one], tmp_path / "merged", report=False).status.startswith("incomplete")
+
+
+def test_a_merge_is_not_made_from_less_than_before(tmp_path: Path, server: Server) -> None:
+    parts = [judged(tmp_path, f"s{k}", shard=f"{k}/2") for k in (1, 2)]
+    merged = merge(parts, tmp_path / "merged", report=False).folder
+    with pytest.raises(UserError, match="merged from s2 too"):
+        merge(parts[:1], merged)
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0"])
+def test_a_shard_is_one_of_n(tmp_path: Path, shard: str) -> None:
+    with pytest.raises(ConfigError, match="shard"):
+        load_config(None, {"shard": shard})
+
+
+def test_shards_and_merge_on_the_command_line(tmp_path: Path, server: Server) -> None:
+    env = {**os.environ, "TITJUDGE_CACHE": str(tmp_path / "cache"), "COLUMNS": "160"}
+
+    def cli(*arguments: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "cli.py"), *arguments], cwd=tmp_path, env=env, text=True, capture_output=True
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    common = ("judge", "--data", "data", "--provider", "openai", "--metric", "tit-llm")
+    for k in ("1", "2"):
+        cli(*common, "--shard", f"{k}/2", "--out", f"s{k}")
+    assert server.count() == 2 * IMAGES
+    out = cli("merge", "s1", "s2", "--out", "all", "--json", "out.json")
+    assert "tit-llm" in out
+    assert json.loads((tmp_path / "out.json").read_text())["metrics"]["tit-llm"]["coverage"] == 1
+    assert "holds" in cli("verify", "all")
+    cli(*common, "--out", "all")  # nothing is left to ask
+    assert server.count() == 2 * IMAGES
+    assert "a shard is K/N" in cli(*common, "--shard", "3/2", code=2)

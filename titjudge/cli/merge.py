@@ -1,0 +1,43 @@
+"""`merge`: run folders into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from titjudge.cli.options import JSON, PATH
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="The run folder to write.")
+@click.option("--pairs", type=PATH, metavar="FILE", help="Human pairs (jsonl or csv)  [default: those of the runs].")
+@JSON
+def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path | None) -> int:
+    """Join the shards of a run, made with `judge --shard`, into one run folder with tables and report.
+
+    Runs with another configuration are refused. The merged folder can be resumed, compared and verified like any other.
+
+    \b
+    Examples:
+      python cli.py judge --data my_images --provider openai --shard 1/2 --out runs/one
+      python cli.py judge --data my_images --provider openai --shard 2/2 --out runs/two
+      python cli.py merge runs/one runs/two --out runs/both
+    """
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.merge import merge as join
+    from titjudge.suites.folder import read_pairs
+
+    outcome = join(runs, out, pairs=read_pairs(pairs) if pairs else None)
+    show_tables(outcome.tables)
+    for warning in outcome.warnings:
+        click.echo(f"  note: {warning}")
+    if outcome.failures:
+        click.echo(f"\n{len(outcome.failures)} without a score (all in results.json)", err=True)
+    if outcome.status != "complete":
+        click.echo(f"\n{outcome.status}")
+    click.echo(f"run    {outcome.folder}")
+    click.echo(f"report {outcome.report}")
+    write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
+    return 0

@@ -1,0 +1,330 @@
+"""Several run folders of one run into one: shards of a cluster, or the same run on two machines.
+
+Joined are runs with the same identity (models, metrics, protocol, prompts, data); which shard a folder holds is not part
+of it. A score with a value wins over one without, else the newer run's; an answer that is in several folders is kept
+once, and what was paid stays paid. Reading changes nothing in the runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.errors import UserError
+from titjudge.jsonl import Appender
+from titjudge.metrics import Metric
+from titjudge.run import RunFolder, item_record, score_record
+from titjudge.session import Outcome, finish, load_metrics, load_suite
+from titjudge.types import BadItem, Item, Pair, Score, Status
+from titjudge.verify import config_of
+
+_SUMS = ("asked", "cached", "errors", "unusable", "spent", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    folder: RunFolder
+    manifest: Mapping[str, Any]
+
+    @property
+    def shard(self) -> tuple[int, int] | None:
+        """(1, 4) for the first of four; None for a run that is not a shard."""
+        return _numbers(self.manifest.get("identity", {}).get("shard"))
+
+
+def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = None, report: bool = True) -> Outcome:
+    """Join run folders into `out`, with manifest, tables and report. Merging the same runs again, or more, renews it.
+
+    Args:
+        runs: run folders, finished or not; none of them may be going on.
+        pairs: human pairs; without them those of the runs.
+    Raises:
+        DataError: one is no run folder. UserError: they are not parts of one run, one is being written, or `out` holds
+            something that these runs would not replace.
+    """
+    parts = [_Part(folder, folder.manifest()) for folder in map(RunFolder, dict.fromkeys(runs))]
+    if any(part.folder.path.resolve() == out.resolve() for part in parts):
+        raise UserError(f"{out} is one of the runs to merge: choose another --out")
+    target = RunFolder(out)
+    _check_alike(parts)
+    if (out / "manifest.json").is_file():
+        _check_replaced(target, parts)
+    for part in parts:
+        _check_at_rest(part.folder.path)
+    parts.sort(key=lambda part: part.manifest.get("updated") or 0.0)
+    identity = {name: value for name, value in parts[0].manifest["identity"].items() if name != "shard"}
+    config = config_of({"identity": identity}, parts[0].folder.path)
+    target.open(config)
+    try:
+        return _join(parts, target, load_metrics(config), load_suite(config), config, pairs, report)
+    finally:
+        target.close()
+
+
+def _join(
+    parts: Sequence[_Part],
+    target: RunFolder,
+    metrics: dict[str, Metric],
+    suite: Any,
+    config: Any,
+    pairs: Sequence[Pair] | None,
+    report: bool,
+) -> Outcome:
+    if pairs is None:
+        pairs = _pairs(parts, suite, config)
+    items = _items(parts)
+    scores = _scores(parts)
+    status = _status(parts)
+    with _Files(target.path) as files:
+        files.write("replies", _replies(parts))
+        files.write("vectors", _vectors(parts))
+        files.write("items", (item_record(item) for item in items))
+        files.write("scores", (score_record(score) for score in _in_order(scores, items)))
+        files.put()
+    manifest = _manifest(parts, items, scores, metrics, status, target.money()["spent"])
+    target.write("manifest.json", manifest)
+    return finish(target, suite, pairs, metrics, status=status, report=report)
+
+
+class _Files:
+    """New files beside the old ones, put in their place together when all are whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: list[str] = []
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def write(self, name: str, records: Iterator[dict[str, Any]]) -> None:
+        aside = self._folder / f".{name}.jsonl.new"
+        aside.unlink(missing_ok=True)
+        self._made.append(name)
+        appender = Appender(aside)
+        try:
+            for record in records:
+                appender.add(record)
+        finally:
+            appender.close()
+
+    def put(self) -> None:
+        while self._made:
+            name = self._made.pop()
+            (self._folder / f".{name}.jsonl.new").replace(self._folder / f"{name}.jsonl")
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._made:
+            (self._folder / f".{name}.jsonl.new").unlink(missing_ok=True)
+
+
+def _check_alike(parts: Sequence[_Part]) -> None:
+    first = parts[0]
+    for part in parts[1:]:
+        mine, theirs = first.manifest.get("identity", {}), part.manifest.get("identity", {})
+        changed = [name for name in sorted({*mine, *theirs} - {"shard"}) if mine.get(name) != theirs.get(name)]
+        for what in ("prompts", "metrics"):
+            one, other = first.manifest.get(what, {}), part.manifest.get(what, {})
+            changed += [
+                f"{what.removesuffix('s')} {name}" for name in one if name in other and one[name] != other[name]
+            ]
+        if changed:
+            raise UserError(
+                f"{part.folder.path} and {first.folder.path} are not parts of one run: another {', '.join(changed)}"
+            )
+
+
+def _check_replaced(target: RunFolder, parts: Sequence[_Part]) -> None:
+    """A former merge may be made anew from at least the same runs; anything else in `out` stays.
+
+    Raises:
+        UserError: `out` would lose something.
+    """
+    former = target.manifest().get("merged")
+    if former is None:
+        raise UserError(f"{target.path} holds a run that is no merge: choose another --out")
+    given = [(part.folder.path.name, part.manifest.get("identity", {}).get("shard")) for part in parts]
+    lost = [each["run"] for each in former if (each["run"], each["shard"]) not in given]
+    if lost:
+        raise UserError(f"{target.path} was merged from {', '.join(lost)} too: give those as well, or another --out")
+
+
+def _check_at_rest(path: Path) -> None:
+    """A run that is being written is not merged.
+
+    Raises:
+        UserError: another process holds its lock.
+    """
+    lock = path / ".lock"
+    if not lock.is_file():
+        return
+    handle = os.open(lock, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise UserError(f"{path}: another titjudge is writing this run") from error
+    finally:
+        os.close(handle)
+
+
+def _status(parts: Sequence[_Part]) -> str:
+    """complete when every part is, and no shard is missing."""
+    there = _shards(parts)
+    if there and len({count for _, count in there}) == 1:
+        count = there[0][1]
+        absent = [f"{number}/{count}" for number in range(1, count + 1) if (number, count) not in there]
+        if absent:
+            return f"incomplete: shard {', '.join(absent)} missing"
+    for part in parts:
+        status = str(part.manifest.get("status"))
+        if status != "complete" and not (there and status.startswith("incomplete: shard")):
+            return "incomplete: interrupted" if status == "running" else status
+    return "complete"
+
+
+def _shards(parts: Sequence[_Part]) -> list[tuple[int, int]]:
+    """The shards that are there, alone or in a former merge; none when a part is a whole run."""
+    found = []
+    for part in parts:
+        former = [shard for each in part.manifest.get("merged", []) if (shard := _numbers(each["shard"]))]
+        own = [part.shard] if part.shard else former
+        if not own:
+            return []
+        found += own
+    return found
+
+
+def _numbers(shard: str | None) -> tuple[int, int] | None:
+    """(1, 4) for "1/4"."""
+    return (int(shard.split("/")[0]), int(shard.split("/")[1])) if shard else None
+
+
+def _items(parts: Sequence[_Part]) -> list[Item | BadItem]:
+    """The items of all parts, each once, shards interleaved as they were dealt; the newer part's record counts.
+
+    Raises:
+        UserError: an item has different prompts.
+    """
+    places: dict[str, tuple[float, int]] = {}
+    found: dict[str, Item | BadItem] = {}
+    for number, part in enumerate(parts):
+        shard = part.shard
+        for k, item in enumerate(part.folder.items()):
+            place = (k * shard[1] + shard[0] - 1, 0) if shard else (k, number)
+            places.setdefault(item.id, place)
+            before = found.get(item.id)
+            if isinstance(before, Item) and isinstance(item, Item) and before.prompt != item.prompt:
+                raise UserError(f"{part.folder.path}: {item.id} has another prompt than in the other runs")
+            found[item.id] = item
+    return sorted(found.values(), key=lambda item: places[item.id])
+
+
+def _scores(parts: Sequence[_Part]) -> dict[tuple[str, str], Score]:
+    found: dict[tuple[str, str], Score] = {}
+    for part in parts:
+        for key, score in part.folder.scores().items():
+            if score.value is not None or key not in found or found[key].value is None:
+                found[key] = score
+    return found
+
+
+def _in_order(scores: Mapping[tuple[str, str], Score], items: Sequence[Item | BadItem]) -> Iterator[Score]:
+    places = {item.id: number for number, item in enumerate(items)}
+    yield from sorted(scores.values(), key=lambda score: places.get(score.item_id, len(places)))
+
+
+def _replies(parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
+    """Every answer once: the same line twice is one, and a cached copy is not needed where the answer itself is."""
+    lines: set[bytes] = set()
+    good: set[str] = set()
+    for part in parts:
+        for record in part.folder.replies():
+            digest = hashlib.sha256(orjson.dumps(record, option=orjson.OPT_SORT_KEYS)).digest()
+            if digest in lines or (record["cached"] and record["key"] in good):
+                continue
+            lines.add(digest)
+            if record["status"] == Status.OK:
+                good.add(record["key"])
+            yield record
+
+
+def _vectors(parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
+    keys: set[str] = set()
+    for part in parts:
+        for record in part.folder.vectors():
+            if record["key"] not in keys:
+                keys.add(record["key"])
+                yield record
+
+
+def _pairs(parts: Sequence[_Part], suite: Any, config: Any) -> list[Pair]:
+    stored = [part.folder.results().get("pairs") for part in parts]
+    if any(each is not None for each in stored):
+        found = [Pair(**pair) for each in stored for pair in each or ()]
+        return list(dict.fromkeys(found))
+    read: list[Pair] = suite.pairs(config.data) if config.data is not None and config.data.exists() else []
+    return read
+
+
+def _manifest(
+    parts: Sequence[_Part],
+    items: Sequence[Item | BadItem],
+    scores: Mapping[tuple[str, str], Score],
+    metrics: Mapping[str, Metric],
+    status: str,
+    spent: float,
+) -> dict[str, Any]:
+    newest = parts[-1].manifest
+    judged = [item.id for item in items if isinstance(item, Item)]
+    own = [score for (item, name), score in scores.items() if name in metrics]
+    done = sum(all((item, name) in scores for name in metrics) for item in judged)
+    merged = [
+        {
+            "run": part.folder.path.name,
+            "shard": part.manifest.get("identity", {}).get("shard"),
+            "status": part.manifest.get("status"),
+        }
+        for part in parts
+    ]
+    return dict(newest) | {
+        "identity": {name: value for name, value in newest["identity"].items() if name != "shard"},
+        "prompts": {name: digest for part in parts for name, digest in part.manifest.get("prompts", {}).items()},
+        "roles": _roles(parts),
+        "status": status,
+        "started": min(part.manifest.get("started") or 0.0 for part in parts),
+        "updated": max(part.manifest.get("updated") or 0.0 for part in parts),
+        "progress": {
+            "total": len(items),
+            "done": done + len(items) - len(judged),
+            "scored": sum(score.value is not None for score in own),
+            "failed": sum(score.value is None for score in own),
+        },
+        "spent": round(spent, 6),
+        "merged": merged,
+    }
+
+
+def _roles(parts: Sequence[_Part]) -> dict[str, Any]:
+    """What each role did in all parts together."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        for name, role in part.manifest.get("roles", {}).items():
+            if name not in found:
+                found[name] = orjson.loads(orjson.dumps(role))
+                continue
+            into = found[name]
+            for key in _SUMS:
+                into[key] = round(into[key] + role[key], 6)
+            into["tokens"] = {key: into["tokens"][key] + role["tokens"][key] for key in into["tokens"]}
+            counts = {(each["version"], each["endpoint"]): each for each in into["answered"]}
+            for each in role["answered"]:
+                same = counts.setdefault((each["version"], each["endpoint"]), {**each, "answers": 0})
+                same["answers"] += each["answers"]
+            into["answered"] = list(counts.values())
+    return found
