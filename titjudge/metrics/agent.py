@@ -172,8 +172,8 @@ def claims_of(score: Score) -> list[dict[str, Any]]:
 
     Each claim: `claim`, `kind` (entity, attribute, relation, text, style), `level` (macro, micro), `position` (start of
     its span over the length of the prompt, 0 to below 1), `met` (True, False; None when it cannot be seen or stayed
-    open, and throughout where the item has no score), `generator`, `words` (of the prompt). A score of another metric,
-    or of a panel as a whole (its judges' own scores have tables), has none: an empty list.
+    open, and throughout where the item has no score), `generator`, `group`, `words` (of the prompt). A score of another
+    metric, or of a panel as a whole (its judges' own scores have tables), has none: an empty list.
     """
     verdicts = {"met": True, "not_met": False} if score.value is not None else {}
     rows = score.parts.get("claims")
@@ -187,6 +187,7 @@ def claims_of(score: Score) -> list[dict[str, Any]]:
             "position": row["position"],
             "met": verdicts.get(row["verdict"]),
             "generator": score.generator,
+            "group": score.group,
             "words": score.parts["prompt_words"],
         }
         for row in rows

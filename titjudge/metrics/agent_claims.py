@@ -53,7 +53,7 @@ def _lower(value: Any) -> Any:
 
 
 class SplitClaim(BaseModel):
-    """One claim as the model writes it."""
+    """One claim."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
@@ -64,7 +64,7 @@ class SplitClaim(BaseModel):
 
 
 class Split(BaseModel):
-    """What the model answers when it takes a prompt apart."""
+    """The claims of a prompt."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -221,7 +221,12 @@ def _similar(wanted: str, fold: _Folded) -> tuple[int, int] | None:
     best = partial_ratio_alignment(wanted, fold.text, score_cutoff=_FUZZY)
     if best is None or best.dest_end <= best.dest_start:
         return None
-    return fold.back(best.dest_start, best.dest_end)
+    start, end = best.dest_start, best.dest_end  # as long as the span: to the ends of the words that it cuts
+    while start > 0 and _glued(fold.text[start - 1], fold.text[start]):
+        start -= 1
+    while end < len(fold.text) and _glued(fold.text[end - 1], fold.text[end]):
+        end += 1
+    return fold.back(start, end)
 
 
 def sketched(prompt: str) -> Claims:

@@ -40,9 +40,9 @@ def _blank(value: Any) -> Any:
 
 
 class Look(BaseModel):
-    """A look as the orchestrator writes it. The schema names the tools; the code that reads it takes any name, so that
-    an invented tool is refused and counted instead of spoiling the whole answer."""
+    """One look at the image."""
 
+    # the schema names the tools; any name is read, so that an invented tool is refused and counted, and spoils no answer
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
     tool: Annotated[str, WithJsonSchema({"type": "string", "enum": list(TOOLS)})]

@@ -33,7 +33,8 @@ COUNTS = (
 )  # fmt: skip
 """What is counted: work done, answers cut, and everything that was refused."""
 
-_NOTES = 12  # refusals that are told to the orchestrator, and kept in the transcript
+_NOTE = 250  # characters
+_NOTES = 20  # refusals that are told to the orchestrator, and kept in the transcript
 _THOUGHT = 500  # characters
 _ENDS_RUN = (Status.FAILED, Status.BAD_INPUT)  # of a look: an outage is not an answer, and the item has no score
 
@@ -50,7 +51,7 @@ def _blank(value: Any) -> Any:
 
 
 class Settlement(BaseModel):
-    """A verdict as the orchestrator writes it; names are checked by the code that reads it."""
+    """The verdict on one claim, and the evidence for it."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
@@ -60,7 +61,7 @@ class Settlement(BaseModel):
 
 
 class Turn(BaseModel):
-    """What the orchestrator answers."""
+    """Verdicts and looks of one answer."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -135,8 +136,9 @@ class Case:
     def note(self, count: str, text: str) -> None:
         """Count a refusal and tell the orchestrator about it in its next turn."""
         self.counts[count] += 1
-        if len(self.notes) < _NOTES:
-            self.notes.append(text)
+        line = shortened(text, _NOTE)
+        if len(self.notes) < _NOTES and line not in self.notes:
+            self.notes.append(line)
 
     def variables(self, looks_left: int) -> dict[str, Any]:
         """What the orchestrator is shown; all foreign text is bounded and fenced."""
@@ -217,7 +219,7 @@ def _settle(case: Case, given: list[Settlement], entry: dict[str, Any]) -> int:
     taken, torn = 0, {claim for claim, verdicts in proposed.items() if len(verdicts) > 1}
     for claim in sorted(torn & known):
         case.note("contradictory", f"claim {claim}: two verdicts in one answer; it stays as it was")
-    for each in {(s.claim, _verdict(s)): s for s in given}.values():
+    for each in given:
         verdict, evidence = _verdict(each), _evidence(case, each.evidence)
         if each.claim not in known:
             case.note("unknown_claims", f"there is no claim {each.claim}")

@@ -22,6 +22,7 @@ EXPECTED_LOOKS = 5  # of which the first is the description, the others come in 
 EXPECTED_ROUNDS = 3
 _EXPECTED_REPORT = 200  # characters
 _EXPECTED_QUESTION = 60
+_DESCRIPTION = "word " * 380
 
 
 async def plan(item: Item, ask: Ask, case: Case, max_looks: int, *, worst: bool) -> None:
@@ -38,19 +39,21 @@ async def plan(item: Item, ask: Ask, case: Case, max_looks: int, *, worst: bool)
     report = "word " * ((MAX_REPORT if worst else _EXPECTED_REPORT) // 5)
     if not case.evidence:
         await _stub(describe(item, ask))
-        _found(case, Order("describe"), "word " * 380)
+        _found(case, Order("describe"), f"{item.id} {_DESCRIPTION}")  # no item asks what another one asks
     first = case.counts["rounds"] or 1
     for number in range(first, rounds + 1):
         last = number == rounds
-        await _stub(_consult(case, ask, 0 if last else max(0, looks - len(case.evidence))))
+        if number > first:
+            case.notes = [f"{number} {question}"]  # no round asks what another one asked
+        await _stub(_consult(case, ask, 0 if last else max(0, max_looks - len(case.evidence))))
         share = 0 if last else 1 if worst else -(-(looks - 1) // (rounds - 1))
         for _ in range(max(0, min(share, looks - len(case.evidence)))):
             order = Order("ask", f"{len(case.evidence)} {question.strip()}")
             await _stub(_look(item, ask, order))
             _found(case, order, report)
     if worst:
-        filler = "word " * 380
-        await _stub(ask("tit/compare", role="judge", schema=Verdict, prompt=item.prompt, description=filler))
+        text = f"{item.id} {_DESCRIPTION}"
+        await _stub(ask("tit/compare", role="judge", schema=Verdict, prompt=item.prompt, description=text))
 
 
 async def _stub(question: Awaitable[Any]) -> None:

@@ -1,0 +1,194 @@
+"""A whole run of `judge --metric tit-agent` against a loopback server, as a shell would start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from PIL import Image
+from servers import Scripted, Seen, Server
+
+ROOT = Path(__file__).resolve().parents[2]
+PROMPT = "A blue bowl holds three oranges on a wooden table. Behind it a sign reads FRESH, in warm light."
+CLAIMS = [
+    ("There is a bowl", "entity", "macro", "A blue bowl"),
+    ("The bowl is blue", "attribute", "micro", "blue"),
+    ("The bowl holds three oranges", "attribute", "micro", "three oranges"),
+    ("There is a wooden table", "entity", "macro", "wooden table"),
+    ("A sign reads FRESH", "text", "micro", "a sign reads FRESH"),
+]
+START = """
+import sys
+from titjudge import registry
+registry.TABLES["metrics"].setdefault("tit-agent", "titjudge.metrics.agent:tit_agent")
+from titjudge.cli import main
+main()
+"""
+
+
+def cli(folder: Path, *arguments: str, code: int = 0, **environment: str) -> str:
+    env = {
+        **os.environ,
+        "TITJUDGE_CACHE": str(folder / "cache"),
+        "COLUMNS": "160",
+        "PYTHONPATH": str(ROOT),
+        **environment,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", START, *arguments],
+        cwd=folder,
+        env=env,
+        text=True,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def data_folder(folder: Path) -> Path:
+    """Two images of one prompt by two generators."""
+    data = folder / "data"
+    data.mkdir()
+    (data / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": PROMPT}) + "\n")
+    with (data / "images.jsonl").open("w") as file:
+        for number, name in enumerate(("one", "two")):
+            Image.new("RGB", (320, 320), (90 * number, 40, 200)).save(data / f"{name}.png")
+            file.write(json.dumps({"image": f"{name}.png", "prompt_id": "p", "generator": name, "max_looks": 4}) + "\n")
+    pair = {"prompt_id": "p", "image_a": "one.png", "image_b": "two.png", "preference": "a"}
+    (data / "pairs.jsonl").write_text(json.dumps(pair) + "\n")
+    return data
+
+
+def answered(settle: list[tuple[int, str, str]], looks: list[dict[str, Any]]) -> str:
+    settled = [{"claim": claim, "verdict": verdict, "evidence": evidence} for claim, verdict, evidence in settle]
+    return json.dumps({"thought": "looking", "settle": settled, "looks": looks})
+
+
+def handler(seen: Seen) -> Scripted | str:
+    """A model that plays both roles: image one has three oranges, image two has two."""
+    if seen.images:
+        if "Count what is named" in seen.text:
+            return "in a row\nCount: 3" if seen.images[0] in PICTURES[:1] else "in front\nCount: 2"
+        return (
+            "It says FRESH."
+            if "enlarged part" in seen.text
+            else f"A blue bowl on a wooden table ({seen.digest.hex()[:6]})."
+        )
+    if "Take the prompt below apart" in seen.text:
+        return json.dumps(
+            {"claims": [dict(zip(("claim", "kind", "level", "span"), each, strict=True)) for each in CLAIMS]}
+        )
+    counted = re.search(r"(E\d) count\(.*Count: (\d)", seen.text)
+    if counted is None:
+        looks = [
+            {"tool": "count", "question": "oranges", "box": []},
+            {"tool": "zoom", "question": "What does the sign say?", "box": [0.5, 0.0, 1.0, 0.5]},
+            {"tool": "x-ray", "question": "what is inside?", "box": []},
+            {"tool": "zoom", "question": "What?", "box": [320, 320, 640, 640]},
+        ]
+        return answered([(1, "met", "E1"), (2, "met", "E1"), (4, "met", "E1")], looks)
+    verdict = "met" if counted[2] == "3" else "not_met"
+    return answered([(3, verdict, counted[1]), (5, "met", "E3")], [])
+
+
+PICTURES: list[str] = []
+
+
+def hosted(server: Server) -> dict[str, str]:
+    return {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+
+
+def scores(folder: Path) -> dict[str, dict[str, Any]]:
+    (file,) = folder.glob("runs/*/scores.jsonl")
+    return {record["item"]: record for record in map(orjson.loads, file.read_bytes().splitlines())}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    import hashlib
+
+    made = data_folder(tmp_path)
+    PICTURES[:] = [hashlib.sha256((made / name).read_bytes()).hexdigest() for name in ("one.png", "two.png")]
+    return made
+
+
+def test_a_run_of_the_agentic_judge(tmp_path: Path, data: Path) -> None:
+    command = [
+        "judge",
+        "--data",
+        str(data),
+        "--provider",
+        "openai",
+        "--metric",
+        "tit-agent",
+        "--max-cost",
+        "1",
+        "--json",
+        "out.json",
+    ]
+    (tmp_path / "tmp").mkdir()
+    with Server(handler) as server:
+        env = {**hosted(server), "TMPDIR": str(tmp_path / "tmp")}
+        out = cli(tmp_path, *command, **env)
+        first = server.count()
+        found = scores(tmp_path)
+        splits = server.count(lambda seen: "Take the prompt below apart" in seen.text)
+        cli(tmp_path, *command, "--out", "again", **env)
+        assert server.count() == first
+    assert list((tmp_path / "tmp").glob("titjudge-zoom-*")) == []
+    assert splits == 1
+    assert found["one.png"]["value"] == 100
+    assert found["two.png"]["value"] == pytest.approx(100 * 8 / 9)
+    parts = found["two.png"]["parts"]
+    assert [row["verdict"] for row in parts["claims"]] == ["met", "met", "not_met", "met", "met"]
+    assert (parts["stopped"], parts["counts"]["looks"], parts["max_looks"]) == ("covered", 3, 4)
+    assert (parts["counts"]["invented_tools"], parts["counts"]["bad_boxes"]) == (1, 1)
+    assert len(found["two.png"]["replies"]) == 6
+    results = json.loads((tmp_path / "out.json").read_text())["metrics"]["tit-agent"]
+    assert (results["accuracy"], results["coverage"]) == (1.0, 1.0)
+    assert "sk-test" not in out
+
+
+def test_a_dry_run_prices_the_looks_and_sends_nothing(tmp_path: Path, data: Path) -> None:
+    with Server(handler) as server:
+        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-agent", "--dry-run", "--json", "out.json", **hosted(server))  # fmt: skip
+        assert server.count() == 0
+    roles = json.loads((tmp_path / "out.json").read_text())["roles"]
+    assert roles["captioner"]["requests"] == 2 * 4
+    assert roles["judge"]["requests"] == 1 + 2 * 3
+    assert roles["captioner"]["list_cost"][1] > 0
+
+
+def test_a_cap_stops_the_run_and_the_same_command_goes_on(tmp_path: Path, data: Path) -> None:
+    command = ["judge", "--data", str(data), "--provider", "openai", "--metric", "tit-agent"]
+    with Server(handler) as server:
+        cli(tmp_path, *command, "--max-requests", "3", code=3, **hosted(server))
+        assert server.count() <= 3
+        cli(tmp_path, *command, **hosted(server))
+        assert server.count() == 1 + 2 * 5
+    assert [scores(tmp_path)[name]["value"] for name in ("one.png", "two.png")] == pytest.approx([100, 800 / 9])
+
+
+def test_an_outage_of_the_eyes_is_no_score(tmp_path: Path, data: Path) -> None:
+    def faulty(seen: Seen) -> Scripted | str:
+        return (
+            Scripted.fault(400)
+            if "Count what is named" in seen.text and seen.images[0] == PICTURES[1]
+            else handler(seen)
+        )
+
+    with Server(faulty) as server:
+        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-agent", **hosted(server))
+    found = scores(tmp_path)
+    assert found["one.png"]["value"] == 100
+    assert (found["two.png"]["value"], found["two.png"]["status"]) == (None, "failed")
+    assert len(found["two.png"]["parts"]["evidence"]) == 3

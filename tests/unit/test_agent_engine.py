@@ -1,0 +1,222 @@
+"""The agentic judge behind the real pipeline: shared answers, a second run, plans, caps, repair."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from test_agent_loop import CLAIMS, PROMPT, all_met, turn
+
+from titjudge.budget import Budget
+from titjudge.cache import AnswerCache
+from titjudge.config import RunConfig, load_config
+from titjudge.engine import Engine, measure
+from titjudge.errors import BudgetExhausted
+from titjudge.metrics.agent import MAX_LOOKS, tit_agent
+from titjudge.metrics.agent_loop import SPARE_ROUNDS
+from titjudge.metrics.tit import tit_llm
+from titjudge.plan import Planner
+from titjudge.prompts import PromptLibrary
+from titjudge.providers import Capabilities
+from titjudge.providers.fake import Fake
+from titjudge.roles import Roles
+from titjudge.types import Item, Reply, Request, Score, Status, Usage
+
+Answers = Callable[[Request], Any]
+SPLIT = json.dumps({"claims": [dict(zip(("claim", "kind", "level", "span"), each, strict=True)) for each in CLAIMS]})
+
+
+def config() -> RunConfig:
+    return load_config(None, {"captioner": "fake/eyes", "judge": "fake/mind", "prices": {"eyes": {"input": 1, "output": 1}, "mind": {"input": 1, "output": 1}}})  # fmt: skip
+
+
+def engine(folder: Path, answers: Answers, budget: Budget | None = None, journal: Any = None) -> tuple[Engine, Fake]:
+    fake = Fake(None, answers, capabilities=Capabilities())
+    cache = AnswerCache(folder / "cache")
+    return Engine(Roles(config(), make=lambda _: fake), PromptLibrary(), cache, budget, journal=journal), fake
+
+
+def item(folder: Path, name: str = "a", colour: int = 0) -> Item:
+    Image.new("RGB", (300, 300), (colour, 0, 0)).save(folder / f"{name}.png")
+    return Item(name, PROMPT, folder / f"{name}.png", f"g{name}", "p")
+
+
+def good(request: Request) -> str:
+    if request.template == "agent/split":
+        return SPLIT
+    if request.template == "agent/orchestrate":
+        looked = any("E2" in message.text for message in request.messages)
+        return (
+            turn(all_met("E2"))
+            if looked
+            else turn([(1, "met", "E1")], [("zoom", "what?", [0, 0, 0.5, 0.5]), ("ask", "what?")])
+        )
+    if request.template == "tit/compare":
+        return json.dumps({"missing": [], "contradicted": [], "reason": "r", "score": 50})
+    return "a blue bowl"
+
+
+def test_a_prompt_is_taken_apart_once_and_a_second_run_asks_nothing(tmp_path: Path) -> None:
+    items = [item(tmp_path, name, colour) for name, colour in (("a", 10), ("b", 90))]
+
+    async def run() -> tuple[list[Score], Counter[str]]:
+        eng, fake = engine(tmp_path, good)
+        scores = await asyncio.gather(*(measure(eng, each, "tit-agent", tit_agent) for each in items))
+        await eng.aclose()
+        return list(scores), Counter(request.template for request in fake.requests)
+
+    scores, asked = asyncio.run(run())
+    assert [score.value for score in scores] == [100, 100]
+    assert asked == {"agent/split": 1, "tit/describe": 2, "agent/orchestrate": 2, "agent/zoom": 2, "agent/ask": 2}
+    assert all(len(score.replies) == 6 for score in scores)
+    again, nothing = asyncio.run(run())
+    assert nothing == {}
+    assert [score.parts for score in again] == [score.parts for score in scores]
+
+
+def test_the_description_is_that_of_the_other_metrics(tmp_path: Path) -> None:
+    async def run() -> Counter[str]:
+        eng, fake = engine(tmp_path, good)
+        who = item(tmp_path)
+        await asyncio.gather(measure(eng, who, "tit-agent", tit_agent), measure(eng, who, "tit-llm", tit_llm))
+        await eng.aclose()
+        return Counter(request.template for request in fake.requests)
+
+    assert asyncio.run(run())["tit/describe"] == 1
+
+
+def test_a_description_cut_short_is_evidence_here_and_no_score_there(tmp_path: Path) -> None:
+    def cut(request: Request) -> Any:
+        if request.template == "tit/describe":
+            return Reply("a blue bowl and", Status.TRUNCATED, usage=Usage(10, 512))
+        return good(request)
+
+    async def run() -> list[Score]:
+        eng, _ = engine(tmp_path, cut)
+        who = item(tmp_path)
+        scores = await asyncio.gather(measure(eng, who, "tit-agent", tit_agent), measure(eng, who, "tit-llm", tit_llm))
+        await eng.aclose()
+        return list(scores)
+
+    agent, llm = asyncio.run(run())
+    assert (agent.value, agent.parts["evidence"][0]["text"], agent.parts["counts"]["cut_answers"]) == (
+        100,
+        "a blue bowl and",
+        1,
+    )
+    assert (llm.value, llm.status) == (None, Status.TRUNCATED)
+
+
+def test_an_answer_that_does_not_validate_gets_a_repair_turn_and_never_acts(tmp_path: Path) -> None:
+    def broken(request: Request) -> str:
+        if request.template == "agent/orchestrate" and request.attempt == 0:
+            return "All claims are met, trust me."
+        return good(request)
+
+    async def run(answers: Answers) -> Score:
+        eng, _ = engine(tmp_path, answers)
+        score = await measure(eng, item(tmp_path), "tit-agent", tit_agent)
+        await eng.aclose()
+        return score
+
+    assert asyncio.run(run(lambda r: "no" if r.template == "agent/orchestrate" else good(r))).status is Status.UNPARSED
+    assert asyncio.run(run(broken)).value == 100
+
+
+def planned(folder: Path, *, worst: bool, **meta: Any) -> Counter[str]:
+    who = item(folder)
+    who = Item(who.id, who.prompt, who.image, meta=meta)
+
+    async def run() -> Counter[str]:
+        planner = Planner(config(), PromptLibrary(), AnswerCache(folder / "cache"), worst=worst)
+        found = await planner.expect(who, {"tit-agent": tit_agent})
+        await planner.aclose()
+        return Counter(each.template for each in found)
+
+    return asyncio.run(run())
+
+
+def test_a_dry_run_expects_some_looks_and_a_reservation_allows_for_all(tmp_path: Path) -> None:
+    assert planned(tmp_path, worst=False) == {
+        "agent/split": 1,
+        "tit/describe": 1,
+        "agent/orchestrate": 3,
+        "agent/ask": 4,
+    }
+    assert planned(tmp_path, worst=True) == {
+        "agent/split": 1, "tit/describe": 1, "tit/compare": 1, "agent/orchestrate": MAX_LOOKS + SPARE_ROUNDS, "agent/ask": MAX_LOOKS - 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("worst", [True, False])
+def test_one_look_is_planned_as_one(tmp_path: Path, worst: bool) -> None:
+    found = planned(tmp_path, worst=worst, max_looks=1)
+    assert found["agent/ask"] == 0
+    assert found["tit/describe"] == 1
+
+
+def test_a_plan_begins_where_the_cache_ends(tmp_path: Path) -> None:
+    async def part() -> None:
+        eng, _ = engine(tmp_path, good)
+        ask = eng.ask_for(item(tmp_path))
+        from titjudge.metrics.agent_claims import split
+
+        await split(PROMPT, ask)
+        await eng.aclose()
+
+    asyncio.run(part())
+    found = planned(tmp_path, worst=True)
+    assert found == {
+        "tit/describe": 1,
+        "tit/compare": 1,
+        "agent/orchestrate": MAX_LOOKS + SPARE_ROUNDS,
+        "agent/ask": MAX_LOOKS - 1,
+    }
+
+
+def test_a_plan_goes_on_from_the_round_that_was_reached(tmp_path: Path) -> None:
+    async def part() -> None:
+        eng, _ = engine(tmp_path, good, Budget(max_requests=2))
+        with pytest.raises(BudgetExhausted):
+            await measure(eng, item(tmp_path), "tit-agent", tit_agent)
+        await eng.aclose()
+
+    asyncio.run(part())
+    assert planned(tmp_path, worst=True) == {
+        "tit/compare": 1,
+        "agent/orchestrate": MAX_LOOKS + SPARE_ROUNDS,
+        "agent/ask": MAX_LOOKS - 1,
+    }
+    assert planned(tmp_path, worst=False) == {"agent/orchestrate": 3, "agent/ask": 4}
+
+
+def test_a_judged_item_costs_a_plan_nothing(tmp_path: Path) -> None:
+    async def whole() -> None:
+        eng, _ = engine(tmp_path, good)
+        await measure(eng, item(tmp_path), "tit-agent", tit_agent)
+        await eng.aclose()
+
+    asyncio.run(whole())
+    assert planned(tmp_path, worst=False) == {}
+
+
+def test_the_cap_ends_an_item_and_what_was_answered_is_kept(tmp_path: Path) -> None:
+    async def run(budget: Budget) -> tuple[Score | None, int]:
+        eng, fake = engine(tmp_path, good, budget)
+        try:
+            return await measure(eng, item(tmp_path), "tit-agent", tit_agent), len(fake.requests)
+        except BudgetExhausted:
+            return None, len(fake.requests)
+        finally:
+            await eng.aclose()
+
+    assert asyncio.run(run(Budget(max_requests=4))) == (None, 4)
+    score, asked = asyncio.run(run(Budget(max_requests=4)))
+    assert score is not None
+    assert (score.value, asked) == (100, 2)

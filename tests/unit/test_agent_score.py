@@ -1,0 +1,157 @@
+"""From verdicts to the number of the agentic judge, and when there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, image, judged, turn
+
+from titjudge.metrics.agent import DECIDED_PERCENT, MAX_LOOKS, MOST_LOOKS, claims_of, tit_agent
+from titjudge.metrics.agent_claims import WEIGHTS
+from titjudge.metrics.agent_loop import VERDICTS
+from titjudge.types import Item, Score, Status
+
+__all__ = ["image"]
+
+
+def weighted(count: Mapping[str, int], level: str = "micro") -> list[tuple[str, str, str, str]]:
+    return [(f"Claim {level} {n}", "entity", level, "bowl") for n in range(sum(count.values()))]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(WEIGHTS)), st.sampled_from([*VERDICTS, "open"])), min_size=1, max_size=12)
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_the_score_is_the_met_share_of_decided_weight(image: Path, claims: list[tuple[str, str]]) -> None:
+    given_claims = [(f"Claim {n}", "entity", level, "bowl") for n, (level, _) in enumerate(claims)]
+    settled = [(n, verdict, "E1") for n, (_, verdict) in enumerate(claims, 1) if verdict != "open"]
+    score = judged(StandIn(turn(settled), turn(), turn(), claims=given_claims), image)
+    weight = {
+        state: sum(WEIGHTS[level] for level, verdict in claims if verdict == state) for state in (*VERDICTS, "open")
+    }
+    decided, total = weight["met"] + weight["not_met"], sum(weight.values())
+    assert score.parts["weight"] == weight
+    if decided / total < DECIDED_PERCENT / 100 - 1e-9:
+        assert (score.value, score.status) == (None, Status.UNPARSED)
+        assert "are needed" in score.reason
+    else:
+        assert score.value is not None
+        assert math.isclose(score.value, 100 * weight["met"] / decided)
+        assert 0 <= score.value <= 100
+
+
+@pytest.mark.parametrize(("decided", "scored"), [(6, True), (5, False)])
+def test_sixty_percent_is_enough_and_less_is_not(image: Path, decided: int, scored: bool) -> None:
+    claims = [(f"Claim {n}", "entity", "micro", "bowl") for n in range(10)]
+    score = judged(StandIn(turn([(n, "met", "E1") for n in range(1, decided + 1)]), turn(), claims=claims), image)
+    assert (score.value is not None) == scored
+
+
+def test_what_cannot_be_seen_and_what_is_open_is_shown_and_does_not_count(image: Path) -> None:
+    ask = StandIn(turn([*all_met(but={2: "cannot_be_seen", 3: "not_met"})[:5]]), turn())
+    score = judged(ask, image)
+    assert score.value == pytest.approx(100 * 7 / 8)
+    assert score.parts["number"] == {"met": 3, "not_met": 1, "cannot_be_seen": 1, "open": 1}
+    assert "1 cannot be seen, 1 open" in score.reason
+
+
+def test_a_prompt_that_is_mostly_not_quoted_is_not_judged(image: Path) -> None:
+    claims = [("There is a bowl", "entity", "macro", "bowl"), ("There is a ufo", "entity", "macro", "a flying saucer")]
+    ask = StandIn(turn(all_met()), claims=claims)
+    score = judged(ask, image)
+    assert (score.value, score.status) == (None, Status.UNPARSED)
+    assert "1 of 2 claims quote words that are not in the prompt" in score.reason
+    assert len(ask.asked) == 1
+
+
+def test_a_few_unfounded_claims_are_shown_and_left_out(image: Path) -> None:
+    ask = StandIn(turn(all_met()), claims=[*CLAIMS, ("There is a ufo", "entity", "macro", "a flying saucer")])
+    score = judged(ask, image)
+    assert score.value == 100
+    assert score.parts["unfounded"] == ["There is a ufo (a flying saucer)"]
+    assert "ufo" not in ask.texts("agent/orchestrate")[0]
+
+
+def test_an_unreadable_split_is_no_score(image: Path) -> None:
+    with pytest.raises(Exception, match="unparsed"):
+        judged(StandIn(turn(), claims=[]), image)
+
+
+@pytest.mark.parametrize("looks", [0, -1, MOST_LOOKS + 1, 2.5, True, None, "many", [], "9999", "²"])
+def test_a_wrong_number_of_looks_is_bad_input(image: Path, looks: Any) -> None:
+    ask = StandIn(turn())
+    score = judged(ask, image, max_looks=looks)
+    assert (score.value, score.status, ask.asked) == (None, Status.BAD_INPUT, [])
+
+
+@pytest.mark.parametrize(("given", "looks"), [({}, MAX_LOOKS), ({"max_looks": 3}, 3), ({"max_looks": " 4 "}, 4)])
+def test_the_number_of_looks_is_recorded(image: Path, given: dict[str, Any], looks: int) -> None:
+    assert judged(StandIn(turn(all_met())), image, **given).parts["max_looks"] == looks
+
+
+def test_without_an_image_or_a_prompt_nothing_is_asked(image: Path) -> None:
+    for score in (judged(ask := StandIn(turn()), None), judged(ask, image, " ... ")):
+        assert (score.value, score.status) == (None, Status.BAD_INPUT)
+    assert ask.asked == []
+
+
+def test_the_table_for_the_forgetting_curve(image: Path) -> None:
+    from titjudge.trust.forgetting import Claim
+
+    score = judged(StandIn(turn(all_met(but={2: "cannot_be_seen", 3: "not_met"}))), image)
+    rows = claims_of(replace(score, generator="g", group="p"))
+    assert [row["met"] for row in rows] == [True, None, False, True, True, True]
+    assert rows[2] == {
+        "claim": "The bowl holds three oranges",
+        "kind": "attribute",
+        "level": "micro",
+        "position": pytest.approx(PROMPT.index("three") / len(PROMPT), abs=1e-6),
+        "met": False,
+        "generator": "g",
+        "group": "p",
+        "words": 20,
+    }
+    assert [row["position"] for row in rows] == sorted(row["position"] for row in rows)
+    assert Claim.of(rows[2]).words == 20
+
+
+def test_a_score_without_a_number_has_claims_without_verdicts(image: Path) -> None:
+    score = judged(StandIn(turn([(1, "met", "E1")]), turn()), image)
+    assert score.value is None
+    assert {row["met"] for row in claims_of(score)} == {None}
+
+
+def test_scores_of_other_metrics_have_no_claims() -> None:
+    assert claims_of(Score.of(1.0)) == []
+    assert claims_of(Score.of(1.0, claims="x", prompt_words=3)) == []
+
+
+def test_parts_survive_a_run_folder(image: Path) -> None:
+    score = judged(StandIn(turn(all_met(), [])), image)
+    assert claims_of(replace(score, parts=json.loads(json.dumps(dict(score.parts))))) == claims_of(score)
+
+
+def test_it_declares_what_it_needs() -> None:
+    assert (tit_agent.name, tit_agent.roles, tit_agent.range) == ("tit-agent", ("captioner", "judge"), (0, 100))
+    assert tit_agent.summary.startswith("Weighted share of a prompt's claims")
+
+
+def test_items_share_nothing_but_the_split(image: Path) -> None:
+    ask = StandIn(turn(all_met()))
+
+    async def both() -> list[Score]:
+        items = [Item(name, PROMPT, image, name, "p") for name in ("a", "b")]
+        return await asyncio.gather(*(tit_agent(item, ask) for item in items))  # type: ignore[arg-type]
+
+    one, two = asyncio.run(both())
+    assert one.value == two.value == 100
+    assert len(set(ask.texts("agent/split"))) == 1
