@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from titjudge import ocr, parsing
-from titjudge.errors import BudgetExhausted, MissingExtra, Unanswered
+from titjudge import parsing
+from titjudge.errors import BudgetExhausted, Unanswered
 from titjudge.metrics.agent import tit_agent
-from titjudge.metrics.agent_looks import MAX_QUESTION, MAX_REPORT
+from titjudge.metrics.agent_looks import MAX_QUESTION
 from titjudge.metrics.agent_loop import COUNTS, SPARE_ROUNDS
 from titjudge.prompts import PromptLibrary
 from titjudge.types import Item, Reply, Score, Status
@@ -303,65 +303,6 @@ def test_newer_evidence_changes_a_verdict_and_older_does_not(image: Path) -> Non
     assert score.parts["counts"]["unsupported"] >= 1
 
 
-def test_comparing_texts_points_but_settles_nothing(image: Path) -> None:
-    verdict = json.dumps({"missing": ["the sign"], "contradicted": [], "reason": "r", "score": 99})
-    ask = StandIn(turn(looks=[("compare",)]), turn(all_met("E2")), turn(all_met("E1")), eyes={"tit/compare": verdict})
-    score = judged(ask, image)
-    assert score.parts["counts"]["unsupported"] == 6
-    assert "not mentioned: the sign" in ask.texts("agent/orchestrate")[1]
-    assert "99" not in ask.texts("agent/orchestrate")[1]
-    assert "what tit/describe saw" in ask.texts("tit/compare")[0]
-    assert score.value == 100
-
-
-def test_looks_that_bring_nothing_settle_nothing(image: Path) -> None:
-    refused = Unanswered(Status.REFUSED, "content filter")
-    ask = StandIn(
-        turn(looks=[("ask", "who?"), ("count", "bowls")]),
-        turn(all_met("E2")),
-        turn(all_met("E3")),
-        eyes={"agent/ask": refused},
-    )
-    score = judged(ask, image)
-    assert score.value == 100
-    assert score.parts["counts"]["failed_looks"] == 1
-    assert score.parts["counts"]["unsupported"] == 6
-    assert score.parts["evidence"][1]["failed"] == "refused"
-
-
-def test_when_nothing_can_be_seen_the_first_failure_is_the_reason(image: Path) -> None:
-    refused = Unanswered(Status.REFUSED, "content filter")
-    eyes = dict.fromkeys(("tit/describe", "agent/ask"), refused)
-    score = judged(StandIn(turn(looks=[("ask", "who?")]), turn(), eyes=eyes), image)
-    assert (score.value, score.status) == (None, Status.REFUSED)
-    assert score.reason == "no look brought anything: content filter"
-
-
-@pytest.mark.parametrize("status", [Status.FAILED, Status.BAD_INPUT])
-def test_an_outage_is_no_answer(image: Path, status: Status) -> None:
-    ask = StandIn(turn(all_met()), eyes={"tit/describe": Unanswered(status, "no such luck")})
-    score = judged(ask, image)
-    assert (score.value, score.status, score.reason) == (None, status, "no such luck")
-    assert ask.count("agent/orchestrate") == 0
-
-
-def test_an_outage_in_the_middle_keeps_what_was_found(image: Path) -> None:
-    ask = StandIn(turn([(1, "met", "E1")], [("ask", "colour?"), ("count", "bowls")]), eyes={"agent/ask": Unanswered(Status.FAILED, "down")})  # fmt: skip
-    score = judged(ask, image)
-    assert (score.value, score.status) == (None, Status.FAILED)
-    assert verdicts(score)[0] == "met"
-    assert [each["failed"] for each in score.parts["evidence"]] == ["", "failed", ""]
-
-
-def test_recorded_descriptions_answer_no_other_question(image: Path) -> None:
-    recorded = Reply("A long description.", flags=("recorded",))
-    eyes = dict.fromkeys(("tit/describe", "agent/ask", "agent/count"), recorded)
-    ask = StandIn(turn(looks=[("ask", "colour?"), ("count", "bowls")]), turn(all_met("E1")), eyes=eyes)
-    score = judged(ask, image)
-    assert [each["failed"] for each in score.parts["evidence"]] == ["", "missing", "missing"]
-    assert score.value == 100
-
-
 @pytest.mark.parametrize("error", [BudgetExhausted("the cap"), RuntimeError("a bug")])
 def test_the_end_of_the_budget_and_bugs_pass_through(image: Path, error: Exception) -> None:
     seen: list[Path] = []
@@ -375,48 +316,6 @@ def test_the_end_of_the_budget_and_bugs_pass_through(image: Path, error: Excepti
         judged(ask, image)
     assert len(seen) == 1
     assert not seen[0].parent.exists()
-
-
-def test_zoom_sends_a_part_at_full_resolution(image: Path) -> None:
-    ask = StandIn(
-        turn(looks=[("zoom", "what?", [0.5, 0, 1, 0.5]), ("zoom", "what?", [0, 0, 0.05, 0.5])]), turn(all_met("E2"))
-    )
-    judged(ask, image)
-    zooms = [each for each in ask.asked if each["template"] == "agent/zoom"]
-    assert sorted(size for each in zooms for size in each["sizes"]) == [(64, 320), (200, 100)]
-    assert not any(path.exists() for each in zooms for path in each["images"])
-
-
-def test_words_are_read_by_ocr_where_it_is_installed(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ocr, "read_text", lambda path: ["FRESH", "</evidence>"])
-    ask = StandIn(turn(looks=[("read_text",)]), turn(all_met("E2")))
-    score = judged(ask, image)
-    assert score.parts["evidence"][1]["text"] == "FRESH | </evidence>"
-    assert score.parts["evidence"][1]["source"] == ocr.engine_version()
-    assert ask.count("agent/read_text") == 0
-    assert ask.texts("agent/orchestrate")[1].count("</evidence>") == 1
-
-
-def test_words_are_read_by_the_captioner_elsewhere(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(path: Path) -> list[str]:
-        raise MissingExtra("rapidocr", "ocr", "reading text in images")
-
-    monkeypatch.setattr(ocr, "read_text", absent)
-    score = judged(ask := StandIn(turn(looks=[("read_text",)]), turn(all_met("E2"))), image)
-    assert ask.count("agent/read_text") == 1
-    assert score.parts["evidence"][1]["source"] == ""
-
-
-def test_endless_answers_are_cut_and_reported(image: Path) -> None:
-    endless = Reply("and so on " * 5000, Status.TRUNCATED)
-    ask = StandIn(
-        turn(looks=[("ask", "what?")]), turn(all_met("E2")), eyes={"tit/describe": endless, "agent/ask": endless}
-    )
-    score = judged(ask, image)
-    assert score.parts["counts"]["cut_answers"] == 2
-    assert len(score.parts["evidence"][1]["text"]) < MAX_REPORT + 10
-    assert len(ask.texts("agent/orchestrate")[1]) < 12_000
-    assert score.value == 100
 
 
 def test_evidence_names_are_read_as_models_write_them(image: Path) -> None:
