@@ -15,7 +15,9 @@ import asyncio
 import fcntl
 import hashlib
 import json
+import math
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +37,11 @@ from titjudge.panel import Panel
 from titjudge.types import BadItem, Item, Score, Status
 
 SCHEMA_VERSION = 1
+SUMMED = frozenset(
+    {"prompt_tokens", "prompt_tokens_used", "description_tokens", "description_tokens_used"}
+    | {"disagreement", "spread", "order_effect", "first_advantage"}
+)
+NOTHING: dict[str, Any] = {}
 
 
 def identity(config: RunConfig) -> dict[str, Any]:
@@ -79,10 +86,13 @@ class RunFolder:
             raise DataError("damaged: not an object", file)
         return loaded
 
-    def items(self) -> Iterator[Item | BadItem]:
+    def items(self, *, slim: bool = False) -> Iterator[Item | BadItem]:
+        """What was to be judged; `slim` leaves out prompt, image and meta, for what only counts and groups."""
         for _, record in self._read("items.jsonl"):
             if "bad" in record:
                 yield BadItem(record["id"], record["bad"], record["generator"], record["group"])
+            elif slim:
+                yield Item(sys.intern(record["id"]), "", None, sys.intern(record["generator"]), sys.intern(record["group"]))
             else:
                 image = record["image"]
                 yield Item(
@@ -90,13 +100,23 @@ class RunFolder:
                     record["meta"],
                 )  # fmt: skip
 
-    def scores(self) -> dict[tuple[str, str], Score]:
-        """The last score of each item and metric."""
+    def scores(self, *, slim: bool = False) -> dict[tuple[str, str], Score]:
+        """The last score of each item and metric; `slim` leaves out replies and all parts but those that tables sum up."""
         found: dict[tuple[str, str], Score] = {}
         for _, record in self._read("scores.jsonl"):
+            if slim:
+                for name in ("item", "metric", "generator", "group"):
+                    record[name] = sys.intern(record[name])
+                record["replies"] = ()
+                record["parts"] = {key: value for key, value in record["parts"].items() if key in SUMMED} or NOTHING
             score = score_from(record)
             found[score.item_id, score.metric] = score
         return found
+
+    def scored(self) -> set[tuple[str, str]]:
+        """Item and metric of every score with a value."""
+        last = {(record["item"], record["metric"]): record["value"] for _, record in self._read("scores.jsonl")}
+        return {key for key, value in last.items() if value is not None}
 
     def replies(self) -> Iterator[dict[str, Any]]:
         yield from (record for _, record in self._read("replies.jsonl"))
@@ -417,9 +437,14 @@ def provenance(config: RunConfig, engine: Engine, metrics: Mapping[str, Metric])
         "limits": config.limits.model_dump(),
         "protocol": config.protocol,
         "metrics": {
-            name: {"version": metric.version, "range": metric.range, "source": metric.source}
+            name: {"version": metric.version, "range": [_finite(end) for end in metric.range], "source": metric.source}
             for name, metric in metrics.items()
         },
         "prompts": engine.library.used,
         "roles": roles,
     }
+
+
+def _finite(number: float) -> float | None:
+    """JSON knows no infinity: an open end is None."""
+    return number if math.isfinite(number) else None

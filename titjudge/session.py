@@ -223,7 +223,7 @@ class Session:
         limits = self.config.limits
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
         planner = Planner(self.config, self.library, self.cache, worst=True) if capped else None
-        done = {key for key, score in folder.scores().items() if score.value is not None}
+        done = folder.scored()
         loop = Loop(
             engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,
             in_flight=max(64, 2 * limits.concurrency),
@@ -320,8 +320,9 @@ def finish(
     report: bool = True,
 ) -> Outcome:
     """Tables, results.json and report of what a run folder holds."""
+    slim = not suite.AGGREGATES
     results, tables = tabulate(
-        list(folder.items()), folder.scores().values(), suite, pairs, metrics,
+        list(folder.items(slim=slim)), folder.scores(slim=slim).values(), suite, pairs, metrics,
         status=status, money=folder.money(), extra_warnings=extra_warnings,
     )  # fmt: skip
     before = (folder.path / "results.json").read_bytes() if (folder.path / "results.json").is_file() else b""

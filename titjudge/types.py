@@ -269,11 +269,15 @@ class Ask(Protocol):
 
 
 class Suite(Protocol):
-    """A data set with its metrics and its official aggregation (design: one of the seven concepts)."""
+    """A data set with its metrics and its official aggregation (design: one of the seven concepts).
+
+    `AGGREGATES` is False where `aggregate` has nothing to say: items and scores then need not be held in memory whole.
+    """
 
     name: str
     VERSION: str
     DEVIATIONS: tuple[str, ...]
+    AGGREGATES: bool
     metrics: tuple[str, ...]
 
     def load(self, folder: Path) -> Iterable[Item | BadItem]: ...

@@ -322,7 +322,7 @@ def test_samples_are_separate_questions_with_a_spread(tmp_path: Path) -> None:
         values: Iterable[float] = iter([10.0, 20.0, 30.0])
         fake = Fake(None, lambda r: panel_answers({"m": "words", "j": next(values) if r.schema else "words"})(r))
         config = load_config(None, {"captioner": "fake/m", "judge": "fake/j", "samples": 3})
-        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary())
+        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"))
         (score,) = await Panel.of(config).measure(engine, item(tmp_path), "tit-llm", tit_llm)
         return score, fake.requests
 

@@ -72,6 +72,13 @@ def test_manifests_as_jsonl_and_csv(tmp_path: Path) -> None:
     assert "too few columns" in loaded(tmp_path / "m.csv")[1]["m.csv:3"]
 
 
+def test_descriptions_may_stand_in_for_images(tmp_path: Path) -> None:
+    lines = [{"prompt": "a cat", "description": "a dog", "id": "x"}, {"prompt": "a cat", "description": "a cat"}, {"prompt": "a cat"}]
+    items, bad = loaded(write_lines(tmp_path / "m.jsonl", *lines))
+    assert [(item.id, item.image, item.meta["description"]) for item in items] == [("x", None, "a dog"), ("m.jsonl:2", None, "a cat")]
+    assert "neither 'image' nor 'description'" in bad["m.jsonl:3"]
+
+
 def test_a_csv_without_a_column_says_which_there_are(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("image,text\na.png,x\n")
     with pytest.raises(DataError, match=r"'prompt' is missing \(there are: image, text\)"):

@@ -21,7 +21,7 @@ Label = TypeVar("Label", bound=Hashable)
 
 LEVEL = 0.95
 FEW_PROMPTS = "fewer than two prompts: no interval"
-_BLOCK = 1 << 21  # multiplicities held at once: 16 MB
+_BLOCK = 1 << 18  # multiplicities held at once: 2 MB, a few times over while they are made
 
 
 def codes(labels: Iterable[Label]) -> tuple[Ints, list[Label]]:

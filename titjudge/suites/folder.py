@@ -4,6 +4,8 @@
     DATA/images.jsonl   image, prompt_id[, generator]
     DATA/pairs.jsonl    prompt_id, image_a, image_b, preference (a, b or tie); optional
     or
+    descriptions instead of images: a manifest with `description` (and optionally `id`) in the place of `image`
+    or
     DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt
 
 Image paths are relative to the data folder and stay inside it. Further keys of a line become `item.meta`. What cannot be
@@ -33,6 +35,7 @@ class Folder:
     name = "folder"
     VERSION = "1"
     DEVIATIONS: tuple[str, ...] = ()
+    AGGREGATES = False
     metrics: tuple[str, ...] = ("tit", "tit-llm")
 
     def load(self, folder: Path) -> Iterator[Item | BadItem]:
@@ -137,18 +140,31 @@ def _manifest(file: Path) -> Iterator[Item | BadItem]:
 
 
 def _manifest_items(file: Path) -> Iterator[Item | BadItem]:
-    for number, record in _rows(file, ("image", "prompt")):
+    for number, record in _rows(file, ("prompt",)):
         if isinstance(record, DataError):
             yield BadItem(f"{file.name}:{number}", str(record))
             continue
         prompt = str(record["prompt"])
+        if not record.get("image") and not record.get("description"):
+            yield BadItem(f"{file.name}:{number}", f"{file.name}:{number}: neither 'image' nor 'description'")
+            continue
         meta = {
             key: value
             for key, value in record.items()
             if key not in ("prompt", "image", "prompt_id") and key is not None
         }
         group = str(record.get("prompt_id") or prompt)
+        if not record.get("image"):
+            yield _text(str(record.get("id") or f"{file.name}:{number}"), prompt, _generator(record), group, meta)
+            continue
         yield _item(file.parent, str(record["image"]), prompt, _generator(record), group, meta)
+
+
+def _text(name: str, prompt: str, generator: str, group: str, meta: dict[str, Any]) -> Item | BadItem:
+    """An item that is a description without its image."""
+    if not prompt.strip():
+        return BadItem(name, "the prompt is empty", generator, group)
+    return Item(name, prompt, None, generator, group, meta)
 
 
 def _item(root: Path, image: str, prompt: str, generator: str, group: str, meta: dict[str, Any]) -> Item | BadItem:

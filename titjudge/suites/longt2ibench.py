@@ -168,6 +168,7 @@ class LongT2IBench:
     name = "longt2ibench"
     VERSION = "1"
     metrics: tuple[str, ...] = (METRIC,)
+    AGGREGATES = True
     DEVIATIONS: tuple[str, ...] = (
         "the alignment score is the ratio of aligned elements in the judge's answer (paper, Alignment Score); upstream reads "
         "it with a trained head from a <level> token, which no other model has",

@@ -32,6 +32,7 @@ class LpgBench:
     name = "lpg-bench"
     VERSION = "1"
     metrics: tuple[str, ...] = ("tit", "tit-llm", "lmm-score", "self-eval")
+    AGGREGATES = True
     DEVIATIONS: tuple[str, ...] = (
         "the layout of the data is ours: the official one is not documented (see titjudge/suites/lpg_bench.py)",
         "human preferences are taken from ranks, as published; every pair of a prompt is formed, equal ranks are ties, and "

@@ -48,6 +48,7 @@ class Tiif:
     VERSION = "1"
     metrics: tuple[str, ...] = (METRIC,)
     optional_metrics: tuple[str, ...] = ("text-rendering",)
+    AGGREGATES = True
     DEVIATIONS: tuple[str, ...] = (
         "official: the template is drawn as upstream does (at every call, among three) but from item id, seed and try, "
         "so that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
