@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NATIVE = "built in"
+COMMAND = "by your command"  # titjudge.providers.external
 OUTSIDE = "not built in"
 
 
@@ -19,7 +20,7 @@ class Baseline:
     """One learned metric.
 
     `adapter` is dual (two encoders), itm (image-text matching head), t5 (CLIP-FlanT5), prob (answer probability of a
-    vision-language model), or empty where titjudge does not run it. `weights` is `owner/name` or `owner/name:file` on the
+    vision-language model), external (a command of the person's own), or empty where titjudge does not run it. `weights` is `owner/name` or `owner/name:file` on the
     hub; `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read, special tokens
     included. `range` is the span of values; higher is better throughout. `options` belong to the adapter.
     """
@@ -219,13 +220,16 @@ _ROWS = (
              "github.com/MizzenAI/HPSv3", OUTSIDE),
     Baseline("q-eval-score", "Q-Eval: expected label of a Qwen2-VL-7B.", "", "AGI-Eval-Official/Q-Eval-Score", "",
              "none stated", 0, (0, 1), "github.com/zzc-1998/Q-Eval", OUTSIDE),
-    Baseline("lmm4lmm", "LMM4LMM: InternVL2.5-8B with a score head.", "", "IntMeGroup/LMM4LMM-Correspondence", "",
-             "none stated", 0, (0, 100), "github.com/IntMeGroup/LMM4LMM", OUTSIDE),
     Baseline("longt2iexpert", "LongT2IExpert: Qwen2-VL-7B with a level token.", "", "(not on the hub)", "",
              "none stated", 0, (0, 1), "github.com/yzc-ippl/LongT2IBench", OUTSIDE),
-    Baseline("visionreward", "VisionReward: weighted yes/no answers of a CogVLM2.", "", "THUDM/VisionReward-Image-bf16",
-             "", "Apache-2.0 (code)", 0, (-_INF, _INF), "github.com/zai-org/VisionReward", OUTSIDE),
+    Baseline("lmm4lmm", "LMM4LMM: InternVL2.5-8B with a score head (needs transformers 4.37 and the model's own code).",
+             "external", "IntMeGroup/LMM4LMM-Correspondence", "", "none stated", 0, (0, _INF),
+             "github.com/IntMeGroup/LMM4LMM", COMMAND),
+    Baseline("visionreward", "VisionReward: weighted yes/no answers of a CogVLM2 (needs SwissArmyTransformer).", "external",
+             "THUDM/VisionReward-Image-bf16", "", "Apache-2.0 (code)", 0, (-_INF, _INF),
+             "github.com/zai-org/VisionReward", COMMAND),
 )  # fmt: skip
 
 TABLE: Mapping[str, Baseline] = {row.key: row for row in _ROWS}
-BUILT_IN: tuple[Baseline, ...] = tuple(row for row in _ROWS if row.adapter)
+BUILT_IN: tuple[Baseline, ...] = tuple(row for row in _ROWS if row.status == NATIVE)
+EXTERNAL: tuple[Baseline, ...] = tuple(row for row in _ROWS if row.status == COMMAND)

@@ -1,0 +1,74 @@
+"""Learned metrics that a command of the person's own computes: LMM4LMM, VisionReward, and any other by `external`.
+
+The command and its lines: `titjudge.providers.external`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from titjudge.baselines import EXTERNAL, Baseline
+from titjudge.metrics import Metric, metric
+from titjudge.types import Ask, Item, Score, Status
+
+
+class Answer(BaseModel):
+    """What the command answers; the counts are given together or not at all."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    score: float = Field(allow_inf_nan=False)
+    tokens_used: int | None = Field(default=None, ge=0)
+    tokens_total: int | None = Field(default=None, ge=0)
+    parts: dict[str, float] = Field(default_factory=dict)
+    reason: str = ""
+
+
+def external(
+    name: str, *, range: tuple[float, float], source: str, summary: str, higher_is_better: bool = True
+) -> Metric:
+    """A metric computed by the command of `external/NAME`, for an entry point of your own.
+
+    Args:
+        name: of the metric and of its command (`TITJUDGE_EXTERNAL_NAME`).
+        range: span of its values.
+        source: where the formula stands.
+        summary: one line for the list of metrics.
+    """
+
+    async def measure(item: Item, ask: Ask) -> Score:
+        if item.image is None:
+            return Score.none(Status.BAD_INPUT, "this metric needs an image")
+        reply = await ask(
+            "baselines/text", role=f"external/{name}", images=[item.image], schema=Answer, prompt=item.prompt
+        )
+        return _score(reply.data)
+
+    measure.__doc__ = summary
+    return metric(name, roles=(f"external/{name}",), range=range, source=source, higher_is_better=higher_is_better)(
+        measure
+    )
+
+
+def _score(found: Answer) -> Score:
+    parts: dict[str, Any] = dict(found.parts)
+    reason = found.reason
+    if found.tokens_used is not None and found.tokens_total is not None:
+        cut = found.tokens_used < found.tokens_total
+        parts |= {"tokens_used": found.tokens_used, "tokens_total": found.tokens_total, "cut": cut}
+        if cut:
+            said = f"only {found.tokens_used} of {found.tokens_total} tokens of the prompt were read"
+            reason = f"{said}; {reason}" if reason else said
+    return Score.of(found.score, reason=reason, **parts)
+
+
+def _declare(row: Baseline) -> Metric:
+    return external(row.key, range=row.range, source=row.source, summary=row.summary)
+
+
+METRICS: dict[str, Metric] = {row.key: _declare(row) for row in EXTERNAL}
+
+lmm4lmm = METRICS["lmm4lmm"]
+visionreward = METRICS["visionreward"]

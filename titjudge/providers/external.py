@@ -1,0 +1,290 @@
+"""A learned metric that runs elsewhere: a command of the person's own, JSONL in, JSONL out, once for each batch.
+
+For models that need an environment of their own (LMM4LMM, VisionReward) or a stranger's scorer. The command of
+`external/NAME` stands in the environment variable `TITJUDGE_EXTERNAL_NAME` (upper case, every other character an
+underscore): a command line, or the path of a YAML file with `command` (a list of words, or one line), `timeout` (seconds
+for one batch; 3600), `batch_size` (256), `version` (raise it when the answers change) and `pass_environment` (names of
+`*_API_KEY` variables the command may see; the others are withheld).
+
+The command reads on its standard input one JSON object a line: {"id", "prompt", "image"}, `image` being the path of a
+file that lives as long as the command. It writes on its standard output one JSON object a line: {"id", "score"}, and
+if it likes "tokens_used" and "tokens_total" (both or none), "parts" (numbers by name) and "reason"; "score": null with
+a reason says that it has no score. No shell is involved. What is missing, double, late or invalid is a failure with its
+reason, never a score.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from titjudge.batching import MicroBatcher
+from titjudge.errors import ConfigError, DataError, Unanswered, UserError
+from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.providers.external_process import Outcome, run
+from titjudge.types import Failure, FailureKind, Reply, Request, Status, Usage
+
+OPTIONS = frozenset({"batch_size", "command", "pass_environment", "timeout", "version"})
+_ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
+_LARGEST = 64 * 2**20  # bytes; larger files in the command do not enter the identity
+_LINE = 64 * 2**10  # bytes of output that one request may need
+_SAMPLING = (
+    "max_tokens temperature top_p top_k min_p seed stop detail frequency_penalty presence_penalty repetition_penalty "
+    "logit_bias logprobs top_logprobs thinking_budget thinking_level reasoning_effort media_resolution"
+)
+
+
+def variable(name: str) -> str:
+    """The environment variable that holds the command of `external/NAME`."""
+    return "TITJUDGE_EXTERNAL_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is run: `words` without a shell; `timeout` in seconds for a whole batch."""
+
+    words: tuple[str, ...]
+    timeout: float = 3600.0
+    batch_size: int = 256
+    version: str = ""
+    pass_environment: tuple[str, ...] = ()
+
+
+def command_of(name: str, options: Mapping[str, Any]) -> Command:
+    """The command of `external/NAME`: from the role's options, else from its environment variable.
+
+    Raises:
+        ConfigError: there is none, it is malformed, or its program is not to be found.
+    """
+    where, given = f"options of external/{name}", dict(options)
+    if "command" not in given:
+        where = variable(name)
+        told = os.environ.get(where, "").strip()
+        if not told:
+            raise ConfigError(
+                f"no command for external/{name}: set {where} to a command line that reads and writes JSONL, or to a "
+                "YAML file with 'command'"
+            )
+        given = {**(_file(where, Path(told)) if told.endswith((".yaml", ".yml")) else {"command": told}), **given}
+    unknown = sorted(set(given) - OPTIONS)
+    if unknown:
+        raise ConfigError(f"{where}: unknown key '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
+    return _checked(where, given)
+
+
+def _file(where: str, path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.expanduser().read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{where}: {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{where}: {path}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict) or "command" not in content:
+        raise ConfigError(f"{where}: {path}: a mapping with the key 'command' is wanted")
+    return {str(key): value for key, value in content.items()}
+
+
+def _checked(where: str, given: Mapping[str, Any]) -> Command:
+    told = given["command"]
+    try:
+        words = shlex.split(told) if isinstance(told, str) else [str(word) for word in told]
+        timeout, size = float(given.get("timeout", 3600)), int(given.get("batch_size", 256))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{where}: {error}") from error
+    if not words or any("\0" in word for word in words):
+        raise ConfigError(f"{where}: the command is empty or holds a zero byte")
+    if not (0 < timeout < math.inf) or size < 1:
+        raise ConfigError(f"{where}: timeout and batch_size are positive numbers")
+    if shutil.which(words[0]) is None:
+        raise ConfigError(f"{where}: there is no program '{words[0]}'")
+    passed = given.get("pass_environment") or ()
+    if isinstance(passed, str) or not all(isinstance(each, str) for each in passed):
+        raise ConfigError(f"{where}: pass_environment is a list of names")
+    return Command(tuple(words), timeout, size, str(given.get("version", "")), tuple(passed))
+
+
+class External:
+    """One command that scores; started for each batch, ended with it.
+
+    Args:
+        settings: `model` is the name; `options` may hold what the YAML file may (module docstring).
+
+    Raises:
+        ConfigError: no command, or one that cannot be run.
+    """
+
+    name = "external"
+    version = 1
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        if not settings.model:
+            raise ConfigError("name the scorer: external/NAME")
+        self.model = settings.model
+        self.command = command_of(settings.model, settings.options)
+        self.capabilities = Capabilities(images=True, schema=True, omit=frozenset(_SAMPLING.split()), local=True)
+        self.account = f"external|{settings.model}"
+        self._batcher: MicroBatcher[Request, Reply] = MicroBatcher(self._run, max_batch=self.command.batch_size)
+        self._closing = False
+
+    @cached_property
+    def base_url(self) -> str:
+        """What pins the scorer: its words, its `version` and the contents of the files among its words."""
+        digest = hashlib.sha256(json.dumps([self.command.words, self.command.version]).encode())
+        for word in self.command.words:
+            path = Path(word)
+            try:
+                if path.is_file() and path.stat().st_size <= _LARGEST:
+                    digest.update(hashlib.sha256(path.read_bytes()).digest())
+            except OSError:
+                continue
+        return f"external:{digest.hexdigest()[:32]}"
+
+    async def complete(self, request: Request) -> Reply:
+        """Score one picture and one text, together with the requests that arrive at the same time.
+
+        Raises:
+            Unanswered: no valid score came, and why.
+        """
+        if len(request.pictures) != 1:
+            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one picture, not {len(request.pictures)}")
+        return await self._batcher.submit(request)
+
+    def _run(self, requests: list[Request]) -> list[Reply | Exception]:
+        with tempfile.TemporaryDirectory(prefix="titjudge-external-") as folder:
+            lines, results = _written(requests, Path(folder))
+            if not lines:
+                return [results[n] for n in range(len(requests))]
+            outcome = run(
+                self.command.words,
+                "".join(lines.values()).encode(),
+                timeout=self.command.timeout,
+                limit=2**20 + _LINE * len(lines),
+                environment=_environment(self.command.pass_environment),
+                stopping=lambda: self._closing,
+            )
+        answers, why = read(outcome, set(lines))
+        for id_ in lines:
+            found = answers.get(id_, why)
+            results[int(id_)] = self._reply(found) if isinstance(found, dict) else Unanswered(Status.FAILED, found)
+        return [results[n] for n in range(len(requests))]
+
+    def _reply(self, found: dict[str, Any]) -> Reply:
+        return Reply(
+            json.dumps(found),
+            usage=Usage(input=found.get("tokens_used") or 0),
+            finish="stop",
+            model_version=self.command.version or self.base_url.removeprefix("external:")[:12],
+            endpoint=f"external {Path(self.command.words[0]).name}",
+        )
+
+    def classify(self, error: Exception) -> Failure:
+        kind = FailureKind.FATAL if isinstance(error, UserError) else FailureKind.REJECTED
+        return Failure(kind, " ".join(str(error).split())[:400] or type(error).__name__)
+
+    def usage_bound(self, request: Request) -> Usage:
+        return Usage()
+
+    async def aclose(self) -> None:
+        self._closing = True
+        self._batcher.close()
+
+
+def _written(requests: Sequence[Request], folder: Path) -> tuple[dict[str, str], dict[int, Reply | Exception]]:
+    """Input lines by id, the pictures written beside them, and the requests that cannot be put at all."""
+    lines: dict[str, str] = {}
+    results: dict[int, Reply | Exception] = {}
+    for n, request in enumerate(requests):
+        picture = request.pictures[0]
+        path = folder / f"{n}{_ENDINGS.get(picture.media_type, '.img')}"
+        try:
+            path.write_bytes(picture.load())
+        except (DataError, OSError) as error:
+            results[n] = Unanswered(Status.BAD_INPUT, str(error))
+            continue
+        about = {"id": str(n), "prompt": request.messages[-1].text, "image": str(path)}
+        lines[str(n)] = json.dumps(about) + "\n"
+    return lines, results
+
+
+def _environment(passed: Sequence[str]) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY") or name in passed}
+
+
+def read(outcome: Outcome, wanted: set[str]) -> tuple[dict[str, dict[str, Any] | str], str]:
+    """What a command answered: a measurement or the reason of a failure by id, and the reason for ids without a line.
+
+    A line that came whole counts even if the command then crashed or ran out of time; an id with two lines does not.
+    """
+    found: dict[str, dict[str, Any] | str] = {}
+    stray = 0
+    lines = () if outcome.overflow else outcome.output.split(b"\n")
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            stray += 1
+            continue
+        id_ = str(value.get("id")) if isinstance(value, dict) else ""
+        if id_ not in wanted:
+            stray += 1
+        elif id_ in found:
+            found[id_] = "the command answered this id more than once"
+        else:
+            found[id_] = _measurement(value)
+    lost = f"; {stray} lines of its output are no answers to what was asked" if stray else ""
+    return found, f"{_ending(outcome)}{lost}"
+
+
+def _ending(outcome: Outcome) -> str:
+    said = f": {outcome.last_words}" if outcome.last_words else ""
+    if outcome.overflow:
+        return f"the command wrote more than {outcome.limit} bytes{said}"
+    if outcome.late:
+        return f"the command did not answer within {outcome.timeout:g} s{said}"
+    if outcome.code:
+        how = f"ended with exit code {outcome.code}" if outcome.code > 0 else f"was ended by signal {-outcome.code}"
+        return f"the command {how} and did not answer{said}"
+    return f"the command did not answer{said}"
+
+
+def _measurement(value: Mapping[str, Any]) -> dict[str, Any] | str:
+    score, used, total = value.get("score"), value.get("tokens_used"), value.get("tokens_total")
+    reason = " ".join(str(value.get("reason") or "").split())[:400]
+    if score is None:
+        return f"the command gave no score{': ' + reason if reason else ''}"
+    if not _number(score):
+        return f"the command's score is not a finite number: {str(score)[:60]!r}"
+    counts = [each for each in (used, total) if each is not None]
+    if len(counts) == 1 or any(not isinstance(each, int) or isinstance(each, bool) or each < 0 for each in counts):
+        return "tokens_used and tokens_total are two counts, or neither is given"
+    if counts and counts[0] > counts[1]:
+        return "the command read more tokens than there are"
+    parts = value.get("parts") or {}
+    if not isinstance(parts, dict) or not all(_number(each) for each in parts.values()):
+        return "parts is not an object of finite numbers"
+    return {"score": float(score), "tokens_used": used, "tokens_total": total, "parts": parts, "reason": reason}
+
+
+def _number(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+__all__ = ["Command", "External", "command_of", "read", "variable"]
