@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from titjudge import registry
 from titjudge.errors import ConfigError, nearest
@@ -15,10 +16,18 @@ from titjudge.types import ProviderSettings
 
 DEFAULT_MODELS = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}
 Positive = Annotated[int, Field(gt=0)]
+_OFFLINE = ("recorded", "local", "fake")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def _variable(name: str | None) -> str | None:
+    if name and not _VARIABLE.fullmatch(name):
+        raise ValueError("this is not the name of an environment variable; the key itself does not belong here")
+    return name
 
 
 class RoleConfig(_Strict):
@@ -28,7 +37,7 @@ class RoleConfig(_Strict):
     """`provider/model`, or a provider alone for its default model."""
     base_url: str | None = None
     """Address of a compatible server; several, comma-separated, share the load."""
-    api_key_env: str | None = None
+    api_key_env: Annotated[str | None, AfterValidator(_variable)] = None
     """Name of the environment variable that holds the key (never the key)."""
     max_tokens: Positive | None = None
     """Longest answer; what a model may think comes on top."""
@@ -72,13 +81,13 @@ Role = Annotated[RoleConfig, BeforeValidator(_role)]
 class Limits(_Strict):
     concurrency: Annotated[int, Field(gt=0, le=4096)] = 32
     """Most requests in flight for each account."""
-    max_cost: float | None = Field(default=None, ge=0)
+    max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """USD over the whole run, all roles and retries together."""
     max_requests: int | None = Field(default=None, ge=0)
     """Requests over the whole run."""
     max_tokens: int | None = Field(default=None, ge=0)
     """Input and output tokens over the whole run."""
-    timeout: float = Field(default=120, gt=0)
+    timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
     """Seconds one request may take."""
     rpm: Positive | None = None
     """Requests a minute; without it the pace is learned from the server's answers."""
@@ -89,9 +98,9 @@ class Limits(_Strict):
 class PriceConfig(_Strict):
     """USD per million tokens."""
 
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cached_input: float | None = Field(default=None, ge=0)
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class RunConfig(_Strict):
@@ -154,6 +163,8 @@ class RunConfig(_Strict):
 def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> RunConfig:
     """A configuration from a YAML file with `overrides` (nested dicts; None values are left out) on top.
 
+    `overrides` may hold a `base_url`: the address of the captioner and of every judge that is asked over the network.
+
     Relative paths in the file are relative to the working directory, as on the command line.
 
     Raises:
@@ -170,7 +181,12 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
         if loaded is not None and not isinstance(loaded, dict):
             raise ConfigError(f"{path}: a configuration is a mapping of keys")
         content = loaded or {}
-    merged = _merge(_seated(content), _seated(overrides or {}))
+    given = {key: value for key, value in content.items() if value is not None}  # `limits:` and nothing behind it
+    flags = dict(overrides or {})
+    address = flags.pop("base_url", None)
+    merged = _merge(_seated(given), _seated(flags))
+    if address is not None:
+        merged = _at(merged, address)
     try:
         config = RunConfig.model_validate(merged)
     except ValidationError as error:
@@ -182,15 +198,54 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
     for metric in config.metrics:
         registry.check("metrics", metric)
     registry.check("suites", config.suite)
-    return config
+    _check_panel(config)
+    once = list(dict.fromkeys(config.metrics))
+    return config if once == config.metrics else config.model_copy(update={"metrics": once})
+
+
+def _check_panel(config: RunConfig) -> None:
+    seats = [config.judge, *config.panel] if config.judge else []
+    for number, seat in enumerate(seats):
+        if seat in seats[:number]:
+            raise ConfigError(
+                f"the judge {seat.model} is named twice: its answers would count double (--samples N repeats a judge)"
+            )
+    if config.quorum and config.quorum > max(1, len(seats)):
+        raise ConfigError(f"a quorum of {config.quorum} cannot be reached: the number of judges is {len(seats)}")
 
 
 def _seated(content: dict[str, Any]) -> dict[str, Any]:
     """A list of judges is a judge and its panel."""
     judges = content.get("judge")
-    if not isinstance(judges, list) or not judges:
-        return content
-    return {**content, "judge": judges[0], "panel": judges[1:] or None}
+    if isinstance(judges, list) and judges:
+        return {**content, "judge": judges[0], "panel": judges[1:]}
+    if _names_model(judges) and content.get("panel") is None:
+        return {**content, "panel": []}
+    return content
+
+
+def _at(content: dict[str, Any], address: str) -> dict[str, Any]:
+    """The content with its captioner and judges at one address."""
+
+    def placed(role: Any) -> Any:
+        role = _role(role)
+        if not isinstance(role, dict) or str(role.get("model", "")).partition("/")[0] in _OFFLINE:
+            return role
+        return {**role, "base_url": address}
+
+    out = dict(content)
+    for name in ("captioner", "judge"):
+        if name in content:
+            out[name] = placed(content[name])
+    if isinstance(content.get("panel"), list):
+        out["panel"] = [placed(role) for role in content["panel"]]
+    if out == content:
+        raise ConfigError("--base-url needs a model to ask there: --captioner or --judge openai/MODEL")
+    return out
+
+
+def _names_model(role: Any) -> bool:
+    return isinstance(role, str) or (isinstance(role, dict) and role.get("model") is not None)
 
 
 def _check_role(role: RoleConfig, kind: str) -> None:
@@ -207,12 +262,20 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict):
             old = out.get(key)
             old = {"model": old} if isinstance(old, str) else old if isinstance(old, dict) else {}
-            merged = _merge(old, value)
+            merged = _merge(_for_model(old, value), value)
             if merged:
                 out[key] = merged
         else:
             out[key] = value
     return out
+
+
+def _for_model(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """A role without what belongs to its provider when another provider takes its place: a key must not travel."""
+    before, after = old.get("model"), new.get("model")
+    if not isinstance(before, str) or not isinstance(after, str) or before.partition("/")[0] == after.partition("/")[0]:
+        return old
+    return {key: value for key, value in old.items() if key not in ("base_url", "api_key_env", "options")}
 
 
 def _explain(error: ValidationError, path: Path | None) -> str:
@@ -228,6 +291,8 @@ def _explain(error: ValidationError, path: Path | None) -> str:
         return f"{prefix}unknown key '{where}'.{nearest(key, _keys_of(parent))}"
     if problem["type"] == "missing":
         return f"{prefix}'{where}' is missing"
+    if problem["loc"][-1:] == ("api_key_env",):  # somebody's key may stand there
+        return f"{prefix}'{where}': {problem['msg'].removeprefix('Value error, ')}"
     return f"{prefix}'{where}': {problem['msg']} (got {problem.get('input')!r})"
 
 

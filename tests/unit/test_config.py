@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from titjudge.config import load_config
+from titjudge.config import RunConfig, load_config
 from titjudge.errors import ConfigError
 
 ISSUE = """
@@ -90,3 +90,63 @@ def test_every_flag_of_judge_has_its_key() -> None:
         if option.name not in not_settings:
             assert names.get(str(option.name), option.name) in keys, option.name
     assert yaml.safe_load(ISSUE).keys() <= keys
+
+
+def from_text(folder: Path, text: str, overrides: dict[str, object] | None = None) -> RunConfig:
+    (folder / "r.yaml").write_text(text)
+    return load_config(folder / "r.yaml", overrides)
+
+
+def test_a_judge_given_by_a_flag_sends_the_whole_panel_of_the_file_home(tmp_path: Path) -> None:
+    config = from_text(tmp_path, "judge: [openai/a, openai/b]", {"judge": {"model": "openai/c"}})
+    assert [role.model for role in (config.judge, *config.panel) if role] == ["openai/c"]
+    assert len(from_text(tmp_path, "{judge: openai/a, panel: [openai/b]}").panel) == 1
+
+
+def test_a_key_and_an_address_do_not_travel_to_another_provider(tmp_path: Path) -> None:
+    text = "judge: {model: openai/gpt-4o, api_key_env: MY_KEY, base_url: 'http://here/v1', max_tokens: 9}"
+    moved = from_text(tmp_path, text, {"judge": {"model": "gemini"}}).judge
+    assert moved is not None
+    assert (moved.api_key_env, moved.base_url, moved.max_tokens) == (None, None, 9)
+    stayed = from_text(tmp_path, text, {"judge": {"model": "openai/gpt-4.1"}}).judge
+    assert stayed is not None
+    assert (stayed.api_key_env, stayed.base_url) == ("MY_KEY", "http://here/v1")
+
+
+def test_a_base_url_holds_for_the_models_of_the_file_too(tmp_path: Path) -> None:
+    config = from_text(tmp_path, "{captioner: recorded, judge: [openai/a, openai/b]}", {"base_url": "http://x/v1"})
+    assert [role.base_url for role in (config.captioner, config.judge, *config.panel) if role] == [
+        None,
+        "http://x/v1",
+        "http://x/v1",
+    ]
+    with pytest.raises(ConfigError, match="--base-url needs a model"):
+        load_config(None, {"base_url": "http://x/v1"})
+
+
+def test_a_key_in_the_place_of_its_name_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not the name of an environment variable") as caught:
+        from_text(tmp_path, "judge: {model: openai/a, api_key_env: sk-abcdef0123456789}")
+    assert "abcdef" not in str(caught.value)
+
+
+def test_sections_without_content_count_as_absent(tmp_path: Path) -> None:
+    assert from_text(tmp_path, "limits:\nprices:\npanel:\njudge:\n") == load_config(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("judge: [openai/a, openai/b, openai/a]", "named twice"),
+        ("{judge: [openai/a, openai/b], quorum: 3}", "cannot be reached"),
+        ("limits: {max_cost: .inf}", "finite"),
+        ("prices: {a: {input: .inf, output: 1}}", "finite"),
+    ],
+)
+def test_what_could_never_hold_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        from_text(tmp_path, text)
+
+
+def test_a_metric_named_twice_is_asked_once() -> None:
+    assert load_config(None, {"metrics": ["tit", "tit-llm", "tit"]}).metrics == ["tit", "tit-llm"]

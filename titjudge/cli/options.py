@@ -44,16 +44,16 @@ def model_overrides(flags: dict[str, Any]) -> dict[str, Any]:
     from titjudge.prices import parse_price_flag
 
     captioner = flags["captioner"] or flags["provider"]
-    judges = [_role(judge, flags["base_url"]) for judge in flags["judge"] or filter(None, [flags["provider"]])]
-    base = flags["base_url"]
+    judges = [{"model": judge} for judge in flags["judge"] or filter(None, [flags["provider"]])]
     prices = {}
     for flag in flags["price"]:
         model, price = parse_price_flag(flag)
         prices[model] = price
     return {
-        "captioner": _role(captioner, None if captioner == "recorded" else base),
+        "captioner": {"model": captioner} if captioner else None,
         "judge": judges[0] if len(judges) == 1 else judges or None,
-        "embedder": _role(flags["embedder"], None),
+        "embedder": {"model": flags["embedder"]} if flags["embedder"] else None,
+        "base_url": flags["base_url"],
         "protocol": flags["protocol"],
         "prompts": flags["prompts"],
         "cache": flags["cache"],
@@ -61,8 +61,3 @@ def model_overrides(flags: dict[str, Any]) -> dict[str, Any]:
         "limits": {"max_cost": flags["max_cost"], "concurrency": flags["concurrency"], "timeout": flags["timeout"]},
         "prices": prices or None,
     }
-
-
-def _role(model: str | None, base_url: str | None) -> dict[str, Any] | None:
-    role = {key: value for key, value in (("model", model), ("base_url", base_url)) if value}
-    return role if "model" in role else None
