@@ -1,0 +1,218 @@
+"""Every combination over one cache and one cap; the table says which models agree best with people."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from PIL import Image
+from servers import Scripted, Seen, Server
+
+from titjudge.cli.sweep import sweep as command
+from titjudge.errors import ConfigError, FatalProviderError
+from titjudge.run import RunFolder
+from titjudge.sweep import Sweep, Swept
+
+IMAGES = 12
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Images 0 to 11 of three prompts; people like the higher number."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    items, pairs = [], []
+    for i in range(IMAGES):
+        Image.new("RGB", (16, 16), (i, 30, 90)).save(folder / f"{i}.png")
+        items.append({"image": f"{i}.png", "prompt_id": f"p{i % 3}", "generator": f"g{i // 3}"})
+        pairs += [
+            {"prompt_id": f"p{i % 3}", "image_a": f"{i}.png", "image_b": f"{j}.png", "preference": "a"}
+            for j in range(i % 3, i, 3)
+        ]
+    prompts = [{"prompt_id": f"p{p}", "prompt": f"Scene {p} with a red cube."} for p in range(3)]
+    for name, rows in (("images", items), ("pairs", pairs), ("prompts", prompts)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def verdict(score: float) -> str:
+    return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": score})
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, data: Path) -> Iterator[Server]:
+    """Descriptions carry the picture's number; gpt-4.1 judges by it, gpt-4o against it."""
+    numbers = {hashlib.sha256((data / f"{i}.png").read_bytes()).hexdigest(): i for i in range(IMAGES)}
+
+    def handler(seen: Seen) -> str:
+        if seen.images:
+            return f"It shows the number <{numbers[seen.images[0]]}>."
+        found = re.search(r"the number <(\d+)>", seen.text)
+        assert found is not None
+        return verdict(int(found[1]) if seen.model == "gpt-4.1" else 50 - int(found[1]))
+
+    with Server(handler) as running:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+        monkeypatch.setenv("OPENAI_BASE_URL", running.openai)
+        yield running
+
+
+def sweep_file(folder: Path, data: Path, **changes: Any) -> Path:
+    content: dict[str, Any] = {
+        "data": str(data),
+        "captioner": "openai/gpt-4o",
+        "judges": ["openai/gpt-4o", "openai/gpt-4.1"],
+        "metrics": ["tit-llm"],
+        "limits": {"concurrency": 1},
+        "cache": str(folder / "cache"),
+        "out": str(folder / "out"),
+    }
+    file = folder / "sweep.yaml"
+    file.write_text(yaml.safe_dump({name: value for name, value in (content | changes).items() if value is not None}))
+    return file
+
+
+def swept(file: Path) -> Swept:
+    return Sweep(file).run(say=lambda line: None)
+
+
+def test_a_second_judge_over_a_warm_cache_asks_no_captioner(tmp_path: Path, data: Path, server: Server) -> None:
+    found = swept(sweep_file(tmp_path, data))
+    assert server.count(lambda seen: bool(seen.images)) == IMAGES
+    assert server.count(lambda seen: not seen.images) == 2 * IMAGES
+    second = RunFolder(tmp_path / "out" / "02-gpt-4.1").manifest()["roles"]
+    assert (second["captioner"]["asked"], second["captioner"]["cached"]) == (0, IMAGES)
+    assert second["judge"]["asked"] == IMAGES
+    assert found.status == "complete"
+
+
+def test_the_table_ranks_the_rows_and_says_what_the_difference_is_worth(
+    tmp_path: Path, data: Path, server: Server
+) -> None:
+    found = swept(sweep_file(tmp_path, data))
+    assert [row.models["judge"] for row in found.rows] == ["openai/gpt-4.1", "openai/gpt-4o"]
+    assert [row.models["captioner"] for row in found.rows] == ["openai/gpt-4o", "openai/gpt-4o"]
+    best, worst = found.rows
+    assert (best.numbers["accuracy"], worst.numbers["accuracy"]) == (1, 0)
+    assert (best.below, best.p_adjusted) == (None, None)
+    assert worst.below == 1
+    assert worst.p_adjusted == pytest.approx(2 / 2**3)  # all three prompts agree: exact, two-sided
+    table = found.table()
+    assert table.rows[0][table.columns.index("accuracy")] == 1
+    assert table.rows[0][table.columns.index("tie rate")] == 0
+    stored = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    assert stored["rows"][1]["below_best"] == 1
+
+
+def test_prices_and_refusals_are_those_of_each_row(tmp_path: Path, data: Path, server: Server) -> None:
+    inner = server.handler
+    assert inner is not None
+    faults = iter([Scripted.fault("refusal")])
+    server.handler = lambda seen: inner(seen) if seen.images else next(faults, None) or inner(seen)
+    price = {"gpt-4o": {"input": 1, "output": 1}, "gpt-4.1": {"input": 10, "output": 10}}
+    found = swept(sweep_file(tmp_path, data, prices=price))
+    rows = {row.models["judge"]: row for row in found.rows}
+    dear, cheap = rows["openai/gpt-4.1"], rows["openai/gpt-4o"]
+    assert dear.price is not None
+    assert cheap.price is not None
+    assert dear.price > cheap.price > 0
+    assert (cheap.refusals, dear.refusals) == (1, 0)
+    assert cheap.numbers["coverage"] == pytest.approx(11 / 12)
+    assert dear.seconds is not None
+    assert dear.seconds > 0
+    money = [RunFolder(tmp_path / "out" / name).money()["spent"] for name in ("01-gpt-4o", "02-gpt-4.1")]
+    assert found.spent == pytest.approx(sum(money))
+    assert money[1] < dear.price * IMAGES / 1000  # the descriptions were paid once
+
+
+def test_a_metric_that_asks_no_judge_has_one_row(tmp_path: Path, data: Path, server: Server) -> None:
+    found = swept(sweep_file(tmp_path, data, metrics=["self-eval", "tit-llm"]))
+    assert [row.metric for row in found.rows].count("self-eval") == 1
+    assert len(found.rows) == 3
+
+
+def test_one_cap_holds_over_the_whole_sweep(tmp_path: Path, data: Path, server: Server) -> None:
+    file = sweep_file(tmp_path, data, limits={"max_requests": 30, "concurrency": 1})
+    found = swept(file)
+    assert found.status == "incomplete: budget"
+    assert server.count() == 30
+    assert {name: outcome.status for name, outcome in found.outcomes.items()} == {
+        "01-gpt-4o": "complete",
+        "02-gpt-4.1": "incomplete: budget",
+    }
+    swept(file)  # what was spent before counts
+    assert server.count() == 30
+    assert swept(sweep_file(tmp_path, data, limits={"max_requests": 36, "concurrency": 1})).status == "complete"
+    assert server.count() == 36
+
+
+def test_all_dimensions_and_panels_are_combined(tmp_path: Path, data: Path) -> None:
+    overlay = tmp_path / "mine"
+    overlay.mkdir()
+    file = sweep_file(
+        tmp_path, data, captioner=None, captioners=["openai/gpt-4o", {"model": "openai/gpt-4o", "temperature": 1}],
+        judges=[["openai/gpt-4o", "openai/gpt-4.1"], "openai/gpt-4.1"], prompts=["default", str(overlay)],
+    )  # fmt: skip
+    plan = Sweep(file)
+    assert len(plan.combinations) == 8
+    assert plan.combinations[0].folder == "01-gpt-4o-gpt-4o+gpt-4.1-default"
+    assert len(plan.combinations[0].config.panel) == 1
+    assert plan.combinations[0].config.prompts is None
+    assert plan.combinations[1].config.prompts == overlay
+
+
+def test_settings_of_one_model_are_different_rows(tmp_path: Path, data: Path, server: Server) -> None:
+    judges = ["openai/gpt-4o", {"model": "openai/gpt-4o", "temperature": 1}]
+    found = swept(sweep_file(tmp_path, data, judges=judges))
+    assert {row.models["judge"] for row in found.rows} == {"openai/gpt-4o", "openai/gpt-4o (temperature 1.0)"}
+
+
+def test_a_wrong_model_does_not_stop_the_others(tmp_path: Path, data: Path, server: Server) -> None:
+    inner = server.handler
+    assert inner is not None
+    server.handler = lambda seen: Scripted.fault("401") if seen.model == "gpt-4.1" else inner(seen)
+    found = swept(sweep_file(tmp_path, data, judges=["openai/gpt-4.1", "openai/gpt-4o"]))
+    assert list(found.failed) == ["01-gpt-4.1"]
+    assert found.status == "incomplete: 1 of 2 combinations failed"
+    assert len(found.rows) == 1
+    assert "01-gpt-4.1 failed" in found.table().notes[-1]
+    with pytest.raises(FatalProviderError):
+        swept(sweep_file(tmp_path, data, judges=["openai/gpt-4.1"], out=str(tmp_path / "other")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"captioners": ["openai/gpt-4o"]}, "both given"),
+        ({"judges": []}, "empty list"),
+        ({"judges": ["opnai/gpt-4o"]}, "Did you mean 'openai'"),
+        ({"metricz": ["tit"]}, "Did you mean 'metrics'"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, data: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Sweep(sweep_file(tmp_path, data, **changes))
+
+
+def test_the_command(tmp_path: Path, data: Path, server: Server) -> None:
+    file = str(sweep_file(tmp_path, data))
+    runner = CliRunner()
+    dry = runner.invoke(command, [file, "--dry-run", "--json", str(tmp_path / "dry.json")], standalone_mode=False)
+    assert (dry.return_value, server.count()) == (0, 0)
+    assert len(json.loads((tmp_path / "dry.json").read_text())["combinations"]) == 2
+    done = runner.invoke(command, [file, "--json", str(tmp_path / "out.json")], standalone_mode=False)
+    assert done.return_value == 0, done.output
+    assert "gpt-4.1" in done.output
+    assert json.loads((tmp_path / "out.json").read_text())["rows"][0]["accuracy"] == 1
+    capped = runner.invoke(
+        command, [file, "--max-cost", "0", "--out", str(tmp_path / "none"), "--cache", str(tmp_path / "fresh")],
+        standalone_mode=False,
+    )  # fmt: skip
+    assert capped.return_value == 3

@@ -1,0 +1,75 @@
+"""`sweep`: every combination of models and prompts, one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from titjudge.cli.options import JSON, PATH
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.option("--data", type=PATH, metavar="DIR", help="Data folder, instead of the file's.")
+@click.option("--out", type=PATH, metavar="DIR", help="Where the run folders go  [default: runs/NAME-OF-FILE].")
+@click.option("--limit", type=int, metavar="N", help="Judge only the first N items.")
+@click.option("--max-cost", type=float, metavar="USD", help="Hard cap on what the whole sweep may spend.")
+@click.option("--cache", type=PATH, metavar="DIR", help="Where answers are kept  [default: $TITJUDGE_CACHE or cache/].")
+@click.option("--dry-run", is_flag=True, help="Price every combination; send nothing.")
+@JSON
+def sweep(
+    file: Path, dry_run: bool, json_file: Path | None, out: Path | None, max_cost: float | None, **keys: Any
+) -> int:
+    """Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.
+
+    All share one cache and one cap. The table at the end gives accuracy with interval, SRCC, KRCC, nDCG, price and
+    time per 1,000 images, refusals and ties, and how far each row lies below the best.
+
+    \b
+    Examples:
+      python cli.py sweep sweep.yaml --dry-run
+      python cli.py sweep sweep.yaml --max-cost 20 --json sweep.json
+    \b
+    sweep.yaml:
+      data: my_images
+      captioners: [openai/gpt-4o, gemini/gemini-2.5-pro]
+      judges: [openai/gpt-4o, gemini/gemini-2.5-pro]
+      metrics: [tit, tit-llm]
+    """
+    from titjudge.cli.progress import watcher
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.sweep import Sweep
+
+    overrides = {name: str(value) if isinstance(value, Path) else value for name, value in keys.items()}
+    plan = Sweep(file, out, overrides | ({} if max_cost is None else {"limits": {"max_cost": max_cost}}))
+    if dry_run:
+        return _dry_run(plan, json_file)
+    found = plan.run(lambda config: watcher(config.limits.max_cost), click.echo)
+    show_tables([found.table()])
+    click.echo(f"\nspent ${found.spent:.4f}")
+    if found.status != "complete":
+        click.echo(f"{found.status}: the same command goes on where it stopped")
+    click.echo(f"runs   {found.folder}")
+    write_json(json_file, found.to_json())
+    if found.status.startswith("incomplete: budget"):
+        return 3
+    return 0 if found.status == "complete" else 130 if "interrupted" in found.status else 1
+
+
+def _dry_run(plan: Any, json_file: Path | None) -> int:
+    from titjudge.cli.show import show_tables, write_json
+    from titjudge.types import Table
+
+    found = plan.dry_run()
+    rows, stored = [], []
+    for combination, forecast in found:
+        total = forecast.total
+        requests = sum(role.requests for role in forecast.roles.values())
+        rows.append((combination.folder, forecast.items, requests, *(total or (None, None, None))))
+        stored.append({"run": combination.folder, **forecast.to_json()})
+    notes = ("list price in USD at p10, p50, p90; what several combinations ask is counted in each, and paid once",)
+    show_tables([Table("Dry run", ("run", "items", "requests", "p10", "p50", "p90"), tuple(rows), notes)])
+    write_json(json_file, {"dry_run": True, "combinations": stored})
+    return 0
