@@ -25,7 +25,7 @@ from titjudge.jsonl import scan_jsonl
 from titjudge.panel import Panel
 from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers import http as wire
-from titjudge.providers.batch_wires import openai_line
+from titjudge.providers.batch_openai import openai_line
 from titjudge.providers.faults import ProviderFailure
 from titjudge.providers.hosted import clean
 from titjudge.providers.openai import OpenAI

@@ -18,6 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from titjudge.errors import TitjudgeError
 from titjudge.providers.batch_log import Job, Log
 from titjudge.providers.batch_wires import Gone, Look, Wire
@@ -357,7 +359,7 @@ class Desk:
             if found is not None:
                 asked.give(Answered(*found))
             elif key in bad:
-                asked.give(Answered(job, _parsed(bad[key].content)))
+                asked.give(Answered(job, orjson.loads(bad[key].content)))
             else:
                 asked.fail(self._reason(job, look, number))
 
@@ -393,9 +395,3 @@ def _not_created(error: Exception) -> bool:
     if isinstance(error, ProviderFailure):
         return error.failure.kind is not FailureKind.RETRY
     return isinstance(error, Unreachable | Untrusted)
-
-
-def _parsed(content: bytes) -> Any:
-    import orjson
-
-    return orjson.loads(content)
