@@ -9,7 +9,7 @@ from titjudge.errors import DataError
 from titjudge.trust.claims import claims_of, place_of
 from titjudge.trust.forgetting import Claim, forgetting
 from titjudge.trust.forgetting_chart import forgetting_svg
-from titjudge.types import Item, Score
+from titjudge.types import Item, Score, Status
 
 KINDS = ("entity", "attribute", "relation")
 
@@ -167,6 +167,18 @@ def test_claims_out_of_scores() -> None:
     assert found[1].position == pytest.approx(22 / 27)
     assert found[2].position == pytest.approx(13 / 27)
     assert found[0].words == 7
+
+
+def test_claims_of_the_agentic_judge() -> None:
+    rows = [
+        {"claim": c, "kind": "entity", "position": 0.5, "verdict": c}
+        for c in ("met", "not_met", "cannot_be_seen", "open")
+    ]
+    item = Item("i", "A cat.", None, "g", "p")
+    found = claims_of([item], [Score("i", "tit-agent", 50.0, parts={"claims": rows})])
+    assert [claim.met for claim in found] == [True, False, None, None]
+    failed = claims_of([item], [Score("i", "tit-agent", None, Status.UNPARSED, parts={"claims": rows})])
+    assert {claim.met for claim in failed} == {None}
 
 
 def test_the_place_of_a_name() -> None:

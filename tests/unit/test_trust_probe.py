@@ -16,8 +16,9 @@ from titjudge.cli.probe import probe as command
 from titjudge.config import RunConfig, load_config
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError
-from titjudge.metrics import Metric, metric
+from titjudge.metrics import Metric
 from titjudge.metrics.lmm_score import lmm_score
+from titjudge.metrics.pairwise import pairwise_text
 from titjudge.metrics.tit import tit_llm
 from titjudge.metrics.yes_no import yes_no
 from titjudge.prompts import PromptLibrary
@@ -27,7 +28,7 @@ from titjudge.trust import attacks, edits
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Card
 from titjudge.trust.probe import probe
 from titjudge.trust.run import run_probe
-from titjudge.types import Ask, Item, Reply, Request, Score, Status
+from titjudge.types import Reply, Request, Status
 
 
 @pytest.fixture(scope="module")
@@ -204,27 +205,30 @@ def test_a_judge_that_says_yes_to_everything_is_caught_by_its_answers(data: Path
     assert verdicts(card)["level 3 image"] == CAUGHT
 
 
-def prefers(first: float) -> Metric:
-    @metric("prefer", roles=(), range=(-1, 1))
-    async def prefer(item: Item, ask: Ask) -> Score:
-        """Prefers the image with the higher alignment, or the first."""
-        assert item.image is not None
-        other = truth[Path(item.meta["other"]).stem]
-        return Score.of(max(-1.0, min(1.0, first + (0.5 if item.meta["alignment"] > other else -0.5))))
+class Comparing(StandIn):
+    """Prefers the image with the higher alignment; or, with `partial`, whichever it is shown first, two times out of three."""
 
-    source = Path(__file__).resolve().parents[2] / "examples" / "known_answer"
-    truth = {Path(each["image"]).stem: each["alignment"] for each in lines(source / "images.jsonl")}
-    return prefer
+    partial = False
+
+    def __call__(self, request: Request) -> str | Reply:
+        if not request.template.startswith("pairwise/"):
+            return super().__call__(request)
+        texts = [text for text in self.described if text in request.messages[-1].text]
+        texts.sort(key=request.messages[-1].text.index)
+        first, second = (self.truth[self.described[text]]["alignment"] for text in texts)
+        bribed = self.partial and noise(request.messages[-1].text) < 0.17
+        return json.dumps({"reason": "r", "better": "first" if bribed or first > second else "second"})
 
 
-def test_the_order_of_two_images(data: Path, tmp_path: Path) -> None:
-    found = {}
-    for first in (0.0, 0.4):
-        card = run(data, tmp_path, StandIn(data), pairwise=prefers(first))
-        found[first] = next(each for each in card.lines if each.name == "order of two images")
-    assert found[0.0].verdict == PASS
-    assert found[0.4].verdict == CAUGHT
-    assert found[0.4].effect == pytest.approx(0.4)
+@pytest.mark.parametrize(("partial", "verdict"), [(False, PASS), (True, CAUGHT)])
+def test_the_order_of_two_images(data: Path, tmp_path: Path, partial: bool, verdict: str) -> None:
+    judge = Comparing(data)
+    judge.partial = partial
+    card = run(data, tmp_path, judge, tit_llm, pairwise=pairwise_text)
+    found = next(each for each in card.lines if each.name == "order of two images")
+    assert found.verdict == verdict
+    assert found.effect == pytest.approx(0.67 if partial else 0.0, abs=0.15)
+    assert "order of two images" not in card.skipped
 
 
 def test_a_captioner_that_only_replays_is_not_blamed_for_pictures_it_never_saw(data: Path, tmp_path: Path) -> None:
@@ -303,6 +307,9 @@ def test_a_run_folder_holds_the_card_and_asking_again_costs_nothing(data: Path, 
 def test_probe_takes_one_metric(data: Path) -> None:
     with pytest.raises(ConfigError, match="one metric"):
         run_probe(load_config(None, {"data": str(data)}))
+    config = load_config(None, {"data": str(data), "metrics": ["pairwise-text"], "judge": "fake/mind"})
+    with pytest.raises(ConfigError, match="scores one image"):
+        run_probe(config)
 
 
 def test_the_command_prints_and_saves_a_card_for_each_judge(

@@ -15,8 +15,8 @@ _PLACE = ("position", "span", "start")
 def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
     """The claims of all scores that have some.
 
-    `parts["claims"]` is a list of `{"claim", "kind", "met", "position"}`; instead of a position there may be a `span`,
-    `[start, end]` in characters of the prompt. `parts["alignment"]` of the graph metric stands where its entity is first
+    `parts["claims"]` (the agentic judge's) is a list of `{"claim", "kind", "met" or "verdict", "position"}`; instead of a
+    position there may be a `span`, `[start, end]` in characters of the prompt. `parts["alignment"]` of the graph metric stands where its entity is first
     named in the prompt; an element whose entity the prompt does not name is left out.
 
     Raises:
@@ -32,7 +32,8 @@ def _of(item: Item, score: Score) -> Iterator[Claim]:
     if isinstance(listed, Sequence) and not isinstance(listed, str):
         for each in listed:
             if isinstance(each, Mapping) and any(each.get(key) is not None for key in _PLACE):
-                yield Claim.of({**each, "position": _position(each, len(item.prompt)), **facts})
+                found = {"met": _met(each, score), "position": _position(each, len(item.prompt))}
+                yield Claim.of({**each, **found, **facts})
     elif isinstance(alignment, Mapping):
         for kind, marks in alignment.items():
             for element, met in marks:
@@ -40,6 +41,13 @@ def _of(item: Item, score: Score) -> Iterator[Claim]:
                 if place is not None:
                     record = {"claim": " ".join(element), "kind": kind, "position": place, "met": bool(met)}
                     yield Claim.of({**record, **facts})
+
+
+def _met(each: Mapping[str, Any], score: Score) -> Any:
+    """The verdict of a claim, in one word or as true, false, null; null throughout where the item has no score."""
+    if score.value is None:
+        return None
+    return {"met": True, "not_met": False}.get(str(each["verdict"])) if "verdict" in each else each.get("met")
 
 
 def _position(each: Mapping[str, Any], length: int) -> Any:

@@ -19,6 +19,7 @@ from titjudge.trust.card import FEWEST, Card, Line, line, rate_line, with_verdic
 from titjudge.types import Ask, Item, Pair, Score, Status
 
 ACCURATE = 0.7  # least share of known answers
+ORDER = 0.1  # most advantage of the image that is shown first
 UNUSABLE = 0.05  # most refusals, and most answers that cannot be read
 IN_FLIGHT = 64
 GRAIN = 0.001  # a score is believed to a thousandth of the metric's range
@@ -105,8 +106,8 @@ async def probe(
         metric: the metric whose models are probed, called `name`.
         data: a known-answer folder. work: where changed pictures are written.
         repeats: how often the same question is asked for the spread between repetitions.
-        pairwise: a metric that prefers one of two images, for the order effect: it finds the second one as
-            `meta["other"]`, and its value is above the middle of its range when it prefers the first.
+        pairwise: a pairwise metric of the same judge, for the order effect: it finds the other images of the prompt in
+            `meta["siblings"]` and leaves `shown_first` and `shown_second`, 0 to 1, in each of its `parts["duels"]`.
         on_score: called with each score. on_items: called with the items that are judged.
     Raises:
         DataError: the folder holds no known answers.
@@ -140,12 +141,13 @@ async def probe(
     lines.append(_spread(run, items, repeats, span, floor))
     if not told:
         skipped["description"] = "this metric reads no description"
+    lines += _failures(run.scores.values())
+    costs = _costs(run)
     if pairwise is None:
         skipped["order of two images"] = "no pairwise metric was given"
     else:
-        lines.append(await _order(engine, pairwise, items, KnownAnswer().pairs(data)))
-    lines += _failures(run.scores.values())
-    return _card(run, with_verdicts(lines), span, skipped)
+        lines.append(await _order(engine, pairwise, items))
+    return _card(run, with_verdicts(lines), span, skipped, costs)
 
 
 def _distinct(tests: Iterable[Test]) -> list[Item]:
@@ -248,26 +250,24 @@ def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float, floor
     return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed, floor=floor)
 
 
-async def _order(engine: Engine, pairwise: Metric, items: Sequence[Item], pairs: Sequence[Pair]) -> Line:
-    """How far a pairwise judge prefers whichever image comes first: 0 not at all, 1 always."""
-    known = {item.id: item for item in items}
+async def _order(engine: Engine, pairwise: Metric, items: Sequence[Item]) -> Line:
+    """How far a pairwise judge prefers whichever image is shown first: 0 not at all, 1 always."""
     run = Prober(engine, pairwise.name, pairwise)
-    both = []
-    for pair in pairs:
-        if pair.a in known and pair.b in known:
-            a, b = known[pair.a], known[pair.b]
-            both.append(
-                tuple(replace(x, id=f"{x.id}|{y.id}", meta={**x.meta, "other": y.image}) for x, y in ((a, b), (b, a)))
-            )
-    await run.score([item for two in both for item in two])
-    low, high = pairwise.range
-    rows = []
-    for first, second in both:
-        x, y = run.value(first), run.value(second)
-        if x is not None and y is not None:
-            rows.append((first.group, ((x + y) - (low + high)) / (high - low)))
-    failed = len(both) - len(rows)
-    return line("is not moved", "order of two images", rows, rule="within", limit=0.1, failed=failed, floor=GRAIN)
+    families = {item.group: tuple(each for each in items if each.group == item.group) for item in items}
+    await run.score(replace(item, meta={**item.meta, "siblings": families[item.group]}) for item in items)
+    duels = [(s.group, duel) for s in run.scores.values() if s.value is not None for duel in s.parts.get("duels", ())]
+    rows = [(group, float(duel["shown_first"]) - float(duel["shown_second"])) for group, duel in duels]
+    failed = sum(score.value is None for score in run.scores.values())
+    return line(
+        "is not moved",
+        "order of two images",
+        rows,
+        rule="within",
+        limit=ORDER,
+        failed=failed,
+        floor=GRAIN,
+        bounds=(-1, 1),
+    )
 
 
 def _failures(scores: Iterable[Score]) -> list[Line]:
@@ -282,20 +282,29 @@ def _failures(scores: Iterable[Score]) -> list[Line]:
     ]
 
 
-def _card(run: Prober, lines: Sequence[Line], span: float, skipped: Mapping[str, str]) -> Card:
+def _costs(run: Prober) -> tuple[float | None, float | None]:
+    """(USD, seconds of model time) for 1,000 scores; None for what is unknown, or when all came from the cache."""
+    price: float | None = 0.0
+    seconds = 0.0
+    for role in run.engine.roles.open():
+        if not role.tally.asked:
+            return None, None
+        share = (role.tally.asked + role.tally.cached) / role.tally.asked / len(run.scores) * 1000
+        known = role.price is not None or role.provider.capabilities.local
+        price = price + role.tally.spent * share if known and price is not None else None
+        seconds += role.tally.seconds * share
+    return price, seconds
+
+
+def _card(
+    run: Prober,
+    lines: Sequence[Line],
+    span: float,
+    skipped: Mapping[str, str],
+    costs: tuple[float | None, float | None],
+) -> Card:
     roles = run.engine.roles.open()
     models = {role.name: role.label for role in roles}
     versions = {role.name: sorted({version for version, _ in role.tally.versions if version}) for role in roles}
-    scores = len(run.scores)
-    price: float | None = 0.0
-    seconds: float | None = 0.0
-    for role in roles:
-        if not role.tally.asked:  # everything came from the cache
-            price = seconds = None
-            break
-        share = (role.tally.asked + role.tally.cached) / role.tally.asked / scores * 1000
-        free = role.provider.capabilities.local
-        price = None if price is None or (role.price is None and not free) else price + role.tally.spent * share
-        seconds = None if seconds is None else seconds + role.tally.seconds * share
     notes = (run.stopped,) if run.stopped else ()
-    return Card(run.name, models, versions, tuple(lines), span, scores, price, seconds, dict(skipped), notes)
+    return Card(run.name, models, versions, tuple(lines), span, len(run.scores), *costs, dict(skipped), notes)

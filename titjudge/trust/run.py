@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from titjudge import registry
 from titjudge.config import RunConfig
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError
@@ -35,6 +36,8 @@ def run_probe(config: RunConfig, *, repeats: int = 3) -> tuple[Card, Path]:
     if config.data is None:
         config = config.model_copy(update={"data": example_folder()})
     session = Session(config)
+    if any("siblings" in metric.needs for metric in session.metrics.values()):
+        raise ConfigError("probe takes a metric that scores one image; the order of two images is tested along with it")
     path = session.config.out
     if path is None:
         usual = default_folder(session.config)
@@ -64,6 +67,9 @@ async def _run(session: Session, folder: RunFolder, repeats: int) -> Card:
         known=folder.known_keys(),
     )
     ((name, metric),) = session.metrics.items()
+    pairwise = None
+    if "judge" in metric.roles:
+        pairwise = registry.load("metrics", "pairwise-text" if "captioner" in metric.roles else "pairwise")
     started, status = time.time(), "failed"
 
     def listed(items: Iterable[Item]) -> None:
@@ -77,6 +83,7 @@ async def _run(session: Session, folder: RunFolder, repeats: int) -> Card:
             config.data,
             folder.path / "images",
             repeats=repeats,
+            pairwise=pairwise,
             on_score=folder.add_score,
             on_items=listed,
         )
