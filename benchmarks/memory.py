@@ -25,7 +25,8 @@ def peak(items: int, folder: Path) -> float:
             text = " ".join(WORDS[(i * 7 + k) % len(WORDS)] for k in range(60))
             record = {"id": f"i{i}", "prompt": f"{i // 4} {text}", "prompt_id": str(i // 4), "generator": f"g{i % 4}", "description": text}
             file.write(json.dumps(record) + "\n")
-    command = [sys.executable, str(ROOT / "cli.py"), "judge", "--data", str(folder / "data.jsonl"), "--judge", "fake/x"]
+    (folder / "run.yaml").write_text("judge: {model: fake/x, options: {remember: false}}\n")
+    command = [sys.executable, str(ROOT / "cli.py"), "judge", "--data", str(folder / "data.jsonl"), "--config", str(folder / "run.yaml")]
     command += ["--captioner", "fake/x", "--metric", "tit-llm", "--no-report", "--out", str(folder / "run")]
     process = subprocess.Popen(command, env={**os.environ, "TITJUDGE_CACHE": str(folder / "cache")}, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)

@@ -152,7 +152,7 @@ class Engine:
         """
         key = keys.request_key(request)
         reply: Reply = await self._once(
-            key, lambda: self._answer(key, role, request, schema, accept_truncated, reservation)
+            f"{key}{'+' if accept_truncated else ''}", lambda: self._answer(key, role, request, schema, accept_truncated, reservation)
         )
         return reply
 
@@ -432,6 +432,12 @@ class BoundAsk:
         self._alias, self._sample = alias, sample
         self.protocol = engine.protocol
         self.keys: list[str] = []
+        self._opened: set[Path] = set()
+
+    def done(self) -> None:
+        """Forget the pictures that were opened; a metric that asks for them again pays a look at the file."""
+        for path in self._opened:
+            self._engine.pictures.forget(path)
 
     async def __call__(
         self,
@@ -466,6 +472,7 @@ class BoundAsk:
         who = engine.roles[self._alias.get(role, role)]
         pictures = []
         for path in images:
+            self._opened.add(path)
             try:
                 pictures.append(await engine.pictures.open(path))
             except DataError as error:
@@ -519,6 +526,8 @@ async def measure(
         score: Score = await metric(item, ask)
     except Unanswered as failure:
         score = Score.none(failure.status, failure.reason)
+    finally:
+        ask.done()
     return Score(
         item.id, name, score.value, score.status, score.reason, score.parts, tuple(dict.fromkeys(ask.keys)),
         item.generator, item.group,

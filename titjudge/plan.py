@@ -69,8 +69,6 @@ class Planner:
         await asyncio.gather(
             *(self._panel.measure(self.engine, item, name, metric) for name, metric in metrics.items())
         )
-        if item.image is not None:
-            self.engine.pictures.forget(item.image)
         return list(self._found.pop(item.id, {}).values())
 
     async def reserve(self, item: Item, metrics: Mapping[str, Metric], budget: Budget) -> Reservation:

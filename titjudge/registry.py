@@ -35,6 +35,7 @@ TABLES: dict[str, dict[str, str]] = {
         "tit-llm": "titjudge.metrics.tit:tit_llm",
         "self-eval": "titjudge.metrics.tit:self_eval",
         "lmm-score": "titjudge.metrics.lmm_score:lmm_score",
+        "tit-agent": "titjudge.metrics.agent:tit_agent",
         "pairwise": "titjudge.metrics.pairwise:pairwise",
         "pairwise-text": "titjudge.metrics.pairwise:pairwise_text",
         "yes-no": "titjudge.metrics.yes_no:yes_no",

@@ -386,8 +386,6 @@ class Loop:
         finally:
             if reservation is not None:
                 reservation.release()
-            if item.image is not None:
-                self.engine.pictures.forget(item.image)
         for result in results:
             self._take(result)
         self.progress.done += 1

@@ -21,7 +21,7 @@ class Fake:
             it a structured request gets the smallest valid instance of its schema and any other a fixed sentence.
         latency: seconds each answer takes.
 
-    `requests` lists every request it was sent.
+    `requests` lists every request it was sent (none with the option `remember: false`).
 
     >>> import asyncio
     >>> from titjudge import Request
@@ -44,11 +44,13 @@ class Fake:
         self.capabilities = capabilities
         self.latency = latency
         self.requests: list[Request] = []
+        self._remember = settings is None or settings.options.get("remember", True)
         self._function = answers if callable(answers) else None
         self._queue = iter(answers) if answers is not None and not callable(answers) else None
 
     async def complete(self, request: Request) -> Reply:
-        self.requests.append(request)
+        if self._remember:
+            self.requests.append(request)
         await asyncio.sleep(self.latency)
         if self._function is not None:
             answer = self._function(request)

@@ -14,6 +14,8 @@ from titjudge.jsonl import read_jsonl
 from titjudge.providers import Capabilities, ProviderSettings
 from titjudge.types import Failure, FailureKind, Reply, Request, Status, Usage
 
+DESCRIBE = "tit/describe"
+
 
 class Recorded:
     """Replays `descriptions.jsonl`. Settings: `options["file"]` is its path. Costs nothing and is never cached.
@@ -41,6 +43,8 @@ class Recorded:
             Unanswered: nothing is recorded for it.
         """
         pictures = request.pictures
+        if request.template != DESCRIBE:
+            raise Unanswered(Status.MISSING, f"{self.file.name} holds descriptions only, no answer to {request.template}")
         text = self._texts.get(pictures[0].path.resolve()) if len(pictures) == 1 else None
         if text is None:
             what = pictures[0].path.name if pictures else "a question without a picture"
