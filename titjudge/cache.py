@@ -1,11 +1,13 @@
 """Answers on disk. A diskcache that never unpickles, never evicts, and notices damage.
 
 diskcache 5.6.3 unpickles rows that are marked so, also under its own JSONDisk (CVE-2025-69872): here every row that is
-not raw bytes is refused. Each value carries its checksum; a damaged one counts as absent and is asked anew.
+not raw bytes is refused. Each value carries a checksum over itself and its key; a damaged one counts as absent and
+is asked anew, and what is whole in a damaged database is saved.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sqlite3
@@ -22,6 +24,11 @@ from titjudge.errors import TitjudgeError, UserError
 from titjudge.types import Request
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
+
+_PASSING = {  # SQLite's errors that say nothing about the file
+    *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY),
+    *(sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN),
+}
 
 
 class CacheWriteError(TitjudgeError):
@@ -105,46 +112,65 @@ class AnswerCache:
 
     def _open(self) -> Any:
         try:
-            return diskcache.Cache(
-                str(self.folder),
-                disk=_RawDisk,
-                eviction_policy="none",
-                cull_limit=0,
-                disk_min_file_size=2**20,
-                timeout=60,
-            )
-        except sqlite3.DatabaseError as error:
+            return self._database()
+        except UnicodeDecodeError as error:
             return self._replace(error)
-        except OSError as error:
-            raise UserError(f"the cache folder {self.folder} cannot be used: {error.strerror}") from error
+        except sqlite3.DatabaseError as error:
+            if not _damages(error):
+                raise UserError(f"the cache database in {self.folder} cannot be opened: {error}") from error
+            return self._replace(error)
+        except (OSError, diskcache.Timeout) as error:
+            why = getattr(error, "strerror", None) or "another process keeps it locked"
+            raise UserError(f"the cache folder {self.folder} cannot be used: {why}") from error
+
+    def _database(self) -> Any:
+        return diskcache.Cache(
+            str(self.folder),
+            disk=_RawDisk,
+            eviction_policy="none",
+            cull_limit=0,
+            disk_min_file_size=2**20,
+            sqlite_mmap_size=2**23,
+            timeout=60,
+        )
 
     def _replace(self, error: Exception) -> Any:
-        """Put a database that no longer opens aside, and say so; its answers are asked anew."""
-        aside = self.folder / f"damaged-{int(time.time())}-{os.getpid()}"
+        """Put a damaged database aside, begin a new one with every answer that can still be read, and say so."""
+        aside = self.folder / f"damaged-{time.time_ns()}-{os.getpid()}"
         aside.mkdir()
         for path in self.folder.glob("cache.db*"):
             path.rename(aside / path.name)
+        fresh = self._database()
+        saved = 0
+        for key, raw in _readable(aside / "cache.db"):
+            saved += bool(fresh.set(key, raw))
         self.warnings.append(
-            f"the cache database in {self.folder} is damaged ({error}); it was moved to {aside.name} and a new one begun"
+            f"the cache database in {self.folder} is damaged ({error}); it was moved to {aside.name}, and {saved} entries were saved"
         )
-        return diskcache.Cache(
-            str(self.folder), disk=_RawDisk, eviction_policy="none", cull_limit=0, disk_min_file_size=2**20, timeout=60
-        )
+        return fresh
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The stored object, or None when it is absent or damaged."""
+        """The stored object, or None when it is absent or damaged.
+
+        Raises:
+            CacheWriteError: the database cannot be reached (locked, no memory, disk): asking on could pay twice.
+        """
         try:
             raw = self._cache.get(key)
         except sqlite3.DatabaseError as error:
+            if not _damages(error):
+                raise CacheWriteError(f"the cache {self.folder} cannot be read: {error}") from error
             self._cache.close()
             self._cache = self._replace(error)
-            return None
+            raw = self._cache.get(key)
+        except diskcache.Timeout as error:
+            raise CacheWriteError(f"the cache {self.folder} is locked by another process") from error
         except (ValueError, OSError):
             self._damage(key)
             return None
         if raw is None:
             return None
-        if not isinstance(raw, bytes) or hashlib.sha256(raw[16:]).digest()[:16] != raw[:16]:
+        if not _sound(key, raw):
             self._damage(key)
             return None
         value = orjson.loads(raw[16:])
@@ -160,10 +186,19 @@ class AnswerCache:
             CacheWriteError: the disk is full or the file cannot be written.
         """
         body = orjson.dumps(value)
+        raw = _checksum(key, body) + body
         try:
-            self._cache.set(key, hashlib.sha256(body).digest()[:16] + body)
-        except (sqlite3.Error, OSError) as error:
-            raise CacheWriteError(f"an answer cannot be written to the cache {self.folder}: {error}") from error
+            try:
+                self._cache.set(key, raw)
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                if not _damages(error):
+                    raise
+                self._cache.close()
+                self._cache = self._replace(error)
+                self._cache.set(key, raw)
+        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
+            why = str(error) or "another process keeps it locked"
+            raise CacheWriteError(f"an answer cannot be written to the cache {self.folder}: {why}") from error
 
     def keys(self) -> Iterator[str]:
         yield from (key for key in self._cache.iterkeys() if isinstance(key, str))
@@ -181,6 +216,38 @@ class AnswerCache:
 
     def close(self) -> None:
         self._cache.close()
+
+
+def _checksum(key: str, body: bytes) -> bytes:
+    """16 bytes. The key is part of it: a damaged index must not hand out another question's answer."""
+    return hashlib.sha256(key.encode() + b"\0" + body).digest()[:16]
+
+
+def _sound(key: str, raw: Any) -> bool:
+    return isinstance(raw, bytes) and _checksum(key, raw[16:]) == raw[:16]
+
+
+def _damages(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Whether an error (UnicodeDecodeError: in the text of one) says that the file is broken, not just out of reach."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # raised by Python's module itself: of a text column that is not UTF-8, for one
+        return not isinstance(error, sqlite3.OperationalError) or "decode" in str(error).lower()
+    return code & 0xFF not in _PASSING
+
+
+def _readable(database: Path) -> Iterator[tuple[str, bytes]]:
+    """Keys and values of a damaged database as far as SQLite still reads it, whole ones only; never unpickled."""
+    for order in ("asc", "desc"):  # from both ends up to the damage
+        try:
+            with contextlib.closing(sqlite3.connect(database)) as opened:
+                opened.text_factory = bytes
+                for key, raw in opened.execute(f"select key, value from Cache order by rowid {order}"):
+                    name = key.decode("utf-8", "replace") if isinstance(key, bytes) else ""
+                    if _sound(name, raw):
+                        yield name, raw
+                return
+        except (sqlite3.Error, UnicodeDecodeError):
+            continue
 
 
 def _file_system(folder: Path) -> str:

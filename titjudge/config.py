@@ -93,6 +93,12 @@ class Limits(_Strict):
     """Requests a minute; without it the pace is learned from the server's answers."""
     tpm: Positive | None = None
     """Tokens a minute."""
+    batch: bool = False
+    """Ask hosted models through their batch jobs, at half price."""
+    batch_poll: float = Field(default=30, gt=0)
+    """Seconds between looks at live batch jobs."""
+    batch_idle: float = Field(default=2, gt=0)
+    """A batch job is sent when nothing new was asked for so many seconds."""
 
 
 class PriceConfig(_Strict):
@@ -239,9 +245,14 @@ def _at(content: dict[str, Any], address: str) -> dict[str, Any]:
             out[name] = placed(content[name])
     if isinstance(content.get("panel"), list):
         out["panel"] = [placed(role) for role in content["panel"]]
-    if out == content:
+    if not any(isinstance(role, dict) and role.get("base_url") == address for role in _seats(out)):
         raise ConfigError("--base-url needs a model to ask there: --captioner or --judge openai/MODEL")
     return out
+
+
+def _seats(content: dict[str, Any]) -> list[Any]:
+    panel = content.get("panel")
+    return [content.get("captioner"), content.get("judge"), *(panel if isinstance(panel, list) else [])]
 
 
 def _names_model(role: Any) -> bool:

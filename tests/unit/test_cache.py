@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import diskcache
 import pytest
 
 from titjudge.cache import AnswerCache, CacheWriteError, request_key
@@ -75,6 +77,89 @@ def test_a_database_that_is_not_one_is_put_aside_and_said(tmp_path: Path) -> Non
     cache.set("ask:1", {"a": 1})
     assert cache.get("ask:1") == {"a": 1}
     cache.close()
+
+
+def damaged(folder: Path, entries: int = 400) -> AnswerCache:
+    """A cache with a page of zeros in its middle."""
+    cache = AnswerCache(folder)
+    for number in range(entries):
+        cache.set(f"ask:{number:04}", {"text": f"answer {number}" * 30})
+    cache.close()
+    raw = bytearray((folder / "cache.db").read_bytes())
+    middle = len(raw) // 2 // 4096 * 4096
+    raw[middle : middle + 4096] = bytes(4096)
+    (folder / "cache.db").write_bytes(raw)
+    return AnswerCache(folder)
+
+
+def test_what_is_whole_in_a_damaged_database_is_saved(tmp_path: Path) -> None:
+    cache = damaged(tmp_path / "c")
+    kept = [number for number in range(400) if cache.get(f"ask:{number:04}") == {"text": f"answer {number}" * 30}]
+    assert 300 < len(kept) < 400
+    assert "entries were saved" in cache.warnings[0]
+    cache.close()
+
+
+def test_an_answer_under_the_key_of_another_question_is_not_handed_out(cache: AnswerCache) -> None:
+    cache.set("ask:1", {"text": "one"})
+    cache.set("ask:2", {"text": "two"})
+    crossed = sqlite3.connect(cache.folder / "cache.db")
+    crossed.execute("update Cache set value = (select value from Cache where key = 'ask:2') where key = 'ask:1'")
+    crossed.commit()
+    crossed.close()
+    assert cache.get("ask:1") is None
+    assert cache.damaged == 1
+
+
+def test_a_database_that_cannot_be_had_just_now_stays_where_it_is(
+    cache: AnswerCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.set("ask:1", {"a": 1})
+
+    def locked(*_: object, **__: object) -> None:
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache._cache, "get", locked)
+        with pytest.raises(CacheWriteError, match="locked"):
+            cache.get("ask:1")
+    assert not list(cache.folder.glob("damaged-*"))
+    assert cache.get("ask:1") == {"a": 1}
+
+
+def test_a_lock_that_is_held_for_a_minute_is_an_error_of_its_own(
+    cache: AnswerCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held(*_: object, **__: object) -> None:
+        raise diskcache.Timeout
+
+    monkeypatch.setattr(cache._cache, "set", held)
+    with pytest.raises(CacheWriteError, match="another process"):
+        cache.set("ask:1", {"a": 1})
+
+
+def test_flipped_bytes_anywhere_crash_nothing_and_invent_nothing(tmp_path: Path) -> None:
+    whole = AnswerCache(tmp_path / "whole")
+    for number in range(60):
+        whole.set(f"ask:{number}", {"text": f"answer {number}" * 20})
+    whole.close()
+    raw = (tmp_path / "whole" / "cache.db").read_bytes()
+    for seed in range(30):
+        flips = random.Random(seed)
+        broken = bytearray(raw)
+        for _ in range(20):
+            broken[flips.randrange(len(broken))] ^= 0xFF
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        (folder / "cache.db").write_bytes(broken)
+        cache = AnswerCache(folder)
+        for number in range(60):
+            assert cache.get(f"ask:{number}") in (None, {"text": f"answer {number}" * 20})
+        cache.set("ask:new", {"a": seed})
+        assert cache.get("ask:new") == {"a": seed}
+        cache.close()
 
 
 def test_nothing_is_evicted_and_the_folder_is_private(cache: AnswerCache) -> None:
