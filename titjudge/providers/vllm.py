@@ -1,0 +1,305 @@
+"""Models of this machine through vLLM, in this process: continuous batching for a whole run at once.
+
+Where vLLM runs as a server instead, use `openai/MODEL --base-url http://HOST:8000/v1`; nothing of this file is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from titjudge import hub
+from titjudge.batching import MicroBatcher
+from titjudge.cache import request_key
+from titjudge.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
+from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.providers.strict import instruction
+from titjudge.providers.tokens import input_bound
+from titjudge.types import Failure, FailureKind, Message, Picture, Reply, Request, Status, Usage
+
+SAMPLING = (
+    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
+)  # fmt: skip
+OMITTED = frozenset(
+    {"detail", "logit_bias", "logprobs", "media_resolution", "reasoning_effort", "thinking_budget", "thinking_level", "top_logprobs"}
+)  # fmt: skip
+_OURS = frozenset({"batch_size", "chat_template", "enable_thinking", "revision"})
+_SAME_ANSWERS = frozenset(  # options of the engine that change how fast it is, not what it says
+    {
+        "batch_size", "cpu_offload_gb", "disable_log_stats", "download_dir", "enable_chunked_prefill",
+        "enable_prefix_caching", "gpu_memory_utilization", "limit_mm_per_prompt", "max_num_batched_tokens",
+        "max_num_seqs", "pipeline_parallel_size", "revision", "swap_space", "tensor_parallel_size",
+    }
+)  # fmt: skip
+
+
+class RowError(Exception):
+    """One request cannot be answered; the others of its batch can."""
+
+
+class VLLM:
+    """One model in vLLM's `LLM`, loaded when the first request comes, in the thread that generates.
+
+    Args:
+        settings: `model` is a name on the hub or a folder. `options`: `enable_thinking` and `chat_template` (given to the
+            chat template), `batch_size` (most requests handed over at once; 1024), `revision`; everything else is an
+            argument of vLLM's engine (dtype, quantization, max_model_len, tensor_parallel_size, ...). `structured`
+            prompt puts the schema into the prompt only; auto and native also constrain the answer to it.
+
+    Sampling parameters that are not set are the model's own (generation_config). A sampled answer depends on the
+    request, `seed` and the sample number.
+
+    Raises:
+        MissingExtra: vLLM is not installed. ConfigError: no model name, or an address.
+    """
+
+    name = "vllm"
+    version = 1
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        if not settings.model:
+            raise ConfigError("name the model: vllm/MODEL, a name on the hub or a folder")
+        if settings.base_url:
+            raise ConfigError(f"a vLLM server is asked with openai/{settings.model} --base-url {settings.base_url}")
+        if not _installed():
+            served = f"openai/{settings.model} --base-url http://HOST:8000/v1"
+            raise MissingExtra("vllm", "vllm", f"vllm/{settings.model} in this process (or, from a server, {served})")
+        self.settings = settings
+        self.model = settings.model
+        self.account = f"vllm|{settings.model}"
+        self._options = dict(settings.options)
+        self._llm: Any = None
+        self._defaults: dict[str, Any] = {}
+        self._broken: UserError | None = None
+        self._batcher: MicroBatcher[Request, Reply] = MicroBatcher(
+            self._run, max_batch=int(self._options.get("batch_size", 1024))
+        )
+
+    # -- what can be known without loading -----------------------------------------------------------------------------
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        """Whether it reads pictures, from its config.json.
+
+        Raises:
+            UserError: no such model.
+        """
+        folder, _ = hub.folder_of(self.model, self._revision)
+        config = hub.read_json(folder, "config.json")
+        sees = any(name in config for name in ("vision_config", "vision_tower", "mm_vision_tower", "perceiver_config"))
+        return Capabilities(images=sees, schema=self._constrains, omit=OMITTED, local=True)
+
+    @cached_property
+    def base_url(self) -> str:
+        """What pins the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
+        words = [f"{name}={value}" for name, value in sorted(self._options.items()) if name not in _SAME_ANSWERS]
+        words += [] if self._constrains else ["structured=prompt"]
+        return "vllm:" + ",".join([self._weights, *words, f"vllm={_version()}"])
+
+    @property
+    def _revision(self) -> str:
+        return str(self._options.get("revision", ""))
+
+    @property
+    def _constrains(self) -> bool:
+        return self.settings.structured != "prompt"
+
+    @cached_property
+    def _weights(self) -> str:
+        pinned = hub.identity_of(self.model, self._revision)
+        return pinned.get("revision") or pinned["content"]
+
+    def ready(self) -> None:
+        """Find the model now rather than at the first request.
+
+        Raises:
+            UserError: there is none.
+        """
+        _ = self.capabilities
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    async def complete(self, request: Request) -> Reply:
+        """Generate one answer, together with the requests that arrive at the same time.
+
+        Raises:
+            UserError: the model cannot be loaded. Unanswered: the picture cannot be read. RowError: see `classify`.
+        """
+        return await self._batcher.submit(request)
+
+    def _run(self, requests: list[Request]) -> list[Reply | Exception]:
+        llm = self._loaded()
+        found: list[Reply | Exception] = [RowError("not generated")] * len(requests)
+        ready: list[tuple[int, list[dict[str, Any]], Any]] = []
+        for at, request in enumerate(requests):
+            try:
+                ready.append((at, conversation(request), self._sampling(request)))
+            except DataError as error:
+                found[at] = Unanswered(Status.BAD_INPUT, str(error))
+            except Exception as error:
+                found[at] = RowError(str(error))
+        todo = [ready] if ready else []
+        while todo:
+            batch = todo.pop()
+            try:
+                outputs = self._generate(llm, batch)
+            except Exception as error:  # one request too long fails the whole batch: find it
+                if len(batch) > 1:
+                    todo += [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+                else:
+                    found[batch[0][0]] = RowError(" ".join(str(error).split()) or type(error).__name__)
+                continue
+            for (at, _, _), output in zip(batch, outputs, strict=True):
+                found[at] = self._reply(output)
+        return found
+
+    def _generate(self, llm: Any, batch: Sequence[tuple[int, list[dict[str, Any]], Any]]) -> list[Any]:
+        arguments: dict[str, Any] = {"use_tqdm": False}
+        if "enable_thinking" in self._options:
+            arguments["chat_template_kwargs"] = {"enable_thinking": bool(self._options["enable_thinking"])}
+        if "chat_template" in self._options:
+            arguments["chat_template"] = self._options["chat_template"]
+        outputs = llm.chat([turns for _, turns, _ in batch], [params for _, _, params in batch], **arguments)
+        return list(outputs)[-len(batch) :]  # older versions first finish what a failed call left behind
+
+    def _sampling(self, request: Request) -> Any:
+        from vllm import SamplingParams
+
+        sent = dict(self._defaults)
+        sent |= {name: request.params[name] for name in SAMPLING if name in request.params}
+        sent["max_tokens"] = int(request.params.get("max_tokens") or 512)
+        if sent.get("temperature", 1.0) > 0:
+            sent["seed"] = int.from_bytes(hashlib.sha256(request_key(request).encode()).digest()[:4], "big") >> 1
+        if request.schema is not None and self._constrains:
+            sent |= constrained(dict(request.schema))
+        return SamplingParams(**sent)
+
+    def _loaded(self) -> Any:
+        if self._broken is not None:
+            raise self._broken
+        if self._llm is None:
+            from vllm import LLM
+
+            arguments = {name: value for name, value in self._options.items() if name not in _OURS}
+            if self._revision:
+                arguments["revision"] = self._revision
+            if self.capabilities.images:
+                arguments.setdefault("limit_mm_per_prompt", {"image": 4})
+            try:
+                self._llm = LLM(model=self.model, **arguments)
+                defaults = self._llm.get_default_sampling_params()
+                self._defaults = {
+                    name: value for name in SAMPLING if (value := getattr(defaults, name, None)) is not None
+                }
+            except Exception as error:
+                said = " ".join(str(error).split())[:400]
+                self._broken = UserError(f"vLLM cannot load '{self.model}': {said or type(error).__name__}")
+                raise self._broken from error
+        return self._llm
+
+    def _reply(self, output: Any) -> Reply:
+        """What came; a thought that the model wrote before its answer is a flag, not part of the answer."""
+        from titjudge.providers.local_generate import split_thought
+
+        made = output.outputs[0]
+        thought, answer = split_thought(made.text)
+        written = len(made.token_ids)
+        usage = Usage(
+            input=len(output.prompt_token_ids or ()),
+            output=written,
+            cached_input=getattr(output, "num_cached_tokens", None) or 0,
+        )
+        status, reason = Status.OK, ""
+        if made.finish_reason == "length":
+            status, reason = Status.TRUNCATED, f"the answer reached its token limit ({written} tokens)"
+        elif not answer:
+            status, reason = Status.REFUSED, "the model ended its answer without a word"
+        return Reply(
+            answer,
+            status,
+            reason,
+            usage,
+            finish=str(made.finish_reason or ""),
+            model_version=f"{self._weights[:12]} {self._options.get('dtype', 'auto')}",
+            endpoint=f"vllm {_version()}",
+            flags=(f"thought: {thought}",) if thought else (),
+        )
+
+    def classify(self, error: Exception) -> Failure:
+        fatal = isinstance(error, UserError | MemoryError)
+        said = " ".join(str(error).split())[:400] or type(error).__name__
+        return Failure(FailureKind.FATAL if fatal else FailureKind.REJECTED, said)
+
+    def usage_bound(self, request: Request) -> Usage:
+        total, images = input_bound(request, self.name, self.model, request.params)
+        return Usage(input=total, output=int(request.params.get("max_tokens") or 512), image=images)
+
+    async def aclose(self) -> None:
+        self._batcher.close()
+        shutdown = getattr(self._llm, "shutdown", None)
+        self._llm = None
+        if shutdown is not None:
+            shutdown()
+
+
+def conversation(request: Request) -> list[dict[str, Any]]:
+    """A request as `LLM.chat` takes it, pictures as data URLs; a schema is also said in words, which the model reads.
+
+    Raises:
+        DataError: a picture changed or went away.
+    """
+    turns = [{"role": each.role, "content": _content(each)} for each in request.messages]
+    if request.schema is not None:
+        at = max((n for n, turn in enumerate(turns) if turn["role"] == "user"), default=len(turns) - 1)
+        words = instruction(request.schema)
+        content = turns[at]["content"]
+        if isinstance(content, str):
+            turns[at]["content"] = f"{content}\n\n{words}"
+        else:
+            turns[at]["content"] = [*content, {"type": "text", "text": words}]
+    return turns
+
+
+def _content(message: Message) -> Any:
+    """Parts in their order; plain text where there is no picture, which every chat template takes."""
+    if not any(isinstance(part, Picture) for part in message.parts):
+        return message.text
+    return [
+        {"type": "text", "text": part} if isinstance(part, str) else {"type": "image_url", "image_url": {"url": _url(part)}}
+        for part in message.parts
+    ]  # fmt: skip
+
+
+def _url(picture: Picture) -> str:
+    return f"data:{picture.media_type};base64,{b64encode(picture.load()).decode()}"
+
+
+def constrained(schema: dict[str, Any]) -> dict[str, Any]:
+    """The sampling argument that holds an answer to a schema, by whichever name this vLLM has; none where it has none."""
+    from vllm import sampling_params
+
+    if hasattr(sampling_params, "StructuredOutputsParams"):
+        return {"structured_outputs": sampling_params.StructuredOutputsParams(json=schema)}
+    if hasattr(sampling_params, "GuidedDecodingParams"):
+        return {"guided_decoding": sampling_params.GuidedDecodingParams(json=schema)}
+    return {}
+
+
+def _installed() -> bool:
+    return "vllm" in sys.modules or importlib.util.find_spec("vllm") is not None
+
+
+def _version() -> str:
+    try:
+        return version("vllm")
+    except PackageNotFoundError:
+        return str(getattr(sys.modules.get("vllm"), "__version__", ""))
+
+
+__all__ = ["VLLM"]
