@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
 
 import click
 
 from titjudge.cli import COMMANDS
 from titjudge.errors import BudgetExhausted, TitjudgeError, nearest
+
+_OF_THE_MACHINE = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENAMETOOLONG,
+}
 
 
 def command_of(name: str) -> click.Command:
@@ -17,7 +31,15 @@ def command_of(name: str) -> click.Command:
     return found
 
 
+def _open_closed_streams() -> None:
+    """A shell may start us without standard output or error (`>&-`): what is written there goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def run_command(program: str, arguments: list[str]) -> int:
+    _open_closed_streams()
     name = arguments[0]
     if name not in COMMANDS:
         print(
@@ -31,14 +53,27 @@ def run_command(program: str, arguments: list[str]) -> int:
         error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
-        print("titjudge: interrupted; the same command goes on where it stopped", file=sys.stderr)
-        return 130
+        return _interrupted()
     except BudgetExhausted as error:
         print(f"titjudge: {error}", file=sys.stderr)
         return 3
     except TitjudgeError as error:
         print(f"titjudge: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 141
+    except OSError as error:
+        if error.errno not in _OF_THE_MACHINE:
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        print(
+            f"titjudge: {error.strerror}{where}; what was answered is kept, the same command goes on", file=sys.stderr
+        )
+        return 1
+    except BaseException as error:
+        if type(error).__name__ != "CancelledError":  # asyncio's, which is not imported for --help
+            raise
+        return _interrupted()
+
+
+def _interrupted() -> int:
+    print("titjudge: interrupted; the same command goes on where it stopped", file=sys.stderr)
+    return 130

@@ -1,0 +1,59 @@
+"""Output that cannot be written, a second Ctrl-C, a full disk: one line and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from titjudge.cli import run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    line = command.replace("CLI", f"'{sys.executable}' '{ROOT / 'cli.py'}'")
+    return subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("tail", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_is_no_error(tail: str) -> None:
+    done = shell(f"CLI suites {tail}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_leaves_early_is_no_traceback() -> None:
+    done = shell("CLI metrics | true")
+    assert (done.returncode in (0, 1), done.stderr) == (True, "")
+
+
+def ends_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
+    @click.command()
+    def failing() -> None:
+        raise error
+
+    monkeypatch.setattr(run, "command_of", lambda name: failing)
+    return run.run_command("titjudge", ["judge"])
+
+
+def test_a_second_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends_with(asyncio.CancelledError(), monkeypatch) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "runs/x/scores.jsonl")
+    assert ends_with(full, monkeypatch) == 1
+    assert capsys.readouterr().err.startswith("titjudge: No space left on device (runs/x/scores.jsonl)")
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OSError, match="odd"):
+        ends_with(OSError(errno.EINVAL, "odd"), monkeypatch)
+    with pytest.raises(KeyError):
+        ends_with(KeyError("x"), monkeypatch)
