@@ -145,6 +145,8 @@ class RunConfig(_Strict):
     """Judge only the first N items."""
     lenient: bool = False
     """Repair malformed JSON answers with json-repair, and flag them."""
+    canary: bool = False
+    """Ask frozen questions first, and report a model that has changed since they were frozen."""
     report: bool = True
     """Write report.html at the end."""
     seed: int = 0

@@ -98,6 +98,9 @@ class Engine:
         for task in self._flights.values():
             if task not in self._sending:
                 task.cancel()
+        for role in self.roles.open():
+            if hasattr(role.provider, "leave"):  # batch jobs go on without us
+                role.provider.leave()
 
     async def aclose(self) -> None:
         for task in list(self._flights.values()):

@@ -60,6 +60,7 @@ TABLES: dict[str, dict[str, str]] = {
     "suites": {
         "folder": "titjudge.suites.folder:Folder",
         "tiif": "titjudge.suites.tiif:Tiif",
+        "known-answer": "titjudge.suites.known_answer:KnownAnswer",
         "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",
         "longt2ibench": "titjudge.suites.longt2ibench:LongT2IBench",
         "qwen-image-bench": "titjudge.suites.qwen_image_bench:QwenImageBench",

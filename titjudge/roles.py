@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from titjudge import prices, registry
 from titjudge.config import RoleConfig, RunConfig
@@ -13,6 +13,11 @@ from titjudge.errors import ConfigError
 from titjudge.limits import Limiter
 from titjudge.providers import Provider
 from titjudge.types import Reply, Usage
+
+if TYPE_CHECKING:
+    from titjudge.providers.batch import Batches
+
+_UNLIMITED = 1_000_000  # requests in flight
 
 
 @dataclass(slots=True)
@@ -91,8 +96,10 @@ class Roles:
         config: RunConfig,
         make: Callable[[RoleConfig], Provider] | None = None,
         embedder: Callable[[RoleConfig], Embedder] | None = None,
+        batches: Batches | None = None,
     ) -> None:
         self.config = config
+        self._batches = batches
         self._make = make or self._provider
         self._make_embedder = embedder or self._embedder_of
         self._roles: dict[str, Role] = {}
@@ -108,7 +115,10 @@ class Roles:
                 raise ConfigError(
                     f"this metric needs a {name}: add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-4o"
                 )
-            self._roles[name] = self._role(name, config, self._make(config))
+            provider = self._make(config)
+            if self._batches is not None:
+                provider = self._batches.wrap(provider)
+            self._roles[name] = self._role(name, config, provider)
         return self._roles[name]
 
     def _role(self, name: str, config: RoleConfig, provider: Any) -> Role:
@@ -118,7 +128,7 @@ class Roles:
         """The list price of a provider's or an embedder's model; an estimating stand-in says itself what is free."""
         local = model.local if embedding else model.capabilities.local
         user = {name: price.model_dump() for name, price in self.config.prices.items()}
-        return prices.price_of(
+        price = prices.price_of(
             config.provider,
             config.model_name,
             user,
@@ -126,9 +136,14 @@ class Roles:
             local=getattr(model, "free", local),
             embedding=embedding,
         )
+        if price is None or embedding or not self.config.limits.batch:
+            return price
+        return prices.batch_price(config.provider, price)
 
     def _limiter(self, provider: Provider) -> Limiter:
-        """One limiter for each account: roles that share a key share its limits."""
+        """One limiter for each account: roles that share a key share its limits. Batch jobs have none."""
+        if getattr(provider, "batch", False):
+            return Limiter(_UNLIMITED)
         if provider.account not in self._limiters:
             limits = self.config.limits
             self._limiters[provider.account] = Limiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)

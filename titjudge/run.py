@@ -46,7 +46,7 @@ NOTHING: dict[str, Any] = {}
 
 def identity(config: RunConfig) -> dict[str, Any]:
     """The part of a configuration that decides what the scores mean; the rest may change between resumptions."""
-    record = config.model_dump(mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report"})
+    record = config.model_dump(mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report", "canary"})
     if config.data is not None:
         record["data"] = str(config.data.resolve())
     return record

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from titjudge import registry
 from titjudge.budget import Budget
@@ -26,6 +26,9 @@ from titjudge.roles import Roles
 from titjudge.run import Loop, Progress, RunFolder, default_folder, prepared, provenance
 from titjudge.tabulate import tabulate
 from titjudge.types import BadItem, Item, Pair, Table
+
+if TYPE_CHECKING:
+    from titjudge.providers.batch import Batches
 
 _WATCH = 0.2  # seconds between looks at the progress
 _MANIFEST = 3.0  # seconds between manifests while a run is going on
@@ -84,7 +87,7 @@ def complete(config: RunConfig) -> RunConfig:
     data = config.data
     if data is None:
         data = example_folder()
-        if data is None or config.suite != "folder":
+        if data is None or config.suite not in ("folder", "known-answer"):
             raise ConfigError("nothing to judge: give --data DIR")
         changes["data"] = data
     if not data.exists():
@@ -98,9 +101,8 @@ def complete(config: RunConfig) -> RunConfig:
     if captioner != config.captioner:
         changes["captioner"] = captioner
     if not config.metrics:
-        suite = registry.load("suites", config.suite)
-        own = [m for m in suite.metrics if m != "tit-llm" or config.judge is not None]
-        changes["metrics"] = own
+        chosen = config.model_copy(update=changes)
+        changes["metrics"] = _affordable(registry.load("suites", config.suite).metrics, chosen)
     done = config.model_copy(update=changes)
     for name, metric in load_metrics(done).items():
         for role in metric.roles:
@@ -110,6 +112,12 @@ def complete(config: RunConfig) -> RunConfig:
                     f"the metric {name} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o{hint}"
                 )
     return done
+
+
+def _affordable(names: Sequence[str], config: RunConfig) -> list[str]:
+    """The suite's metrics whose models are there; all of them when none is, so that the error names what is missing."""
+    have = [name for name in names if all(config.role(role) for role in registry.load("metrics", name).roles)]
+    return have or list(names)
 
 
 def load_metrics(config: RunConfig) -> dict[str, Metric]:
@@ -145,6 +153,7 @@ class Session:
         self.library = PromptLibrary(self.config.prompts)
         self.cache = AnswerCache(cache_folder(self.config))
         self.warnings = list(self.cache.warnings)
+        self.canary: Any = None
 
     def items(self) -> Iterator[Item | BadItem]:
         assert self.config.data is not None
@@ -213,22 +222,26 @@ class Session:
 
     async def _run(self, folder: RunFolder, watcher: Watcher) -> Outcome:
         self._check_unchanged(folder)
-        roles = Roles(self.config)
+        limits = self.config.limits
+        batches = self._batches(folder, watcher)
+        roles = Roles(self.config, batches=batches)
         self.check_prices(roles)
         budget = self.budget(folder.money())
         engine = Engine(
             roles, self.library, self.cache, budget, protocol=self.config.protocol, journal=folder.journal,
             lenient=self.config.lenient, known=folder.known_keys(),
         )  # fmt: skip
-        limits = self.config.limits
+        if self.config.canary:
+            await self._ask_canaries(engine)
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
         planner = Planner(self.config, self.library, self.cache, worst=True) if capped else None
         done = folder.scored()
+        total = folder.list_items(self.items())
         loop = Loop(
             engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,
-            in_flight=max(64, 2 * limits.concurrency),
+            in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),
         )  # fmt: skip
-        loop.progress.total = folder.list_items(self.items())
+        loop.progress.total = total
         started = time.time()
         watch = asyncio.create_task(self._watch(loop, engine, folder, watcher, started))
         fatal: FatalProviderError | None = None
@@ -254,9 +267,35 @@ class Session:
             self.pairs(),
             self.metrics,
             status=status,
-            extra_warnings=[*self.warnings, *_drift(engine)],
+            extra_warnings=[*self.warnings, *_drift(engine), *(self.canary.lines() if self.canary else ())],
             report=self.config.report,
         )
+
+    async def _ask_canaries(self, engine: Engine) -> None:
+        """Ask the frozen questions before the run: has a model changed since they were frozen?"""
+        from titjudge.trust.canary import ask_canaries, canary_file
+
+        seen = {name: metric for name, metric in self.metrics.items() if "siblings" not in metric.needs}
+        if self.config.captioner is not None and self.config.captioner.provider == "recorded":
+            seen = {name: metric for name, metric in seen.items() if "captioner" not in metric.roles}
+        usable = {name: metric for name, metric in seen.items() if {"captioner", "judge"} & set(metric.roles)}
+        place = example_folder()
+        if usable and place is not None:
+            file = canary_file(cache_folder(self.config), engine, usable)
+            self.canary = await ask_canaries(engine, usable, place, file)
+
+    def _batches(self, folder: RunFolder, watcher: Watcher) -> Batches | None:
+        """Where the batch jobs of this run are kept, when it is asked through batch jobs."""
+        limits, place = self.config.limits, folder.path / "batches"
+        if not limits.batch and not place.is_dir():
+            return None
+        from titjudge.providers.batch import Batches, Pace, live_jobs
+
+        if limits.batch:
+            return Batches(place, say=watcher.say, pace=Pace(limits.batch_poll, limits.batch_idle))
+        if live := live_jobs(place):
+            watcher.say(f"{live} batch jobs of this run are live: --batch collects them, without it they are paid again")
+        return None
 
     def _check_unchanged(self, folder: RunFolder) -> None:
         """Prompts and metrics of a run that goes on must be those it began with."""
@@ -304,6 +343,8 @@ class Session:
             "spent": round(engine.budget.spent, 6),
             "uncertain": round(engine.budget.uncertain, 6),
         }
+        if self.canary is not None:
+            record["canary"] = self.canary.to_json()
         if status == "running" and (folder.path / "manifest.json").is_file():
             record["prompts"] = {**folder.manifest().get("prompts", {}), **record["prompts"]}
         folder.write("manifest.json", record)

@@ -41,19 +41,22 @@ def compare() -> None:
     metavar="FILE",
     help="Human pairs (jsonl or csv)  [default: those of the first run].",
 )
+@click.option("--allow-drift", is_flag=True, help="Compare runs although a model changed between them.")
 @JSON
-def runs(runs: tuple[Path, ...], pairs_file: Path | None, json_file: Path | None) -> int:
+def runs(runs: tuple[Path, ...], pairs_file: Path | None, allow_drift: bool, json_file: Path | None) -> int:
     """Agreement of one or several runs with the same human pairs, and paired differences between them."""
     from titjudge.cli.show import show_tables, write_json
     from titjudge.compare.agreement import agreement
     from titjudge.compare.differences import differences_table, paired_differences
     from titjudge.run import RunFolder
     from titjudge.suites.folder import read_pairs
+    from titjudge.trust.canary import refuse_drift
     from titjudge.types import Item, Pair
 
     folders = [RunFolder(path) for path in runs]
     stored = [folder.results() for folder in folders]
     pairs = read_pairs(pairs_file) if pairs_file else [Pair(**pair) for pair in stored[0].get("pairs", [])]
+    drift = refuse_drift({str(path): folder.manifest() for path, folder in zip(runs, folders, strict=True)}, allow=allow_drift)
     items: dict[str, Item] = {}
     scores = []
     for path, folder in zip(runs, folders, strict=True):
@@ -76,7 +79,7 @@ def runs(runs: tuple[Path, ...], pairs_file: Path | None, json_file: Path | None
     results["spent"] = sum(each.get("spent") or 0.0 for each in stored)
     results["list_cost"] = sum(each.get("list_cost") or 0.0 for each in stored)
     show_tables(tables)
-    for warning in results.get("warnings", []):
+    for warning in [*results.get("warnings", []), *drift]:
         click.echo(f"  note: {warning}")
     write_json(json_file, results)
     return 0

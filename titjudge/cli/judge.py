@@ -35,7 +35,9 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
 @click.option(
     "--out", type=PATH, metavar="DIR", help="The run folder  [default: runs/DATA-HASH; the same command resumes it]."
 )
+@click.option("--batch", is_flag=True, default=None, help="Ask through batch jobs: half the price, up to a day; the same command collects them.")
 @click.option("--dry-run", is_flag=True, help="Count requests and tokens and price them; send nothing.")
+@click.option("--canary", is_flag=True, default=None, help="Ask frozen questions first; report a model that has changed.")
 @click.option("--report/--no-report", default=None, help="Write report.html at the end  [default: yes].")
 @click.option("--suite-option", "suite_options", multiple=True, metavar="KEY=VALUE", help="An option of the suite; repeatable.")
 @click.option("--samples", type=int, metavar="N", help="Ask each judge N times; the spread is reported.")
@@ -67,13 +69,14 @@ def judge(**flags: Any) -> int:
         "metrics": list(flags["metrics"]) or None,
         "limit": flags["limit"],
         "out": flags["out"],
+        "canary": flags["canary"],
         "report": flags["report"],
         "suite_options": _pairs(flags["suite_options"]),
         "samples": flags["samples"],
         "vote": flags["vote"],
         "quorum": flags["quorum"],
     }
-    overrides["limits"] |= {name: flags[name] for name in ("max_requests", "max_tokens", "rpm", "tpm")}
+    overrides["limits"] |= {name: flags[name] for name in ("max_requests", "max_tokens", "rpm", "tpm", "batch")}
     session = Session(load_config(flags["config_file"], overrides))
     if flags["dry_run"]:
         found = session.dry_run()
