@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -73,9 +74,16 @@ def test_manifests_as_jsonl_and_csv(tmp_path: Path) -> None:
 
 
 def test_descriptions_may_stand_in_for_images(tmp_path: Path) -> None:
-    lines = [{"prompt": "a cat", "description": "a dog", "id": "x"}, {"prompt": "a cat", "description": "a cat"}, {"prompt": "a cat"}]
+    lines = [
+        {"prompt": "a cat", "description": "a dog", "id": "x"},
+        {"prompt": "a cat", "description": "a cat"},
+        {"prompt": "a cat"},
+    ]
     items, bad = loaded(write_lines(tmp_path / "m.jsonl", *lines))
-    assert [(item.id, item.image, item.meta["description"]) for item in items] == [("x", None, "a dog"), ("m.jsonl:2", None, "a cat")]
+    assert [(item.id, item.image, item.meta["description"]) for item in items] == [
+        ("x", None, "a dog"),
+        ("m.jsonl:2", None, "a cat"),
+    ]
     assert "neither 'image' nor 'description'" in bad["m.jsonl:3"]
 
 
@@ -112,3 +120,60 @@ def test_pairs_name_the_line_that_is_wrong(tmp_path: Path) -> None:
     assert read_pairs(write_lines(tmp_path / "p.jsonl", good))[0].preference == "tie"
     with pytest.raises(DataError, match=r"p\.jsonl:2: the preference is a, b or tie, not 'left'"):
         read_pairs(write_lines(tmp_path / "p.jsonl", good, {**good, "preference": "left"}))
+
+
+def test_a_prompt_that_is_no_text_is_not_judged(tmp_path: Path) -> None:
+    write_lines(
+        tmp_path / "prompts.jsonl",
+        {"prompt_id": "null", "prompt": None},
+        {"prompt_id": "list", "prompt": ["a"]},
+        "{broken",
+        {"prompt_id": "p", "prompt": "a cat"},
+        {"prompt_id": "p", "prompt": "a dog"},
+        {"prompt_id": "p", "prompt": "a cat", "again": 1},
+    )
+    write_lines(
+        tmp_path / "images.jsonl",
+        {"image": "a.png", "prompt_id": "null", "generator": "g"},
+        {"image": "b.png", "prompt_id": "list"},
+        {"image": None, "prompt_id": "p"},
+        {"image": "c.png", "prompt_id": "p"},
+    )
+    items, bad = loaded(tmp_path)
+    assert [(item.id, item.prompt) for item in items] == [("c.png", "a cat")]
+    assert bad["a.png"] == "the prompt is no text: None"
+    assert "no text" in bad["b.png"]
+    assert "no text" in bad["images.jsonl:3"]
+    assert set(bad) == {"a.png", "b.png", "images.jsonl:3", "prompts.jsonl:3", "prompts.jsonl:5"}
+    assert "the first one counts" in bad["prompts.jsonl:5"]
+    manifest = write_lines(tmp_path / "m.jsonl", {"image": "a.png", "prompt": None}, {"prompt": "x", "description": 3})
+    assert {"a.png", "m.jsonl:2"} == set(loaded(manifest)[1])
+
+
+def test_bad_input_is_counted_for_its_generator(tmp_path: Path) -> None:
+    write_lines(tmp_path / "prompts.jsonl", {"prompt_id": "p", "prompt": "a cat"})
+    write_lines(tmp_path / "images.jsonl", {"image": "a.png", "prompt_id": "q", "generator": "g"})
+    (bad,) = Folder().load(tmp_path)
+    assert (bad.generator, bad.group) == ("g", "q")
+
+
+def test_file_names_that_are_not_utf_8_are_named(tmp_path: Path) -> None:
+    for suffix in (b".png", b".txt"):
+        (tmp_path / os.fsdecode(b"caf\xe9" + suffix)).write_bytes(b"x")
+    items, bad = loaded(tmp_path)
+    assert (items, bad["caf\\udce9.png"]) == ([], "the file name is not UTF-8: rename it")
+    json.dumps(bad, ensure_ascii=False).encode()
+
+
+def test_the_same_name_with_another_prompt_is_another_group(tmp_path: Path) -> None:
+    for generator, prompt in (("a", "one"), ("b", "one"), ("c", "two")):
+        (tmp_path / generator).mkdir()
+        (tmp_path / generator / "1.png").write_bytes(b"x")
+        (tmp_path / generator / "1.txt").write_text(prompt)
+    assert [item.group for item in loaded(tmp_path)[0]] == ["1", "1", "c/1"]
+
+
+def test_an_image_paired_with_itself_is_named_with_its_line(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "p.jsonl", {"prompt_id": "p", "image_a": "a", "image_b": "a", "preference": "a"})
+    with pytest.raises(DataError, match=r"p\.jsonl:1: 'a' is paired with itself"):
+        read_pairs(file)

@@ -22,7 +22,7 @@ from typing import Any
 
 from titjudge.errors import DataError
 from titjudge.images import SUFFIXES
-from titjudge.jsonl import read_jsonl, scan_jsonl
+from titjudge.jsonl import scan_jsonl
 from titjudge.types import BadItem, Item, Pair, Score, Table
 
 _GENERATOR = ("generator", "variant_model", "model")
@@ -75,6 +75,8 @@ def read_pairs(file: Path) -> list[Pair]:
         preference = str(record["preference"]).strip().lower()
         if preference not in ("a", "b", "tie"):
             raise DataError(f"the preference is a, b or tie, not '{record['preference']}'", file, number)
+        if record["image_a"] == record["image_b"]:
+            raise DataError(f"'{record['image_a']}' is paired with itself", file, number)
         pairs.append(
             Pair(
                 str(record["prompt_id"]),
@@ -114,25 +116,30 @@ def _csv_rows(file: Path, required: tuple[str, ...]) -> Iterator[tuple[int, dict
 
 
 def _images(folder: Path) -> Iterator[Item | BadItem]:
-    prompts = {
-        str(record["prompt_id"]): record for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))
-    }
+    prompts: dict[str, dict[str, Any]] = {}
+    for number, record in scan_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
+        if isinstance(record, DataError):
+            yield BadItem(f"prompts.jsonl:{number}", str(record))
+            continue
+        first = prompts.setdefault(str(record["prompt_id"]), record)
+        if first["prompt"] != record["prompt"]:
+            reason = f"another text for the prompt '{record['prompt_id']}'; the first one counts"
+            yield BadItem(f"prompts.jsonl:{number}", reason, group=str(record["prompt_id"]))
     for number, record in scan_jsonl(folder / "images.jsonl", ("image", "prompt_id")):
         if isinstance(record, DataError):
             yield BadItem(f"images.jsonl:{number}", str(record))
             continue
-        prompt = prompts.get(str(record["prompt_id"]))
-        if prompt is None:
-            yield BadItem(
-                str(record["image"]), f"prompts.jsonl has no prompt '{record['prompt_id']}' (images.jsonl:{number})"
-            )
-            continue
-        meta = {
-            key: value for key, value in {**prompt, **record}.items() if key not in ("prompt", "image", "prompt_id")
-        }
-        yield _item(
-            folder, str(record["image"]), str(prompt["prompt"]), _generator(record), str(record["prompt_id"]), meta
-        )
+        image, group, generator = record["image"], str(record["prompt_id"]), _generator(record)
+        prompt = prompts.get(group)
+        if not isinstance(image, str):
+            yield BadItem(f"images.jsonl:{number}", f"the image is no text: {image!r}", generator, group)
+        elif prompt is None:
+            reason = f"prompts.jsonl has no prompt '{group}' (images.jsonl:{number})"
+            yield BadItem(image, reason, generator, group)
+        else:
+            both = {**prompt, **record}
+            meta = {key: value for key, value in both.items() if key not in ("prompt", "image", "prompt_id")}
+            yield _item(folder, image, prompt["prompt"], generator, group, meta)
 
 
 def _manifest(file: Path) -> Iterator[Item | BadItem]:
@@ -144,7 +151,7 @@ def _manifest_items(file: Path) -> Iterator[Item | BadItem]:
         if isinstance(record, DataError):
             yield BadItem(f"{file.name}:{number}", str(record))
             continue
-        prompt = str(record["prompt"])
+        prompt = record["prompt"]
         if not record.get("image") and not record.get("description"):
             yield BadItem(f"{file.name}:{number}", f"{file.name}:{number}: neither 'image' nor 'description'")
             continue
@@ -160,16 +167,25 @@ def _manifest_items(file: Path) -> Iterator[Item | BadItem]:
         yield _item(file.parent, str(record["image"]), prompt, _generator(record), group, meta)
 
 
-def _text(name: str, prompt: str, generator: str, group: str, meta: dict[str, Any]) -> Item | BadItem:
+def _text(name: str, prompt: Any, generator: str, group: str, meta: dict[str, Any]) -> Item | BadItem:
     """An item that is a description without its image."""
-    if not prompt.strip():
-        return BadItem(name, "the prompt is empty", generator, group)
+    if problem := _unusable(prompt):
+        return BadItem(name, problem, generator, group)
+    if not isinstance(meta["description"], str):
+        return BadItem(name, f"the description is no text: {meta['description']!r}", generator, group)
     return Item(name, prompt, None, generator, group, meta)
 
 
-def _item(root: Path, image: str, prompt: str, generator: str, group: str, meta: dict[str, Any]) -> Item | BadItem:
-    if not prompt.strip():
-        return BadItem(image, "the prompt is empty", generator, group)
+def _unusable(prompt: Any) -> str:
+    """What is wrong with a prompt; empty when nothing is."""
+    if not isinstance(prompt, str):
+        return f"the prompt is no text: {prompt!r}"
+    return "" if prompt.strip() else "the prompt is empty"
+
+
+def _item(root: Path, image: str, prompt: Any, generator: str, group: str, meta: dict[str, Any]) -> Item | BadItem:
+    if problem := _unusable(prompt):
+        return BadItem(image, problem, generator, group)
     inside = os.path.normpath(image)
     if not image or os.path.isabs(image) or inside.startswith("..") or "\0" in image:
         return BadItem(image or "(empty)", "the image path leads outside the data folder", generator, group)
@@ -203,8 +219,12 @@ def _loose(folder: Path) -> Iterator[Item | BadItem]:
             "nothing to judge here: no images.jsonl and no images (see `judge --help` for the layouts)", folder
         )
     used: set[Path] = set()
+    groups: dict[str, str] = {}
     for path in images:
         place = path.relative_to(folder)
+        if not _storable(place.as_posix()):
+            yield BadItem(_shown(place), "the file name is not UTF-8: rename it")
+            continue
         text = next((file for file in (path.with_suffix(".txt"), folder / f"{path.stem}.txt") if file.is_file()), None)
         generator = place.parent.as_posix() if len(place.parts) > 1 else ""
         if text is None:
@@ -216,6 +236,16 @@ def _loose(folder: Path) -> Iterator[Item | BadItem]:
         except (OSError, UnicodeDecodeError) as error:
             yield BadItem(place.as_posix(), f"{text.name} cannot be read as UTF-8: {error}", generator, path.stem)
             continue
-        yield _item(folder, place.as_posix(), prompt, generator, path.stem, {})
+        same = groups.setdefault(path.stem, prompt) == prompt
+        group = path.stem if same else place.with_suffix("").as_posix()  # the same name, but another prompt
+        yield _item(folder, place.as_posix(), prompt, generator, group, {})
     for text in sorted(set(folder.rglob("*.txt")) - used):
-        yield BadItem(text.relative_to(folder).as_posix(), "a prompt without an image of the same name")
+        yield BadItem(_shown(text.relative_to(folder)), "a prompt without an image of the same name")
+
+
+def _storable(name: str) -> bool:
+    return name.isascii() or name.encode("utf-8", "replace").decode() == name
+
+
+def _shown(place: Path) -> str:
+    return place.as_posix().encode("utf-8", "backslashreplace").decode()
