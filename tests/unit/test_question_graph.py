@@ -1,0 +1,293 @@
+"""DSG and TIFA: the dependency rule by its published example, answers that are no answers, the way through the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from pydantic import ValidationError
+
+from titjudge.cache import AnswerCache
+from titjudge.config import RunConfig, load_config
+from titjudge.engine import Engine, measure
+from titjudge.metrics.question_graph import (
+    MOST,
+    ChoiceQuestion,
+    SceneGraph,
+    by_type,
+    dsg,
+    dsg_score,
+    read_choice,
+    read_yes_no,
+    tifa,
+    valid_questions,
+)
+from titjudge.plan import Planner
+from titjudge.prompts import PromptLibrary
+from titjudge.providers import Capabilities
+from titjudge.providers.fake import Fake
+from titjudge.roles import Roles
+from titjudge.types import Item, Message, Request, Score, Status
+
+# The example of the paper's notebook (t2i_eval_example.ipynb): it prints 0.4.
+PARENTS = {1: [0], 2: [0], 3: [0], 4: [3], 5: [1], 6: [2], 7: [2], 8: [0], 9: [8], 10: [8]}
+YES = {id_: id_ in (1, 3, 4, 5, 6, 7, 10) for id_ in PARENTS}
+
+
+def test_the_published_example_scores_four_tenths_with_and_seven_without_dependencies() -> None:
+    assert dsg_score(YES, PARENTS) == (0.4, 0.7)
+    assert [id_ for id_, valid in valid_questions(YES, PARENTS).items() if not valid] == [6, 7, 9, 10]
+
+
+def test_only_direct_parents_count() -> None:
+    """1 no, 2 (child of 1) yes, 3 (child of 2) yes: upstream keeps 3, though 2 does not hold."""
+    assert dsg_score({1: False, 2: True, 3: True}, {2: [1], 3: [2]}) == (1 / 3, 2 / 3)
+
+
+def test_no_questions_are_no_score() -> None:
+    with pytest.raises(ValueError, match="no questions"):
+        dsg_score({}, {})
+
+
+@given(st.dictionaries(st.integers(1, 12), st.booleans(), min_size=1), st.data())
+def test_dependencies_never_raise_a_score(yes: dict[int, bool], data: st.DataObject) -> None:
+    parents = {id_: data.draw(st.lists(st.sampled_from([0, *(p for p in yes if p < id_)]))) for id_ in yes}
+    value, plain = dsg_score(yes, parents)
+    assert 0 <= value <= plain <= 1
+    if all(yes.values()) or not any(any(each) for each in parents.values()):
+        assert value == plain
+
+
+def graph(*rows: tuple[int, list[int]]) -> dict[str, Any]:
+    return {"questions": [{"id": id_, "question": f"q{id_}?", "parents": above} for id_, above in rows]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (graph(), "at least 1"),
+        (graph((1, []), (1, [])), "same id"),
+        (graph((1, [7])), "does not exist"),
+        (graph((1, [1])), "depends on itself"),
+        (graph((1, [2]), (2, [3]), (3, [1])), "depends on itself"),
+        (graph(*((n, []) for n in range(1, MOST + 2))), "at most 100"),
+    ],
+)
+def test_a_graph_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        SceneGraph.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("yes", True),
+        ("Yes.", True),
+        ("NO!", False),
+        (" **no**", False),
+        ("<think>yes or no?</think>\nno", False),
+        ("yes, the door is", True),
+        ("nothing", None),
+        ("yesterday", None),
+        ("The answer is yes", None),
+        ("", None),
+    ],
+)
+def test_yes_and_no(text: str, wanted: bool | None) -> None:
+    assert read_yes_no(text) is wanted
+
+
+CHOICES = ["red", "Dark Blue", "a", "4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("A", None),  # the first choice by its letter, the third by its word
+        ("B", 1),
+        ("B.", 1),
+        ("(B) dark blue", 1),
+        ("Answer: B", 1),
+        ("B dark blue", 1),
+        ("A dark blue one", None),
+        ("B, because it is the sea", 1),
+        ("dark  blue.", 1),
+        ("Red", 0),
+        ("4", 3),
+        ("E", None),
+        ("blue", None),
+        ("Both are red", None),
+        ("<think>A?</think> D", 3),
+        ("", None),
+    ],
+)
+def test_choices(text: str, wanted: int | None) -> None:
+    assert read_choice(text, CHOICES) == wanted
+
+
+def choice(**changes: Any) -> dict[str, Any]:
+    made = {"question": "what color?", "choices": ["red", "blue"], "answer": "Red.", "type": "color"}
+    return {**made, **changes}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"choices": ["red", "Red"]}, {"answer": "green"}, {"choices": ["red"]}, {"choices": ["red", "."]}]
+)
+def test_a_question_without_one_right_answer_is_refused(wrong: dict[str, Any]) -> None:
+    assert ChoiceQuestion.model_validate(choice()).answer == "Red."
+    with pytest.raises(ValidationError):
+        ChoiceQuestion.model_validate(choice(**wrong))
+
+
+def test_humans_and_animals_are_one_type() -> None:
+    made = [ChoiceQuestion.model_validate(choice(type=kind)) for kind in ("human", "animal", "color")]
+    assert by_type(made, [True, False, True]) == {"animal/human": 0.5, "color": 1.0}
+
+
+# -- through the engine ------------------------------------------------------------------------------------------------
+
+
+def config() -> RunConfig:
+    return load_config(None, {"captioner": "fake/eyes", "judge": "fake/mind", "prices": {"eyes": {"input": 1, "output": 1}, "mind": {"input": 1, "output": 1}}})  # fmt: skip
+
+
+def picture(folder: Path) -> Path:
+    path = folder / "a.png"
+    Image.new("RGB", (32, 32)).save(path)
+    return path
+
+
+def scored(folder: Path, metric: Any, answers: Callable[[Request], Any], **meta: Any) -> tuple[Score, Fake]:
+    fake = Fake(None, answers, capabilities=Capabilities())
+    image = picture(folder)
+
+    async def go() -> Score:
+        cache = AnswerCache(folder / "cache")
+        engine = Engine(Roles(config(), make=lambda _: fake), PromptLibrary(), cache)
+        try:
+            return await measure(engine, Item("i", "a red door", image, meta=meta), metric.name, metric)
+        finally:
+            await engine.aclose()
+            cache.close()
+
+    return asyncio.run(go()), fake
+
+
+DOOR = graph((1, []), (2, [1]), (3, [0]))
+
+
+def dsg_answers(request: Request) -> str:
+    if request.template == "dsg/questions":
+        return json.dumps(DOOR)
+    return {"q1?": "No.", "q2?": "yes", "q3?": "Yes"}[request.messages[-1].text.rpartition("Question: ")[2]]
+
+
+def test_dsg_asks_once_for_questions_and_once_for_each_answer(tmp_path: Path) -> None:
+    score, fake = scored(tmp_path, dsg, dsg_answers)
+    assert (score.value, score.parts["without_dependencies"]) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+    assert [each["valid"] for each in score.parts["questions"]] == [True, False, True]
+    assert sorted(each.role for each in fake.requests) == ["captioner"] * 3 + ["judge"]
+    for each in fake.requests:
+        assert bool(each.pictures) is (each.role == "captioner")
+        assert ("red door" in each.messages[-1].text) is (each.role == "judge")  # who looks does not know the prompt
+
+
+def test_dsg_with_ready_questions_asks_no_judge(tmp_path: Path) -> None:
+    score, fake = scored(tmp_path, dsg, dsg_answers, dsg=DOOR["questions"])
+    assert score.value == pytest.approx(1 / 3)
+    assert {each.role for each in fake.requests} == {"captioner"}
+    bad, fake = scored(tmp_path, dsg, dsg_answers, dsg=[{"id": 1}])
+    assert (bad.value, bad.status) == (None, Status.BAD_INPUT)
+    assert fake.requests == []
+
+
+@pytest.mark.parametrize("answer", ["perhaps", "", "I cannot see that"])
+def test_an_answer_that_is_neither_is_no_no(tmp_path: Path, answer: str) -> None:
+    def say(request: Request) -> str:
+        return answer if request.messages[-1].text.endswith("q2?") else dsg_answers(request)
+
+    score, _ = scored(tmp_path, dsg, say)
+    assert (score.value, score.status) == (None, Status.UNPARSED)
+    assert "1 of 3" in score.reason
+    assert "2:" in score.reason
+
+
+QUIZ = {
+    "questions": [
+        choice(),
+        choice(question="is there a door?", choices=["yes", "no"], answer="yes", type="object"),
+    ]
+}
+
+
+def tifa_answers(request: Request) -> str:
+    if request.template == "tifa/questions":
+        return json.dumps(QUIZ)
+    return "A" if "is there a door?" in request.messages[-1].text else "blue"
+
+
+def test_tifa_is_the_fraction_of_right_choices(tmp_path: Path) -> None:
+    score, fake = scored(tmp_path, tifa, tifa_answers)
+    assert score.value == 0.5
+    assert score.parts["by_type"] == {"color": 0.0, "object": 1.0}
+    assert [each["chosen"] for each in score.parts["questions"]] == ["blue", "yes"]
+    asked = next(each for each in fake.requests if "door?" in each.messages[-1].text)
+    assert "A. yes\nB. no\n" in asked.messages[-1].text
+
+
+def test_questions_without_one_right_answer_are_dropped_and_counted(tmp_path: Path) -> None:
+    def say(more: list[dict[str, Any]]) -> Callable[[Request], str]:
+        return lambda r: json.dumps({"questions": more}) if r.template == "tifa/questions" else tifa_answers(r)
+
+    score, _ = scored(tmp_path, tifa, say([*QUIZ["questions"], choice(answer="green")]))
+    assert (score.value, score.parts["dropped"]) == (0.5, 1)
+    score, _ = scored(tmp_path / "", tifa, say([choice(answer="green")]), tifa=[choice(answer="green")])
+    assert (score.value, score.status) == (None, Status.BAD_INPUT)
+
+
+def test_a_quiz_of_bad_questions_alone_is_no_score(tmp_path: Path) -> None:
+    score, _ = scored(tmp_path, tifa, lambda _: json.dumps({"questions": [choice(answer="green")]}))
+    assert (score.value, score.status) == (None, Status.UNPARSED)
+
+
+def test_tifa_takes_no_nearest_choice(tmp_path: Path) -> None:
+    score, _ = scored(tmp_path, tifa, lambda r: json.dumps(QUIZ) if r.template == "tifa/questions" else "navy")
+    assert (score.value, score.status) == (None, Status.UNPARSED)
+
+
+def test_without_a_picture_nothing_is_asked() -> None:
+    for each in (dsg, tifa):
+        score = asyncio.run(each(Item("i", "p", None), None))  # type: ignore[arg-type]
+        assert (score.value, score.status) == (None, Status.BAD_INPUT)
+
+
+@pytest.mark.parametrize("metric", [dsg, tifa])
+def test_a_plan_counts_the_questions_a_prompt_will_bring(tmp_path: Path, metric: Any) -> None:
+    item = Item("i", "word " * 40, picture(tmp_path))
+
+    async def go(worst: bool) -> int:
+        cache = AnswerCache(tmp_path / "cache")
+        planner = Planner(config(), PromptLibrary(), cache, worst=worst)
+        try:
+            return len(await planner.expect(item, {metric.name: metric}))
+        finally:
+            await planner.aclose()
+            cache.close()
+
+    assert asyncio.run(go(False)) == 1 + 12
+    assert asyncio.run(go(True)) == 1 + MOST
+
+
+def test_the_request_for_an_answer_is_dsgs_own() -> None:
+    (message,) = PromptLibrary().get("dsg/answer").messages({"question": "Is there a door?"})
+    assert message == Message(
+        "user",
+        ("Answer only with 'yes' or 'no'. Do not give other outputs or punctuation marks. Question: Is there a door?",),
+    )
