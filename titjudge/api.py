@@ -11,12 +11,13 @@ from typing import Any
 
 from titjudge.cache import AnswerCache
 from titjudge.config import cache_folder, load_config
-from titjudge.engine import Engine, measure
-from titjudge.errors import UserError
+from titjudge.engine import Engine
+from titjudge.errors import BudgetExhausted, ConfigError, UserError
+from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
 from titjudge.roles import Roles
 from titjudge.run import score_record
-from titjudge.types import Item, Score
+from titjudge.types import Item, Score, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,10 @@ class Judge:
         **settings: any further key of run.yaml, for example `limits={"max_cost": 5}`, `prices={...}`, `cache="DIR"`.
 
     Raises:
-        ConfigError: an unknown name or key.
+        ConfigError: an unknown name or key; from the first score also a cap on a model without a known price.
+
+    Several judges (`judge=[...]` or `panel=[...]`) and `samples=N` give one score from their votes. What a cap leaves
+    unasked has the status `budget`.
 
     Answers are cached on disk: the same question is never paid twice. Use it as a context manager, or call `close`.
     """
@@ -73,7 +77,7 @@ class Judge:
         metric: str = "tit",
         *,
         captioner: str | dict[str, Any] | None = None,
-        judge: str | dict[str, Any] | None = None,
+        judge: str | dict[str, Any] | list[Any] | None = None,
         embedder: str | dict[str, Any] | None = None,
         protocol: str = "strict",
         **settings: Any,
@@ -84,6 +88,7 @@ class Judge:
         self._config = load_config(None, {**given, "metrics": [metric]})
         self._name = metric
         self._metric = registry.load("metrics", metric)
+        self._panel = Panel.of(self._config)
         self._runner: asyncio.Runner | None = None
         self._engine: Engine | None = None
         self._cache: AnswerCache | None = None
@@ -93,18 +98,39 @@ class Judge:
             from titjudge.budget import Budget
 
             limits = self._config.limits
+            roles = Roles(self._config)
+            self._check_prices(roles)
             self._cache = AnswerCache(cache_folder(self._config))
             self._engine = Engine(
-                Roles(self._config), PromptLibrary(self._config.prompts), self._cache,
+                roles, PromptLibrary(self._config.prompts), self._cache,
                 Budget(limits.max_cost, limits.max_requests, limits.max_tokens),
                 protocol=self._config.protocol, lenient=self._config.lenient,
             )  # fmt: skip
         return self._engine
 
+    def _check_prices(self, roles: Roles) -> None:
+        if self._config.limits.max_cost is None:
+            return
+        seats = {"judge": self._config.judge_roles}
+        for name in sorted({seat for role in self._metric.roles for seat in seats.get(role, [role])}):
+            role = roles.embedder_role() if name == "embedder" else roles[name]
+            if role.price is None:
+                raise ConfigError(
+                    f"the price of {role.label} is unknown, so a cap cannot hold: give one for '{role.model}' (--price, prices)"
+                )
+
+    async def _measure(self, engine: Engine, image: Path | str, prompt: str) -> Score:
+        item = Item(str(image), prompt, Path(image))
+        if not prompt.strip():
+            return Score(item.id, self._name, None, Status.BAD_INPUT, "the prompt is empty")
+        try:
+            return (await self._panel.measure(engine, item, self._name, self._metric))[0]
+        except BudgetExhausted as error:
+            return Score(item.id, self._name, None, Status.BUDGET, str(error))
+
     async def ascore(self, image: Path | str, prompt: str) -> Score:
         """Score one image; see `score`."""
-        path = Path(image)
-        return await measure(self._open(), Item(str(image), prompt, path), self._name, self._metric)
+        return await self._measure(self._open(), image, prompt)
 
     async def ascore_many(self, pairs: Iterable[tuple[Path | str, str]]) -> Scores:
         """Score many (image, prompt) pairs at once; see `score_many`."""
@@ -113,7 +139,7 @@ class Judge:
 
         async def one(image: Path | str, prompt: str) -> Score:
             async with gate:
-                return await measure(engine, Item(str(image), prompt, Path(image)), self._name, self._metric)
+                return await self._measure(engine, image, prompt)
 
         return Scores(tuple(await asyncio.gather(*(one(image, prompt) for image, prompt in pairs))))
 

@@ -68,8 +68,8 @@ class Prompt:
         try:
             text = self.body.render(**variables, **marks)
             system = self.system.render(**variables) if self.system else ""
-        except TemplateError as error:
-            raise ConfigError(f"prompt {self.name}: {error}") from error
+        except Exception as error:  # a template is somebody's code: {{ prompt + 1 }} is a TypeError
+            raise ConfigError(f"prompt {self.name}: {type(error).__name__}: {error}") from error
         parts = _place(text, pictures, self.images)
         turns = [Message("system", (system,))] if system else []
         return (*turns, Message("user", parts))
@@ -130,30 +130,66 @@ class PromptLibrary:
         path = next((root / f"{name}.md" for root in self.roots if (root / f"{name}.md").is_file()), None)
         if path is None:
             raise ConfigError(f"there is no prompt '{name}'.{nearest(name, self.names())}")
-        raw = path.read_text(encoding="utf-8")
+        try:
+            raw = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: cannot be read as UTF-8: {error}") from error
         match = re.match(r"---\n(.*?)\n---\n(.*)\Z", raw, re.DOTALL)
         if match is None:
             raise ConfigError(f"{path}: a prompt starts with front matter between two lines of ---")
-        front = yaml.safe_load(match[1]) or {}
+        front = _front_matter(match[1], path)
         for key in front:
             if key not in _KNOWN:
                 raise ConfigError(f"{path}: unknown front matter '{key}'.{nearest(key, _KNOWN)}")
         if front.get("images", "first") not in ("first", "last"):
             raise ConfigError(f"{path}: images is first or last")
-        try:
-            body = self._environment.from_string(match[2].removesuffix("\n"))
-            system = self._environment.from_string(front["system"].removesuffix("\n")) if front.get("system") else None
-        except TemplateError as error:
-            raise ConfigError(f"{path}: {error}") from error
+        above = match[1].count("\n") + 3
+        body = self._compiled(match[2].removesuffix("\n"), path, above)
+        system = self._compiled(front["system"].removesuffix("\n"), path) if front.get("system") else None
         lengths = front.get("output_tokens")
         return Prompt(
             name=name,
             version=str(front.get("version", "")),
             source=str(front.get("source", "")),
-            variables=frozenset(front.get("vars", ())),
+            variables=frozenset(front.get("vars") or ()),
             system=system,
             body=body,
             images=front.get("images", "first"),
             output_tokens=(lengths[0], lengths[1], lengths[2]) if lengths else None,
             sha256=hashlib.sha256(raw.encode()).hexdigest(),
         )
+
+    def _compiled(self, text: str, path: Path, above: int | None = None) -> Template:
+        """A template; `above` lines of its file come before it."""
+        try:
+            return self._environment.from_string(text)
+        except TemplateError as error:
+            line = getattr(error, "lineno", None)
+            where = f"{path}:{line + above}" if line and above is not None else str(path)
+            raise ConfigError(f"{where}: {error}") from error
+
+
+def _front_matter(text: str, path: Path) -> dict[str, Any]:
+    try:
+        front = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: the front matter is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(front, dict):
+        raise ConfigError(f"{path}: the front matter is a mapping of keys")
+    shapes: dict[str, tuple[Any, str]] = {
+        "vars": (_names, "a list of names"),
+        "system": (lambda value: isinstance(value, str), "a text"),
+        "output_tokens": (_three_numbers, "three whole numbers: [p10, p50, p90]"),
+    }
+    for key, (fits, what) in shapes.items():
+        if front.get(key) is not None and not fits(front[key]):
+            raise ConfigError(f"{path}: {key} is {what}, not {front[key]!r}")
+    return front
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _three_numbers(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(isinstance(each, int) and each > 0 for each in value)

@@ -101,3 +101,35 @@ def test_an_overlay_goes_before_the_bundled_prompt(tmp_path: Path) -> None:
     (tmp_path / "tit").mkdir()
     (tmp_path / "tit" / "describe.md").write_text("---\nversion: 2\n---\nSay what you see.\n", encoding="utf-8")
     assert PromptLibrary(tmp_path).get("tit/describe").messages({})[0].text == "Say what you see."
+
+
+@pytest.mark.parametrize(
+    ("front", "message"),
+    [
+        ("- a", "mapping of keys"),
+        ("vars: prompt", "vars is a list of names"),
+        ("vars: [1]", "vars is a list of names"),
+        ("system: [a]", "system is a text"),
+        ("output_tokens: 5", "three whole numbers"),
+        ("output_tokens: [1, 2]", "three whole numbers"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_front_matter_of_the_wrong_shape_is_named_with_its_file(tmp_path: Path, front: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        library(tmp_path, "x", front).get("mine/p")
+    assert "p.md" in str(caught.value)
+
+
+def test_a_broken_template_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"p\.md:6: "):
+        library(tmp_path, "one\n{% if %}").get("mine/p")
+
+
+def test_a_template_that_fails_or_is_not_utf_8_is_the_persons_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="mine/p: TypeError"):
+        library(tmp_path, "{{ prompt + 1 }}").get("mine/p").messages({"prompt": "x"})
+    (tmp_path / "mine" / "q.md").write_bytes(b"---\nversion: 1\n---\ncaf\xe9\n")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        PromptLibrary(tmp_path).get("mine/q")
+    assert library(tmp_path, "x", "version: 1\nvars:").get("mine/p").variables == frozenset()

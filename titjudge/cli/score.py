@@ -46,9 +46,10 @@ def score(
             prompt = prompt_file.read_text(encoding="utf-8-sig").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{prompt_file}: cannot be read: {error}") from error
-    overrides = model_overrides(flags)
-    name = metric or ("tit-llm" if overrides["judge"] else "tit")
-    settings = _with_file(overrides, flags["config_file"])
+    if not (prompt or "").strip():
+        raise UserError("the prompt is empty")
+    settings = _with_file(model_overrides(flags), flags["config_file"])
+    name = metric or ("tit-llm" if settings.get("judge") else "tit")
     if settings.get("captioner") is None:
         raise UserError("a captioner is needed: --captioner openai/gpt-4o, or --provider gemini")
     with Judge(name, **settings) as judge:
@@ -56,12 +57,13 @@ def score(
     rows = tuple((s.item_id, s.value, str(s.status), s.reason) for s in scores)
     show_tables([Table(f"{name}", ("image", "score", "status", "reason"), rows)])
     write_json(json_file, {"metric": name, "scores": scores.to_records()})
-    return 0
+    return 3 if any(score.status == "budget" for score in scores) else 0
 
 
 def _with_file(overrides: dict[str, Any], config_file: Path | None) -> dict[str, Any]:
     from titjudge.config import load_config
 
     config = load_config(config_file, overrides)
-    keep = {"captioner", "judge", "embedder", "protocol", "prompts", "cache", "lenient", "limits", "prices"}
+    keep = {"captioner", "judge", "panel", "samples", "vote", "quorum", "embedder", "protocol", "prompts", "cache"}
+    keep |= {"lenient", "limits", "prices", "seed"}
     return {key: value for key, value in config.model_dump(mode="json").items() if key in keep and value is not None}
