@@ -20,7 +20,7 @@ import orjson
 from titjudge.errors import UserError
 from titjudge.jsonl import Appender
 from titjudge.metrics import Metric
-from titjudge.run import RunFolder, item_record, score_record
+from titjudge.run import RunFolder, identity, item_record, score_record
 from titjudge.session import Outcome, finish, load_metrics, load_suite
 from titjudge.types import BadItem, Item, Pair, Score, Status
 from titjudge.verify import config_of
@@ -59,8 +59,9 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
     for part in parts:
         _check_at_rest(part.folder.path)
     parts.sort(key=lambda part: part.manifest.get("updated") or 0.0)
-    identity = {name: value for name, value in parts[0].manifest["identity"].items() if name != "shard"}
-    config = config_of({"identity": identity}, parts[0].folder.path)
+    own = {name: value for name, value in parts[0].manifest["identity"].items() if name != "shard"}
+    config = config_of({"identity": own}, parts[0].folder.path)
+    _announce(target, parts, config)
     target.open(config)
     try:
         return _join(parts, target, load_metrics(config), load_suite(config), config, pairs, report)
@@ -122,6 +123,27 @@ class _Files:
     def __exit__(self, *_: object) -> None:
         for name in self._made:
             (self._folder / f".{name}.jsonl.new").unlink(missing_ok=True)
+
+
+def _announce(target: RunFolder, parts: Sequence[_Part], config: Any) -> None:
+    """A manifest before anything else, so that a merge that was killed can be made again."""
+    if (target.path / "manifest.json").is_file() or any(target.path.glob("*.jsonl")):
+        return
+    target.path.mkdir(parents=True, exist_ok=True)
+    record = {"identity": identity(config), "status": "running", "merged": _sources(parts)}
+    target.write("manifest.json", record)
+
+
+def _sources(parts: Sequence[_Part]) -> list[dict[str, Any]]:
+    """What a merge was made from, as its manifest lists it."""
+    return [
+        {
+            "run": part.folder.path.name,
+            "shard": part.manifest.get("identity", {}).get("shard"),
+            "status": part.manifest.get("status"),
+        }
+        for part in sorted(parts, key=lambda part: (part.shard or (0, 0), part.folder.path.name))
+    ]
 
 
 def _check_alike(parts: Sequence[_Part]) -> None:
@@ -284,14 +306,6 @@ def _manifest(
     judged = [item.id for item in items if isinstance(item, Item)]
     own = [score for (item, name), score in scores.items() if name in metrics]
     done = sum(all((item, name) in scores for name in metrics) for item in judged)
-    merged = [
-        {
-            "run": part.folder.path.name,
-            "shard": part.manifest.get("identity", {}).get("shard"),
-            "status": part.manifest.get("status"),
-        }
-        for part in parts
-    ]
     return dict(newest) | {
         "identity": {name: value for name, value in newest["identity"].items() if name != "shard"},
         "prompts": {name: digest for part in parts for name, digest in part.manifest.get("prompts", {}).items()},
@@ -306,7 +320,7 @@ def _manifest(
             "failed": sum(score.value is None for score in own),
         },
         "spent": round(spent, 6),
-        "merged": merged,
+        "merged": _sources(parts),
     }
 
 

@@ -1,0 +1,134 @@
+"""A run over Ray survives the death of a worker: its shard goes on in its folder, and nothing but what was on its way is
+asked again. In a process of its own: Ray opens sockets and starts threads."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from servers import Seen, Server
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGES = 40
+DRIVER = """
+import json, sys
+from titjudge.cluster import Cluster
+from titjudge.config import load_config
+outcome = Cluster(load_config(None, json.loads(sys.argv[1])), workers=2, say=lambda line: print(line, flush=True)).run()
+print("status", outcome.status, flush=True)
+"""
+
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: titjudge[ray]")
+
+
+def data_folder(folder: Path) -> Path:
+    data = folder / "data"
+    data.mkdir()
+    items = []
+    for i in range(IMAGES):
+        Image.new("RGB", (16, 16), (i, 30, 90)).save(data / f"{i}.png")
+        items.append({"image": f"{i}.png", "prompt_id": f"p{i % 4}", "generator": f"g{i % 3}"})
+    prompts = [{"prompt_id": f"p{p}", "prompt": f"Scene {p}."} for p in range(4)]
+    (data / "prompts.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+    (data / "images.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    return data
+
+
+def good(seen: Seen) -> str:
+    if seen.images:
+        return f"A description of {seen.images[0]}."
+    return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": seen.digest[0] / 4})
+
+
+@needs_ray
+def test_a_worker_dies_and_its_shard_is_finished_by_another(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "data": str(data_folder(tmp_path)),
+        "captioner": "openai/gpt-4o",
+        "judge": "openai/gpt-4o",
+        "metrics": ["tit-llm"],
+        "out": str(tmp_path / "run"),
+        "limits": {"concurrency": 4},
+    }
+    with Server(good, latency=0.1) as server:
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "OPENAI_API_KEY": "sk-test-0123456789",
+            "OPENAI_BASE_URL": server.openai,
+        }
+        with subprocess.Popen(
+            [sys.executable, "-c", DRIVER, json.dumps(settings)],
+            cwd=tmp_path, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            errors: list[str] = []
+            assert process.stderr is not None
+            drain = threading.Thread(target=lambda stream=process.stderr: errors.extend(stream), daemon=True)
+            drain.start()
+            lines = watch(process, server)
+            assert process.wait(60) == 0, "".join(lines + errors)
+            drain.join(10)
+        asked = server.count()
+    assert any("its worker died; a new one goes on" in line for line in lines), lines
+    assert lines[-1] == "status complete"
+    assert asked <= 2 * IMAGES + 2  # at most what a worker of two requests at a time had on its way
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["metrics"]["tit-llm"]["coverage"] == 1
+    assert results["items"] == IMAGES
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert [each["shard"] for each in manifest["merged"]] == ["1/2", "2/2"]
+    from titjudge.verify import verify
+
+    found = verify(tmp_path / "run")
+    assert found.holds, found.problems
+
+
+def watch(process: subprocess.Popen[str], server: Server) -> list[str]:
+    """The driver's lines; kills the first worker that names itself once a third of the answers is out."""
+    victim: list[int] = []
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.wait(0.02):
+            if victim and server.answered > 2 * IMAGES // 3:
+                os.kill(victim[0], signal.SIGKILL)
+                return
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    lines = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.append(line.strip())
+        if found := re.search(r"process (\d+)", line):
+            victim.append(int(found[1]))
+    over.set()
+    killer.join(5)
+    return lines
+
+
+def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from titjudge.cluster import Cluster
+    from titjudge.config import load_config
+    from titjudge.errors import ConfigError, MissingExtra, UserError
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    settings = {"out": tmp_path / "run", "limit": 2}
+    with pytest.raises(MissingExtra, match=r"--engine ray needs ray: pip install 'titjudge\[ray\]'"):
+        Cluster(load_config(None, settings)).run()
+    with pytest.raises(ConfigError, match="two ways to divide"):
+        Cluster(load_config(None, {**settings, "shard": "1/2"}))
+    (tmp_path / "run").mkdir(exist_ok=True)
+    (tmp_path / "run" / "manifest.json").write_text("{}")
+    with pytest.raises(UserError, match="run of one machine"):
+        Cluster(load_config(None, settings))

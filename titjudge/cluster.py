@@ -1,0 +1,331 @@
+"""One run over many machines with Ray: every actor judges a shard of the items, and the driver joins the run folders.
+
+    judge --engine ray --ray-address auto --workers 8 --out /shared/runs/first
+
+An actor is a whole run of its own over every n-th item, with its own models and the cache of its machine. It writes
+`OUT/shards/K-of-N`, so that the death of an actor costs only what was on its way: a new one goes on in the same folder.
+OUT must lie on a file system that all machines share; titjudge, the data and the keys must be on each of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from titjudge.config import RunConfig
+from titjudge.errors import ConfigError, FatalProviderError, MissingExtra, UserError
+from titjudge.merge import merge
+from titjudge.run import RunFolder, default_folder
+from titjudge.session import Outcome, Session, complete
+
+LOCAL = frozenset({"local", "vllm"})
+DEATHS = 3  # of one shard, without a new score in between, before it is given up
+_LOOK = 0.5  # seconds between looks at the progress
+_TELL = 10.0  # seconds between lines
+
+
+class Worker:
+    """What runs on a machine of the cluster: one shard, start to end."""
+
+    def where(self) -> dict[str, Any]:
+        """Process and machine, for people and for stopping it."""
+        import ray
+
+        context = ray.get_runtime_context()
+        return {"pid": os.getpid(), "node": context.get_node_id()}
+
+    def judge(self, settings: Mapping[str, Any], folder: str) -> dict[str, str]:
+        """Judge a shard; `{"status": ...}`, or `{"fatal"|"error": reason}` for what trying again does not mend."""
+        if os.path.isdir(folder):
+            os.chdir(folder)
+        try:
+            return {"status": Session(RunConfig.model_validate(settings)).run().status}
+        except FatalProviderError as error:
+            return {"fatal": str(error)}
+        except UserError as error:
+            return {"error": str(error)}
+
+
+def _interrupt(pid: int) -> None:
+    """Ask a worker to end well: its answers on the way are awaited and kept."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+
+
+@dataclass(slots=True)
+class _Shard:
+    number: int
+    count: int
+    path: Path
+    status: str = ""
+    deaths: int = 0
+    scored: int = 0
+    actor: Any = None
+    asked: Any = None  # the place, as soon as the actor says it
+    place: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    @property
+    def folder(self) -> RunFolder:
+        return RunFolder(self.path)
+
+    def progress(self) -> dict[str, int]:
+        """total, done, scored, failed as the shard's manifest has them; empty before there is one."""
+        with contextlib.suppress(UserError):
+            found: dict[str, int] = self.folder.manifest().get("progress", {})
+            return found
+        return {}
+
+
+class Cluster:
+    """Runs a configuration on Ray.
+
+    Args:
+        config: as for a plain run. Caps and limits are those of all workers together.
+        address: of a Ray cluster (`auto`: the one of this machine); None starts one here, for the time of the run.
+        workers: actors, and so shards; by default one for each GPU where models run locally, else one a machine. A run
+            that goes on keeps the number it began with.
+    Raises:
+        MissingExtra: Ray is not installed. ConfigError: the configuration is a shard already.
+        UserError: no cluster at that address, or the run folder holds something else.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        address: str | None = None,
+        workers: int | None = None,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        if config.shard is not None:
+            raise ConfigError("--shard and --engine ray are two ways to divide a run: give one")
+        self.config = complete(config)
+        self.out = (self.config.out or default_folder(self.config)).resolve()
+        manifest = self.out / "manifest.json"
+        if manifest.is_file() and "merged" not in RunFolder(self.out).manifest():
+            raise UserError(f"{self.out} holds a run of one machine: choose another --out")
+        self._address, self._workers, self._say = address, workers, say
+        self._told = 0.0
+
+    def run(self) -> Outcome:
+        """Judge everything and join the shards.
+
+        Raises:
+            FatalProviderError: a key, a quota or a model name is wrong. UserError: a worker cannot begin.
+        """
+        ray = _ray()
+        with _connected(ray, self._address, self._workers):
+            shards = self._shards(ray)
+            try:
+                self._rounds(ray, shards)
+            finally:
+                for shard in shards:
+                    if shard.actor is not None:
+                        ray.kill(shard.actor)
+        parts = [shard.path for shard in shards if (shard.path / "manifest.json").is_file()]
+        if not parts:
+            raise UserError(
+                f"no shard can be seen in {self.out / 'shards'}: --out must lie where all machines of the cluster can see it"
+            )
+        return merge(parts, self.out)
+
+    def _shards(self, ray: Any) -> list[_Shard]:
+        """The shards of this run; those of a run that goes on where there are some."""
+        home = self.out / "shards"
+        before = sorted({path.name.partition("-of-")[2] for path in home.glob("*-of-*")})
+        count = int(before[0]) if before and before[0].isdecimal() else self._workers or self._default(ray)
+        if before and self._workers not in (None, count):
+            self._say(f"this run began with {count} workers and goes on with as many")
+        home.mkdir(parents=True, exist_ok=True)
+        return [_Shard(k, count, home / f"{k}-of-{count}") for k in range(1, count + 1)]
+
+    def _default(self, ray: Any) -> int:
+        gpus = int(ray.cluster_resources().get("GPU", 0))
+        return gpus if gpus and self._is_local else max(1, sum(node["Alive"] for node in ray.nodes()))
+
+    @property
+    def _is_local(self) -> bool:
+        roles = (self.config.captioner, self.config.judge, *self.config.panel)
+        return any(role is not None and role.provider in LOCAL for role in roles)
+
+    # -- money ---------------------------------------------------------------------------------------------------------
+
+    def _rounds(self, ray: Any, shards: list[_Shard]) -> None:
+        """Under a cap each unfinished shard gets an equal part of what is left; another round while that achieves something."""
+        caps = {"max_cost": "spent", "max_requests": "requests", "max_tokens": "tokens"}
+        capped = [name for name in caps if getattr(self.config.limits, name) is not None]
+        while True:
+            todo = [shard for shard in shards if shard.status != "complete"]
+            money = {shard.number: shard.folder.money() for shard in shards}
+            before = sum(each["requests"] for each in money.values())
+            limits: dict[int, dict[str, Any]] = {shard.number: {} for shard in todo}
+            for name in capped:
+                spent = {number: each[caps[name]] for number, each in money.items()}
+                rest = max(0, getattr(self.config.limits, name) - sum(spent.values()))
+                share = rest / len(todo) if name == "max_cost" else rest // len(todo)
+                for shard in todo:
+                    limits[shard.number][name] = spent[shard.number] + share
+            self._judge(ray, todo, limits)
+            after = sum(shard.folder.money()["requests"] for shard in shards)
+            if not capped or after == before or not any("budget" in shard.status for shard in todo):
+                return
+            if any("interrupted" in shard.status for shard in todo):
+                return
+
+    def _settings(self, shard: _Shard, limits: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration of a shard: rates and concurrency are an equal part of the account's."""
+        own = self.config.limits
+        parts = {
+            name: max(1, value // shard.count)
+            for name in ("concurrency", "rpm", "tpm")
+            if (value := getattr(own, name)) is not None
+        }
+        assert self.config.data is not None
+        update = {
+            "shard": shard.name,
+            "out": shard.path,
+            "data": self.config.data.resolve(),
+            "limits": own.model_copy(update={**parts, **limits}),
+        }
+        settings: dict[str, Any] = self.config.model_copy(update=update).model_dump(mode="json")
+        return settings
+
+    # -- actors --------------------------------------------------------------------------------------------------------
+
+    def _judge(self, ray: Any, shards: list[_Shard], limits: Mapping[int, Mapping[str, Any]]) -> None:
+        """Every shard through an actor, and through a new one when that dies.
+
+        Raises:
+            FatalProviderError, UserError: what a worker met and trying again would not mend; the others end well first.
+        """
+        running = {self._start(ray, shard, limits[shard.number]): shard for shard in shards}
+        try:
+            interrupted = False
+            while running:
+                try:
+                    ready, _ = ray.wait(list(running), num_returns=1, timeout=_LOOK)
+                except KeyboardInterrupt:
+                    if interrupted:
+                        raise
+                    interrupted = True
+                    self._say("stopping: waiting for the answers already asked for (once more to stop at once)")
+                    _stop(ray, list(running.values()))
+                    continue
+                self._tell(ray, shards)
+                for task in ready:
+                    shard = running.pop(task)
+                    if self._again(ray, task, shard, interrupted):
+                        running[self._start(ray, shard, limits[shard.number])] = shard
+        except (FatalProviderError, UserError):
+            _stop(ray, list(running.values()))
+            if running:
+                ray.wait(list(running), num_returns=len(running), timeout=self.config.limits.timeout)
+            raise
+
+    def _start(self, ray: Any, shard: _Shard, limits: Mapping[str, Any]) -> Any:
+        if shard.actor is None:
+            gpus = int(ray.cluster_resources().get("GPU", 0)) if self._is_local else 0
+            made = ray.remote(Worker).options(num_cpus=1, num_gpus=1 if gpus >= shard.count else 0, max_restarts=0)
+            shard.actor = made.remote()
+            shard.place, shard.asked = {}, shard.actor.where.remote()
+        return shard.actor.judge.remote(self._settings(shard, limits), os.getcwd())
+
+    def _again(self, ray: Any, task: Any, shard: _Shard, interrupted: bool) -> bool:
+        """Take the outcome of an actor's work; True when the shard is to be tried again."""
+        try:
+            found = ray.get(task)
+        except ray.exceptions.RayActorError:
+            shard.actor = None
+            scored = len(shard.folder.scores())
+            shard.deaths = 1 if scored > shard.scored else shard.deaths + 1
+            shard.scored = scored
+            if interrupted or shard.deaths > DEATHS:
+                shard.status = "incomplete: interrupted"
+                self._say(f"shard {shard.name}: its worker died")
+                return False
+            self._say(f"shard {shard.name}: its worker died; a new one goes on where it stopped")
+            return True
+        if "fatal" in found:
+            raise FatalProviderError(found["fatal"])
+        if "error" in found:
+            raise UserError(f"shard {shard.name}: {found['error']}")
+        shard.status = found["status"]
+        return False
+
+    def _tell(self, ray: Any, shards: list[_Shard]) -> None:
+        for shard in shards:
+            if not shard.place and shard.asked is not None and ray.wait([shard.asked], timeout=0)[0]:
+                with contextlib.suppress(ray.exceptions.RayActorError):
+                    shard.place = ray.get(shard.asked)
+                    self._say(f"shard {shard.name}: process {shard.place['pid']} on node {shard.place['node'][:8]}")
+                shard.asked = None
+        if time.monotonic() - self._told < _TELL:
+            return
+        self._told = time.monotonic()
+        progress = [shard.progress() for shard in shards]
+        done, total = (sum(each.get(name) or 0 for each in progress) for name in ("done", "total"))
+        if total:
+            self._say(f"{done}/{total} items in {len(shards)} shards")
+
+
+def _stop(ray: Any, shards: list[_Shard]) -> None:
+    """Ask the workers to end well, each on its own machine."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    sent = []
+    for shard in shards:
+        if shard.place:
+            there = NodeAffinitySchedulingStrategy(shard.place["node"], soft=False)
+            task = ray.remote(_interrupt).options(num_cpus=0, scheduling_strategy=there)
+            sent.append(task.remote(shard.place["pid"]))
+    if sent:
+        ray.wait(sent, num_returns=len(sent), timeout=10)
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra("ray", "ray", "--engine ray") from None
+    return ray
+
+
+@contextlib.contextmanager
+def _connected(ray: Any, address: str | None, workers: int | None) -> Iterator[None]:
+    """A cluster to work on; one that was begun here ends with the run. SIGTERM is taken like Ctrl-C."""
+    mine = not ray.is_initialized()
+    options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+    if mine and address is None and not os.environ.get("RAY_ADDRESS"):
+        cpus = max(workers or 1, os.cpu_count() or 1)
+        options |= {"num_cpus": cpus, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    elif address is not None:
+        options["address"] = address
+    before = None
+    with contextlib.suppress(ValueError):  # only the main thread may
+        before = signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        if mine:
+            ray.init(**options)
+        yield
+    except ConnectionError as error:
+        raise UserError(f"no Ray cluster at '{address}': start one with `ray start --head`") from error
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+        if mine:
+            ray.shutdown()
+
+
+def _as_interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
