@@ -137,7 +137,7 @@ class Cluster:
             raise UserError(
                 f"no shard can be seen in {self.out / 'shards'}: --out must lie where all machines of the cluster can see it"
             )
-        return merge(parts, self.out)
+        return merge(parts, self.out, report=self.config.report)
 
     def _shards(self, ray: Any) -> list[_Shard]:
         """The shards of this run; those of a run that goes on where there are some."""

@@ -23,7 +23,7 @@ from titjudge.metrics import Metric
 from titjudge.run import RunFolder, identity, item_record, score_record
 from titjudge.session import Outcome, finish, load_metrics, load_suite
 from titjudge.types import BadItem, Item, Pair, Score, Status
-from titjudge.verify import config_of
+from titjudge.verify import config_of, pairs_of
 
 _SUMS = ("asked", "cached", "errors", "unusable", "spent", "seconds")
 
@@ -286,10 +286,9 @@ def _vectors(parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
 
 
 def _pairs(parts: Sequence[_Part], suite: Any, config: Any) -> list[Pair]:
-    stored = [part.folder.results().get("pairs") for part in parts]
-    if any(each is not None for each in stored):
-        found = [Pair(**pair) for each in stored for pair in each or ()]
-        return list(dict.fromkeys(found))
+    stored = [results for part in parts if "pairs" in (results := part.folder.results())]
+    if stored:
+        return list(dict.fromkeys(pair for results in stored for pair in pairs_of(results)))
     read: list[Pair] = suite.pairs(config.data) if config.data is not None and config.data.exists() else []
     return read
 

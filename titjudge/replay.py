@@ -48,6 +48,23 @@ class _Place:
     ok: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Hashes of the pictures that an item's questions showed, and which of them is the item's own (None: cannot be told)."""
+
+    own: str | None = None
+    all: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, questions: Sequence[Sequence[str]]) -> Shown:
+        if not questions:
+            return cls()
+        common = frozenset.intersection(*map(frozenset, questions))
+        alone = [hashes[0] for hashes in questions if len(hashes) == 1]
+        own = next(iter(common)) if len(common) == 1 else alone[0] if alone else None
+        return cls(own, frozenset().union(*questions))
+
+
 class _Lines:
     """Records of a JSONL file, read again when they are needed: a long run does not have to fit into memory."""
 
@@ -207,15 +224,14 @@ class Stored:
         places = (place for key in keys for place in self._by_key.get(key, ()))
         return any(self._replies.read(place)["status"] == status for place in places)
 
-    def picture_of(self, keys: Sequence[str]) -> str | None:
-        """SHA-256 of the one picture that a question under one of these keys showed."""
+    def pictures_of(self, keys: Sequence[str]) -> Shown:
+        """What the questions under these keys showed."""
+        shown = []
         for key in keys:
             for place in self._by_key.get(key, ())[:1]:
                 messages = self._replies.read(place)["messages"]
-                shown = [part["image"] for turn in messages for part in turn if isinstance(part, dict)]
-                if len(shown) == 1:
-                    return str(shown[0])
-        return None
+                shown.append([part["image"] for turn in messages for part in turn if isinstance(part, dict)])
+        return Shown.of([hashes for hashes in shown if hashes])
 
 
 def _unreadable(record: Mapping[str, Any]) -> str:
@@ -300,7 +316,7 @@ class StoredPictures(Pictures):
         super().__init__()
         self._complain = complain
         self.item = ""
-        self.expected: dict[Path, str] = {}
+        self.expected: dict[Path, Shown] = {}
         self._counted: set[Path] = set()
         self.seen = self.absent = 0
 
@@ -312,23 +328,23 @@ class StoredPictures(Pictures):
             self.absent += not path.exists()
 
     async def open(self, path: Path) -> Picture:
-        recorded = self.expected.get(path)
+        shown = self.expected.get(path, Shown())
         try:
             picture = await super().open(path)
         except DataError as error:
-            if recorded is None:
+            if shown.own is None:
                 raise
             if path.exists():
-                self._changed(path, recorded, str(error))
-            return Picture(recorded, "", 0, 0, path, _nothing)
-        if recorded is not None and picture.sha256 != recorded:
-            self._changed(path, recorded, f"its SHA-256 is {picture.sha256[:16]}")
-            return replace(picture, sha256=recorded)
+                self._changed(path, shown, str(error))
+            return Picture(shown.own, "", 0, 0, path, _nothing)
+        if shown.all and picture.sha256 not in shown.all:
+            self._changed(path, shown, f"its SHA-256 is {picture.sha256[:16]}")
+            return replace(picture, sha256=shown.own) if shown.own else picture
         return picture
 
-    def _changed(self, path: Path, recorded: str, now: str) -> None:
-        what = f"the picture is not the one that was judged (SHA-256 {recorded[:16]}): {now}"
-        self._complain("picture", str(path), what, self.item)
+    def _changed(self, path: Path, shown: Shown, now: str) -> None:
+        judged = f" (SHA-256 {shown.own[:16]})" if shown.own else ""
+        self._complain("picture", str(path), f"the picture is not the one that was judged{judged}: {now}", self.item)
 
 
 def _nothing() -> bytes:

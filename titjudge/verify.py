@@ -25,8 +25,8 @@ from titjudge.errors import ConfigError, DataError
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
-from titjudge.replay import UNSEALED, Stored, StoredPictures, parsed, replaying
-from titjudge.run import RunFolder, score_from, score_record
+from titjudge.replay import UNSEALED, Shown, Stored, StoredPictures, parsed, replaying
+from titjudge.run import RunFolder, prepared, score_from, score_record
 from titjudge.seal import broken
 from titjudge.session import load_metrics, load_suite
 from titjudge.tabulate import tabulate
@@ -131,12 +131,10 @@ async def _verify(folder: RunFolder) -> Verification:
     check = _Check(engine, stored, pictures, Panel.of(config), scores, found)
     complete = manifest.get("status") == "complete"
     try:
-        for item in listed:
+        for item in prepared(listed, metrics):
             if isinstance(item, Item):
                 for name, metric in metrics.items():
                     await check.metric(item, name, metric, complete)
-                if item.image is not None:
-                    pictures.forget(item.image)
     finally:
         await engine.aclose()
         stored.close()
@@ -223,6 +221,7 @@ class _Check:
         self.before, self.found = scores, found
         self.recomputed = dict(scores)
         self.unanswered = self.pictureless = 0
+        self._shown: dict[tuple[str, str], Shown] = {}
 
     async def metric(self, item: Item, name: str, metric: Metric, complete: bool) -> None:
         """Score an item again and compare with what is stored."""
@@ -231,14 +230,14 @@ class _Check:
             if complete:
                 self.found.add("score", f"{item.id}, {name}", "the run is complete, and the score is missing", item.id)
             return
-        keys = list(dict.fromkeys(key for score in before.values() for key in score.replies))
-        self._expect(item, keys)
-        self.stored.begin(item.id, frozenset(keys))
+        self._expect(item, name)
+        self.stored.begin(item.id, frozenset(self._keys(item, name)))
         try:
             now = await self.panel.measure(self.engine, item, name, metric)
         except Exception as error:
-            now = [Score.none(Status.UNPARSED, f"the metric fails on the stored answers: {error}")]
-            now = [replace(now[0], item_id=item.id, metric=key) for key in before]
+            status = Status.BAD_INPUT if isinstance(error, DataError | OSError) else Status.UNPARSED
+            none = Score.none(status, f"the metric fails on the stored answers: {error}")
+            now = [replace(none, item_id=item.id, metric=key) for key in before]
         again = {score.metric: _plain(score) for score in now}
         for key, score in before.items():
             self.found.checked["scores"] += 1
@@ -253,15 +252,20 @@ class _Check:
             if (item.id, each) in self.before:
                 yield each, self.before[item.id, each]
 
-    def _expect(self, item: Item, keys: Sequence[str]) -> None:
+    def _expect(self, item: Item, name: str) -> None:
+        """Tell the pictures what was judged: the item's, and those it was compared with."""
         self.pictures.item = item.id
         self.pictures.expected = {}
-        if item.image is None:
-            return
-        recorded = self.stored.picture_of(keys)
-        if recorded is not None:
-            self.pictures.expected[item.image] = recorded
+        for each in (item, *item.meta.get("siblings", ())):
+            if each.image is not None:
+                if (each.id, name) not in self._shown:
+                    self._shown[each.id, name] = self.stored.pictures_of(self._keys(each, name))
+                self.pictures.expected[each.image] = self._shown[each.id, name]
+        if item.image is not None and self.pictures.expected[item.image].all:
             self.pictures.count(item.image)
+
+    def _keys(self, item: Item, name: str) -> list[str]:
+        return list(dict.fromkeys(key for _, score in self._stored_of(item, name) for key in score.replies))
 
     def _compare(self, item: Item, before: Score, now: Score | None) -> None:
         where = f"{item.id}, {before.metric}"
@@ -285,8 +289,8 @@ class _Check:
 
     def _beyond_reach(self, item: Item, before: Score, now: Score) -> bool:
         """A metric that looks at the picture itself, and the picture is not here."""
-        away = item.image is not None and not item.image.exists()
-        if away and not self.stored.used and not self.stored.missed and now.status is Status.BAD_INPUT:
+        shown = [each.image for each in (item, *item.meta.get("siblings", ())) if each.image is not None]
+        if now.status is Status.BAD_INPUT and any(not image.exists() for image in shown):
             self.pictureless += before.value is not None
             return True
         return False
@@ -327,6 +331,12 @@ def difference(before: Score, now: Score, *, exact: bool = True) -> str:
     return ""
 
 
+def pairs_of(results: Mapping[str, Any]) -> list[Pair]:
+    """The human pairs that a results.json was made with."""
+    source = "construction" if results.get("reference") == "construction" else ""
+    return [Pair(**pair, source=source) for pair in results.get("pairs") or ()]
+
+
 def _note(found: Verification, stored: Stored, pictures: StoredPictures, check: _Check) -> None:
     counts = (
         (pictures.absent, "pictures are not here: their hashes could not be checked"),
@@ -350,7 +360,7 @@ def _check_tables(
 ) -> None:
     try:
         before = folder.results()
-        pairs = [Pair(**pair) for pair in before.get("pairs", [])]
+        pairs = pairs_of(before)
     except (orjson.JSONDecodeError, TypeError, AttributeError) as error:
         found.add("line", "results.json", f"damaged: {error}")
         return
@@ -369,4 +379,4 @@ def _check_tables(
             found.add("table", where, f"{shown(first)} is stored, {shown(second)} comes out")
 
 
-__all__ = ["Problem", "Verification", "config_of", "difference", "verify"]
+__all__ = ["Problem", "Verification", "config_of", "difference", "pairs_of", "verify"]

@@ -276,6 +276,36 @@ def test_the_same_picture_under_two_names(tmp_path: Path, monkeypatch: pytest.Mo
     assert verify(folder).holds
 
 
+def test_images_that_were_compared_hold_and_their_pictures_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def handler(seen: Seen) -> str:
+        return json.dumps({"reason": "nicer", "better": "first" if seen.images[0] < seen.images[1] else "second"})
+
+    with Server(handler) as server:
+        folder = run(tmp_path, server, monkeypatch, metrics=["pairwise"], captioner=None)
+    found = verify(folder)
+    assert found.holds, found.problems
+    assert (found.checked["scores"], found.checked["pictures"]) == (8, 8)
+    Image.new("RGB", (16, 16), (1, 2, 3)).save(tmp_path / "data" / "3.png")
+    assert {"3.png"} >= {each.item for each in verify(folder).problems if each.kind == "score"}
+    assert any(each.where.endswith("3.png") for each in verify(folder).problems if each.kind == "picture")
+    shutil.rmtree(tmp_path / "data")
+    assert verify(folder).holds
+
+
+def test_what_looks_at_the_picture_itself_is_left_out_when_the_picture_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"description": "nicer", "better": "tie", "reason": "same"}
+    with Server(lambda seen: json.dumps(answers)) as server:
+        folder = run(tmp_path, server, monkeypatch, metrics=["pairwise"], captioner=None, limit=4)
+    shutil.rmtree(tmp_path / "data")  # two images a prompt: their questions do not tell whose picture is whose
+    found = verify(folder)
+    assert found.holds, found.problems
+    assert any("could not be computed again" in note for note in found.notes)
+
+
 def test_the_command_names_item_and_cell_and_exits_with_1(judged: Path, tmp_path: Path) -> None:
     runner = CliRunner()
     first = runner.invoke(command, [str(judged)], standalone_mode=False)
