@@ -17,7 +17,7 @@ KEYS = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_
 @click.option(
     "--ask",
     is_flag=True,
-    help="Send one tiny question to the captioner and judge named, and say which endpoint and model version answered.",
+    help="Send one tiny question to the captioner and judge named, and say which endpoint (each of several) and model version answered.",
 )
 @model_options
 @JSON
@@ -80,6 +80,7 @@ def _embedder(config: Any) -> tuple[str, str, str]:
 
 
 def _ask(config: Any) -> list[tuple[str, str, str]]:
+    """One row for each model and each of its addresses."""
     import asyncio
 
     from titjudge.engine import Engine
@@ -88,16 +89,13 @@ def _ask(config: Any) -> list[tuple[str, str, str]]:
     from titjudge.roles import Roles
     from titjudge.types import Message
 
-    names = [
-        name
-        for name in ("captioner", "judge")
-        if config.role(name) is not None and config.role(name).provider != "recorded"
-    ]
-    if not names:
+    seats = [(name, role) for name in ("captioner", *config.judge_roles) if (role := config.role(name)) is not None]
+    seats = [(name, role) for name, role in seats if role.provider != "recorded"]
+    if not seats:
         raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")
 
-    async def one(engine: Engine, name: str) -> tuple[str, str, str]:
-        role = engine.roles[name]
+    async def one(engine: Engine, name: str, address: str) -> tuple[str, str, str]:
+        role = engine.roles["judge"]
         request = engine.request(
             role,
             (Message("user", ("Answer with the word ok.",)),),
@@ -109,7 +107,7 @@ def _ask(config: Any) -> list[tuple[str, str, str]]:
         try:
             reply = await engine.answer(role, request, accept_truncated=True)
         except TitjudgeError as error:
-            return (f"{name} {role.label}", "failed", str(error))
+            return (f"{name} {role.label}", "failed", f"{address}: {error}" if address else str(error))
         return (
             f"{name} {role.label}",
             "ok",
@@ -117,10 +115,15 @@ def _ask(config: Any) -> list[tuple[str, str, str]]:
         )
 
     async def run() -> list[tuple[str, str, str]]:
-        engine = Engine(Roles(config), PromptLibrary(config.prompts))
-        try:
-            return [await one(engine, name) for name in names]
-        finally:
-            await engine.aclose()
+        found = []
+        for name, role in seats:
+            for address in [each.strip() for each in (role.base_url or "").split(",")]:  # each proves itself
+                alone = role.model_copy(update={"base_url": address or None})
+                engine = Engine(Roles(config.model_copy(update={"judge": alone})), PromptLibrary(config.prompts))
+                try:
+                    found.append(await one(engine, name, address))
+                finally:
+                    await engine.aclose()
+        return found
 
     return asyncio.run(run())

@@ -1,0 +1,34 @@
+"""`doctor --ask` proves every address, not one that happens to answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from servers import Server
+
+from titjudge.cli.run import run_command
+
+
+def test_each_of_several_addresses_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
+    with Server() as one, Server() as two:
+        arguments = [
+            "doctor",
+            "--ask",
+            "--judge",
+            "openai/a",
+            "--judge",
+            "openai/b",
+            "--base-url",
+            f"{one.openai},{two.openai}",
+        ]
+        code = run_command("titjudge", [*arguments, "--cache", str(tmp_path / "c"), "--json", str(tmp_path / "d.json")])
+        assert (code, one.count(), two.count()) == (0, 2, 2)
+    rows = [row for row in json.loads((tmp_path / "d.json").read_text()) if "openai/" in row["what"]]
+    assert [row["what"] for row in rows] == ["judge openai/a"] * 2 + ["judge 2 openai/b"] * 2
+    assert f"{two.openai} answered as b" in rows[3]["facts"]
+    assert "OPENAI_API_KEY" in capsys.readouterr().out
