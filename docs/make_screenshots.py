@@ -1,4 +1,4 @@
-"""Makes the pictures of the report that the README shows, from a run over the bundled example.
+"""Makes the pictures of the report and of the labelling page that the README shows, from the bundled example.
 
     python docs/make_screenshots.py [--out docs] [--run RUN]
 
@@ -51,6 +51,22 @@ def shoot(browser: Any, report: Path, place: str, width: int, height: int, dark:
     return picture
 
 
+def shoot_label(browser: Any, folder: Path) -> Image.Image:
+    """The labelling page with its first pair, served as `label` serves it."""
+    command = [sys.executable, "-u", str(ROOT / "cli.py"), "label", str(ROOT / "examples" / "known_answer"), "--annotators", "1"]
+    with subprocess.Popen([*command, "--store", str(folder / "labels.sqlite")], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            link = server.stdout.readline().split()[-1]
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            page.goto(link)
+            page.click("#begin")
+            page.wait_for_function("[...document.images].filter((image) => image.complete && image.naturalWidth).length >= 2")
+            return Image.open(io.BytesIO(page.screenshot()))
+        finally:
+            server.terminate()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder for the pictures")
@@ -69,6 +85,9 @@ def main() -> int:
             file = asked.out / f"{name}.webp"
             picture.save(file, quality=82, method=6)
             print(f"{file}  {picture.width} x {picture.height}  {file.stat().st_size:,} bytes")
+        picture = shoot_label(browser, Path(folder))
+        picture.save(asked.out / "label.webp", quality=82, method=6)
+        print(f"{asked.out / 'label.webp'}  {picture.width} x {picture.height}")
         browser.close()
     return 0
 
