@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from titjudge.providers import scorer_texts
+
 NATIVE = "built in"
 COMMAND = "by your command"  # titjudge.providers.external
 OUTSIDE = "not built in"
@@ -20,8 +22,8 @@ class Baseline:
     """One learned metric.
 
     `adapter` is dual (two encoders), itm (image-text matching head), t5 (CLIP-FlanT5), prob (answer probability of a
-    vision-language model), external (a command of the person's own), or empty where titjudge does not run it. `weights` is `owner/name` or `owner/name:file` on the
-    hub; `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read, special tokens
+    vision-language model), labels (expected value of answer labels), head (a head on one token's state), mps, external (a command of the person's own), or empty where titjudge does not run it. `weights` is `owner/name` or `owner/name:file` on the
+    hub (empty: not there, the person names a folder); `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read, special tokens
     included. `range` is the span of values; higher is better throughout. `options` belong to the adapter.
     """
 
@@ -214,14 +216,99 @@ _ROWS = (
         "github.com/linzhiqiu/t2v_metrics 3.1",
         options={"template": _VQA, "answer": "Yes"},
     ),
-    Baseline("mps", "MPS: cross-attention on CLIP tokens.", "", "Kwai-Kolors/MPS", "", "MIT", 77, (-_INF, _INF),
-             "github.com/Kwai-Kolors/MPS", OUTSIDE),
-    Baseline("hpsv3", "HPSv3: Qwen2-VL-7B with a reward token.", "", "MizzenAI/HPSv3", "", "MIT", 0, (-_INF, _INF),
-             "github.com/MizzenAI/HPSv3", OUTSIDE),
-    Baseline("q-eval-score", "Q-Eval: expected label of a Qwen2-VL-7B.", "", "AGI-Eval-Official/Q-Eval-Score", "",
-             "none stated", 0, (0, 1), "github.com/zzc-1998/Q-Eval", OUTSIDE),
-    Baseline("longt2iexpert", "LongT2IExpert: Qwen2-VL-7B with a level token.", "", "(not on the hub)", "",
-             "none stated", 0, (0, 1), "github.com/yzc-ippl/LongT2IBench", OUTSIDE),
+    Baseline(
+        "lmm-score-expected-qwen2.5-vl-7b",
+        "LMM score as an expected value: ten digits weighted by their chance, Qwen2.5-VL-7B; few ties.",
+        "labels",
+        "Qwen/Qwen2.5-VL-7B-Instruct",
+        "",
+        "Apache-2.0",
+        32768,
+        (0, 9),
+        "TIT-Score paper, Table 4 (integer form); prompt ours",
+        options={"template": scorer_texts.DIGIT, "labels": {str(n): float(n) for n in range(10)}, "dtype": "bfloat16"},
+    ),
+    Baseline(
+        "q-eval-score",
+        "Q-Eval-Score: five words from Excellent (1) to Bad (0), weighted by their chance, Qwen2-VL-7B.",
+        "labels",
+        "AGI-Eval-Official/Q-Eval-Score",
+        "",
+        "none stated",
+        32768,
+        (0, 1),
+        "github.com/zzc-1998/Q-Eval @b7bf67b, utils/infer.py (float16 there)",
+        options={
+            "template": scorer_texts.Q_EVAL,
+            "labels": {"Excellent": 1.0, "Good": 0.75, "Fair": 0.5, "Poor": 0.25, "Bad": 0.0},
+            "dtype": "bfloat16",
+        },
+    ),
+    Baseline(
+        "hpsv3",
+        "HPSv3: mean of a preference distribution, read by a head at a reward token of Qwen2-VL-7B; drifts 2 to 3 % with "
+        "the version of transformers.",
+        "head",
+        "MizzenAI/HPSv3:HPSv3.safetensors",
+        "Qwen/Qwen2-VL-7B-Instruct",
+        "MIT",
+        32768,
+        (-_INF, _INF),
+        "github.com/MizzenAI/HPSv3, hpsv3/inference.py",
+        options={
+            "template": scorer_texts.HPSV3,
+            "token": "<|Reward|>",
+            "head": "rm_head.",
+            "pixels": (256 * 28 * 28, 256 * 28 * 28),
+            "dtype": "bfloat16",
+        },
+    ),
+    Baseline(
+        "longt2iexpert",
+        "LongT2IExpert: alignment read by a head at a level token of Qwen2-VL-7B; weights from its authors, in your folder.",
+        "head",
+        "",
+        "",
+        "none stated",
+        4096,
+        (0, 1),
+        "github.com/yzc-ippl/LongT2IBench @f7006de, test_score.py",
+        options={
+            "template": scorer_texts.LONGT2I,
+            "system": scorer_texts.LONGT2I_SYSTEM,
+            "token": "<level>",
+            "answer": "<level>",
+            "head": "score_head.pt",
+            "text_first": True,
+            "sigmoid": True,
+            "pixels": (56 * 56, 1024 * 1024 * 3),
+            "dtype": "bfloat16",
+        },
+    ),
+    Baseline(
+        "mps",
+        "MPS, overall: CLIP ViT-H/14 tokens, cross-attention under a condition mask of threshold 0.3 (their evaluation).",
+        "mps",
+        "RE-N-Y/mpsv1:model.safetensors",
+        _CLIP_H,
+        "MIT",
+        77,
+        (-100, 100),
+        "github.com/Kwai-Kolors/MPS, eval_overall_mps_on_hpdv2.py; mask scaled by each sample, not by its batch",
+        options={"threshold": 0.3},
+    ),
+    Baseline(
+        "mps-readme",
+        "MPS, overall, with the condition mask of threshold 0.01 of its README and model code.",
+        "mps",
+        "RE-N-Y/mpsv1:model.safetensors",
+        _CLIP_H,
+        "MIT",
+        77,
+        (-100, 100),
+        "github.com/Kwai-Kolors/MPS, trainer/models/clip_model.py; mask scaled by each sample, not by its batch",
+        options={"threshold": 0.01},
+    ),
     Baseline("lmm4lmm", "LMM4LMM: InternVL2.5-8B with a score head (needs transformers 4.37 and the model's own code).",
              "external", "IntMeGroup/LMM4LMM-Correspondence", "", "none stated", 0, (0, _INF),
              "github.com/IntMeGroup/LMM4LMM", COMMAND),

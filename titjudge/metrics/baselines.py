@@ -1,4 +1,4 @@
-"""The learned baselines as metrics: CLIPScore, PickScore, HPSv2, ImageReward, BLIP-2, FGA-BLIP2, VQAScore.
+"""The learned baselines as metrics: CLIPScore, PickScore, HPSv2 and 3, MPS, ImageReward, BLIP-2, VQAScore, Q-Eval-Score...
 
 Each is a row of `titjudge.baselines.TABLE`; its model runs as the provider `scorer` and says how much of the prompt it
 read. Registry names are the keys of `METRICS`.
@@ -64,3 +64,9 @@ fga_blip2 = METRICS["fga-blip2"]
 vqascore_clip_flant5_xxl = METRICS["vqascore-clip-flant5-xxl"]
 vqascore_clip_flant5_xl = METRICS["vqascore-clip-flant5-xl"]
 vqascore_qwen25_vl_7b = METRICS["vqascore-qwen2.5-vl-7b"]
+lmm_score_expected_qwen25_vl_7b = METRICS["lmm-score-expected-qwen2.5-vl-7b"]
+q_eval_score = METRICS["q-eval-score"]
+hpsv3 = METRICS["hpsv3"]
+longt2iexpert = METRICS["longt2iexpert"]
+mps = METRICS["mps"]
+mps_readme = METRICS["mps-readme"]

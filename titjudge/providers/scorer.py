@@ -30,6 +30,9 @@ ADAPTERS = {
     "itm": "scorer_models:ItmHead",
     "t5": "scorer_prob:ClipFlanT5",
     "prob": "scorer_prob:AnswerProbability",
+    "mps": "scorer_mps:Mps",
+    "labels": "scorer_chat:LabelExpectation",
+    "head": "scorer_chat:TokenHead",
 }
 OPTIONS = frozenset({"antialias", "base", "batch_size", "device", "dtype", "local", "weights"})
 FOLDER = "TITJUDGE_WEIGHTS"
@@ -44,7 +47,7 @@ class Scorer:
 
     Args:
         settings: `model` is a key of the table. `options`: `weights` (a folder, or the released file) and `base` (folder
-            with configuration, processor and tokenizer) instead of the hub's; `dtype` (float32), `device`, `batch_size`
+            with configuration, processor and tokenizer) instead of the hub's; `dtype` (the row's, else float32), `device`, `batch_size`
             (32), `antialias` (true; HPSv2 only), `local` (options of the chat model behind a VQAScore). Without
             `weights`, `$TITJUDGE_WEIGHTS/<key>` is looked at before the hub.
 
@@ -98,9 +101,11 @@ class Scorer:
             base = str(given)
         base = base or self.row.base or weights
         base_commit = hub.folder_of(base)[1]
-        return Source(
-            weights, commit, base, base_commit, file, str(self._options.get("dtype", "float32")), self._device()
-        )
+        return Source(weights, commit, base, base_commit, file, self._dtype, self._device())
+
+    @property
+    def _dtype(self) -> str:
+        return str(self._options.get("dtype") or self.row.options.get("dtype", "float32"))
 
     def _own_weights(self) -> Path | None:
         wanted = self._options.get("weights") or ""
@@ -108,6 +113,11 @@ class Scorer:
             beside = Path(os.environ[FOLDER]).expanduser() / self.row.key
             inside = self.row.weights.partition(":")[2]
             wanted = str(beside / inside if inside else beside) if beside.is_dir() else ""
+        if not wanted and not self.row.weights:
+            raise UserError(
+                f"'{self.row.key}' has no weights on the hub: put them into ${FOLDER}/{self.row.key}, or name their folder "
+                f"with the option weights ({self.row.source})"
+            )
         if not wanted:
             return None
         path = Path(str(wanted)).expanduser()
@@ -127,7 +137,7 @@ class Scorer:
         Weights on the hub are named by their commit where they are in the local cache, else by their name alone.
         """
         given = self._own_weights()
-        words = [self.row.weights if given is None else _digest(given), str(self._options.get("dtype", "float32"))]
+        words = [self.row.weights if given is None else _digest(given), self._dtype]
         if given is None:
             words.append(_commit(self.row.weights.partition(":")[0]))
         if self._options.get("base"):
@@ -166,8 +176,7 @@ class Scorer:
 
     def _reply(self, found: dict[str, Any]) -> Reply | Exception:
         if not math.isfinite(found["score"]):
-            dtype = self._options.get("dtype", "float32")
-            return ArithmeticError(f"'{self.row.key}' computed not-a-number in {dtype}; try dtype: float32")
+            return ArithmeticError(f"'{self.row.key}' computed not-a-number in {self._dtype}; try dtype: float32")
         source = self._source
         pinned = source.weights_commit[:12] or "own weights"
         return Reply(

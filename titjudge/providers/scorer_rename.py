@@ -122,6 +122,23 @@ def image_reward(state: Mapping[str, Any]) -> tuple[State, State]:
     return made, head
 
 
+def mps(state: Mapping[str, Any]) -> tuple[State, State]:
+    """MPS's state dict for `CLIPModel`, and its cross-attention layers without the residual wrapper's `fn.`."""
+    clip: State = {}
+    cross: State = {}
+    plain = unwrapped(state)
+    nested = any(name.startswith("model.cross_model.") for name in plain)
+    for name, value in plain.items():
+        name = name.removeprefix("model.") if nested else name
+        if name.endswith(("position_ids", "inv_freq")):
+            continue
+        if name.startswith("cross_model."):
+            cross[name.removeprefix("cross_model.").replace(".fn.", ".")] = value
+        else:
+            clip[name.removeprefix("model.")] = value
+    return clip, cross
+
+
 def fill(model: Any, state: State, name: str, *, spare: tuple[str, ...] = ()) -> None:
     """Load `state` into `model`; parameters that start with one of `spare` may be missing (they are not used).
 

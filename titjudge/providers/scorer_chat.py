@@ -1,0 +1,233 @@
+"""Learned metrics read off a chat model: the expected value of answer labels, or a head on one token's state.
+
+Labels: Q-Eval-Score (five words), the expected-value LMM score (ten digits). Heads: HPSv3, LongT2IExpert. Imported in the
+worker thread only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from titjudge import hub
+from titjudge.baselines import Baseline
+from titjudge.errors import UserError
+from titjudge.providers import local_load
+from titjudge.providers.scorer_models import Measured, Pair, Source, measured
+from titjudge.providers.scorer_rename import fill, unwrapped
+
+_INSIDE = "\u200b"  # put into control tokens that stand in a prompt, so that they stay text
+
+
+def filled(template: str, text: str) -> str:
+    """The template with `text` at its one `{}`; braces in the text, and elsewhere in the template, are text."""
+    before, after = template.split("{}")
+    return before + text + after
+
+
+def harmless(text: str, controls: Sequence[str]) -> str:
+    """The text with every control token of the model broken up, so that no prompt can place one."""
+    for token in controls:
+        if len(token) > 1:
+            text = text.replace(token, token[0] + _INSIDE + token[1:])
+    return text
+
+
+def controls_of(tokenizer: Any) -> list[str]:
+    """The tokenizer's special and added tokens, longest first."""
+    added = [str(token) for token in tokenizer.get_added_vocab()]
+    return sorted({*map(str, tokenizer.all_special_tokens), *added}, key=len, reverse=True)
+
+
+def _inputs(processor: Any, turns: Sequence[list[dict[str, Any]]], *, generate: bool, left: bool) -> Any:
+    return processor.apply_chat_template(
+        list(turns),
+        add_generation_prompt=generate,
+        tokenize=True,
+        return_dict=True,
+        return_tensors="pt",
+        processor_kwargs={"padding": True, "padding_side": "left" if left else "right"},
+    )
+
+
+def _lengths(inputs: Any, positions: int, key: str) -> list[int]:
+    lengths: list[int] = inputs["attention_mask"].sum(dim=1).tolist()
+    if max(lengths) > positions:
+        raise UserError(f"'{key}' reads {positions} tokens; a prompt with its picture has {max(lengths)}")
+    return lengths
+
+
+class LabelExpectation:
+    """The sum of label values, weighted by the softmax over the labels' first tokens where the answer would start.
+
+    The row's `labels` maps each label to its value. `parts["mass"]` is the probability of all labels together over the
+    whole vocabulary: a small one says that the model meant to answer something else.
+    """
+
+    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
+        folder, commit = hub.folder_of(source.weights, source.weights_commit)
+        chosen = {"dtype": source.dtype, "device": source.device, **dict(options.get("local") or {})}
+        self.row = row
+        self.loaded = local_load.load(source.weights, folder, commit, chosen)
+        if not self.loaded.images:
+            raise UserError(f"'{row.key}' needs a model that reads pictures; '{source.weights}' reads none")
+        self.labels: dict[str, float] = dict(row.options["labels"])
+        first = [self.loaded.tokenizer(label, add_special_tokens=False)["input_ids"][0] for label in self.labels]
+        if len(set(first)) < len(first):
+            raise UserError(f"two labels of '{row.key}' start with the same token of '{source.weights}'")
+        self.first = torch.tensor(first, device=self.loaded.model.device)
+        self.values = torch.tensor(list(self.labels.values()), device=self.loaded.model.device)
+        self.controls = controls_of(self.loaded.tokenizer)
+
+    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+        """One measurement for each (PIL picture, text)."""
+        turns = []
+        for image, text in pairs:
+            question = filled(str(self.row.options["template"]), harmless(text, self.controls))
+            turns.append(
+                [{"role": "user", "content": [{"type": "image", "image": image}, {"type": "text", "text": question}]}]
+            )
+        inputs = _inputs(self.loaded.processor, turns, generate=True, left=True)
+        lengths = _lengths(inputs, self.loaded.positions, self.row.key)
+        with torch.inference_mode():
+            logits = self.loaded.model(**inputs.to(self.loaded.model.device)).logits[:, -1].float()
+        chances = torch.softmax(logits, dim=-1)[:, self.first]
+        shares = torch.softmax(logits[:, self.first], dim=-1)
+        values = (shares * self.values).sum(dim=-1)
+        return [
+            measured(float(value), (length, length), mass=float(mass))
+            for value, mass, length in zip(values, chances.sum(dim=-1), lengths, strict=True)
+        ]
+
+
+class TokenHead:
+    """A head of linear layers with ReLU between, on the last state of one token that the question or answer holds.
+
+    The row's options: `token`; `head` (prefix of the head's parameters in the weights, or the name of a file beside them);
+    `template`; `system` and `answer` (the turn that holds the token) where there are any; `text_first`; `pixels` (least,
+    most); `sigmoid`. The head computes in float32; its first output is the score, a second one is kept as `sigma`.
+    """
+
+    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
+        self.row, self.source, self.options = row, source, row.options
+        base, pinned = (source.base, source.of_base()) if source.file else (source.weights, source.of_weights())
+        self.processor = local_load.load_processor(base, **_sized(row.options.get("pixels")), **pinned)
+        self.tokenizer = self.processor.tokenizer
+        token = str(row.options["token"])
+        if token not in self.tokenizer.get_added_vocab():
+            if source.file is None:
+                raise UserError(
+                    f"the tokenizer in {source.weights} has no token {token}; these are not '{row.key}' weights"
+                )
+            self.tokenizer.add_tokens([token], special_tokens=True)
+        self.token = int(self.tokenizer.convert_tokens_to_ids(token))
+        self.controls = controls_of(self.tokenizer)
+        model, head = self._from_file(base, pinned) if source.file else self._from_folder(pinned)
+        self.model = model.to(device=source.device).eval()
+        self.head = head.to(device=source.device, dtype=torch.float32).eval()
+        self.positions = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or 2**31)
+
+    def _from_file(self, base: str, pinned: Mapping[str, Any]) -> tuple[Any, nn.Module]:
+        """Backbone and head out of one released state dict; the vocabulary has the size the file has."""
+        from transformers import AutoConfig, AutoModelForImageTextToText
+
+        state = unwrapped(self.source.state())
+        prefix = str(self.options["head"])
+        head = head_of(
+            {name.removeprefix(prefix): state.pop(name) for name in list(state) if name.startswith(prefix)},
+            self.row.key,
+        )
+        config = AutoConfig.from_pretrained(base, **pinned)
+        rows = [value.shape[0] for name, value in state.items() if name.endswith("embed_tokens.weight")]
+        if not rows or rows[0] <= self.token:
+            raise UserError(f"the weights of '{self.row.key}' have no embedding of {self.options['token']}")
+        config.get_text_config().vocab_size = rows[0]
+        kind = AutoModelForImageTextToText._model_mapping[type(config)]
+        dtype = getattr(torch, self.source.dtype)
+        model, report = kind.from_pretrained(
+            None, config=config, state_dict=state, dtype=dtype, output_loading_info=True
+        )
+        wrong = [name for key in ("missing_keys", "unexpected_keys", "mismatched_keys") for name in report[key]]
+        if wrong:
+            raise UserError(
+                f"the weights of '{self.row.key}' do not fit its architecture: {len(wrong)} parameters, first {wrong[0]}"
+            )
+        return model, head
+
+    def _from_folder(self, pinned: Mapping[str, Any]) -> tuple[Any, nn.Module]:
+        """Backbone as transformers keeps it, and the head in a file beside it."""
+        from transformers import AutoModelForImageTextToText
+
+        path = Path(self.source.weights).expanduser() / str(self.options["head"])
+        if not path.is_file():
+            raise UserError(f"'{self.row.key}' needs its head, {path.name}, in the folder of its weights")
+        state = dict(torch.load(path, map_location="cpu", weights_only=True))
+        dtype = getattr(torch, self.source.dtype)
+        model = AutoModelForImageTextToText.from_pretrained(self.source.weights, dtype=dtype, **pinned)
+        return model, head_of(unwrapped(state), self.row.key)
+
+    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
+        """One measurement for each (PIL picture, text)."""
+        inputs = _inputs(
+            self.processor, [self._turns(*pair) for pair in pairs], generate="answer" not in self.options, left=False
+        )
+        lengths = _lengths(inputs, self.positions, self.row.key)
+        places = [int((row == self.token).nonzero()[-1]) for row in inputs["input_ids"]]
+        with torch.inference_mode():
+            states = self.model.model(**inputs.to(self.model.device)).last_hidden_state
+            rows = torch.stack([state[place] for state, place in zip(states, places, strict=True)])
+            found = self.head(rows.float())
+            scores = torch.sigmoid(found[:, 0]) if self.options.get("sigmoid") else found[:, 0]
+        return [
+            measured(float(score), (length, length), **({"sigma": float(row[1])} if len(row) > 1 else {}))
+            for score, row, length in zip(scores, found, lengths, strict=True)
+        ]
+
+    def _turns(self, image: Any, text: str) -> list[dict[str, Any]]:
+        question = {"type": "text", "text": filled(str(self.options["template"]), harmless(text, self.controls))}
+        shown = {"type": "image", "image": image}
+        content = [question, shown] if self.options.get("text_first") else [shown, question]
+        turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
+        if "system" in self.options:
+            turns.insert(0, {"role": "system", "content": [{"type": "text", "text": str(self.options["system"])}]})
+        if "answer" in self.options:
+            turns.append({"role": "assistant", "content": [{"type": "text", "text": str(self.options["answer"])}]})
+        return turns
+
+
+def head_of(state: Mapping[str, Any], key: str) -> nn.Module:
+    """Linear layers in the order of their numbers, ReLU between (dropout does nothing here).
+
+    Raises:
+        UserError: there are no layers, or their sizes do not chain.
+    """
+    numbered = {
+        int(found[-1]): name for name in state if name.endswith("weight") and (found := re.findall(r"\d+", name))
+    }
+    layers: list[nn.Module] = []
+    width = None
+    for number in sorted(numbered):
+        weight = state[numbered[number]]
+        bias = state.get(numbered[number].removesuffix("weight") + "bias")
+        if weight.ndim != 2 or bias is None or width not in (None, weight.shape[1]):
+            raise UserError(f"the head of '{key}' is no chain of linear layers (layer {number})")
+        width = weight.shape[0]
+        layer = nn.Linear(weight.shape[1], width)
+        fill(layer, {"weight": weight, "bias": bias}, key)
+        layers += [layer, nn.ReLU()]
+    if not layers:
+        raise UserError(f"the weights of '{key}' hold no head")
+    return nn.Sequential(*layers[:-1])
+
+
+def _sized(pixels: Any) -> dict[str, Any]:
+    """Arguments of a Qwen2-VL processor that keep pictures between so many pixels."""
+    if not pixels:
+        return {}
+    least, most = pixels
+    return {"size": {"shortest_edge": least, "longest_edge": most}}
