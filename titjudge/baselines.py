@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from titjudge.providers import scorer_texts
+from titjudge import baseline_texts
 
 NATIVE = "built in"
 COMMAND = "by your command"  # titjudge.providers.external
-OUTSIDE = "not built in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class Baseline:
     """One learned metric.
 
     `adapter` is dual (two encoders), itm (image-text matching head), t5 (CLIP-FlanT5), prob (answer probability of a
-    vision-language model), labels (expected value of answer labels), head (a head on one token's state), mps, external (a command of the person's own), or empty where titjudge does not run it. `weights` is `owner/name` or `owner/name:file` on the
+    vision-language model), labels (expected value of answer labels), head (a head on one token's state), mps, external (a command of the person's own), which has no model here. `weights` is `owner/name` or `owner/name:file` on the
     hub (empty: not there, the person names a folder); `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read, special tokens
     included. `range` is the span of values; higher is better throughout. `options` belong to the adapter.
     """
@@ -226,7 +225,7 @@ _ROWS = (
         32768,
         (0, 9),
         "TIT-Score paper, Table 4 (integer form); prompt ours",
-        options={"template": scorer_texts.DIGIT, "labels": {str(n): float(n) for n in range(10)}, "dtype": "bfloat16"},
+        options={"template": baseline_texts.DIGIT, "labels": {str(n): float(n) for n in range(10)}, "dtype": "bfloat16"},
     ),
     Baseline(
         "q-eval-score",
@@ -239,7 +238,7 @@ _ROWS = (
         (0, 1),
         "github.com/zzc-1998/Q-Eval @b7bf67b, utils/infer.py (float16 there)",
         options={
-            "template": scorer_texts.Q_EVAL,
+            "template": baseline_texts.Q_EVAL,
             "labels": {"Excellent": 1.0, "Good": 0.75, "Fair": 0.5, "Poor": 0.25, "Bad": 0.0},
             "dtype": "bfloat16",
         },
@@ -256,7 +255,7 @@ _ROWS = (
         (-_INF, _INF),
         "github.com/MizzenAI/HPSv3, hpsv3/inference.py",
         options={
-            "template": scorer_texts.HPSV3,
+            "template": baseline_texts.HPSV3,
             "token": "<|Reward|>",
             "head": "rm_head.",
             "pixels": (256 * 28 * 28, 256 * 28 * 28),
@@ -274,8 +273,8 @@ _ROWS = (
         (0, 1),
         "github.com/yzc-ippl/LongT2IBench @f7006de, test_score.py",
         options={
-            "template": scorer_texts.LONGT2I,
-            "system": scorer_texts.LONGT2I_SYSTEM,
+            "template": baseline_texts.LONGT2I,
+            "system": baseline_texts.LONGT2I_SYSTEM,
             "token": "<level>",
             "answer": "<level>",
             "head": "score_head.pt",

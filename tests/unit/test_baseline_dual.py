@@ -291,7 +291,7 @@ def test_a_pickle_with_code_is_refused(hps: tuple[Path, Path], tmp_path: Path) -
 def test_names_are_checked() -> None:
     with pytest.raises(ConfigError, match="pickscore"):
         Scorer(ProviderSettings("pickscor"))
-    with pytest.raises(ConfigError, match="bring its scores"):
+    with pytest.raises(ConfigError, match="external/lmm4lmm"):
         Scorer(ProviderSettings("lmm4lmm"))
     with pytest.raises(ConfigError, match="weigths"):
         Scorer(ProviderSettings("pickscore", options={"weigths": "x"}))

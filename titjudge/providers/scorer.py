@@ -66,10 +66,6 @@ class Scorer:
             raise ConfigError(f"unknown learned metric '{settings.model}'.{hint} Known: {', '.join(known)}")
         if row.adapter == "external":
             raise ConfigError(f"'{row.key}' runs by a command of yours: external/{row.key}, not scorer/{row.key}")
-        if not row.adapter:
-            raise ConfigError(
-                f"'{row.key}' is not built in: run it as its authors do ({row.source}) and bring its scores"
-            )
         unknown = sorted(set(settings.options) - OPTIONS)
         if unknown:
             raise ConfigError(f"unknown option of learned metrics '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
