@@ -115,7 +115,7 @@ class Cluster:
         if manifest.is_file() and "merged" not in RunFolder(self.out).manifest():
             raise UserError(f"{self.out} holds a run of one machine: choose another --out")
         self._address, self._workers, self._say = address, workers, say
-        self._told = 0.0
+        self._told = time.monotonic()
 
     def run(self) -> Outcome:
         """Judge everything and join the shards.
@@ -282,9 +282,12 @@ def _stop(ray: Any, shards: list[_Shard]) -> None:
     """Ask the workers to end well, each on its own machine."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+    here = ray.get_runtime_context().get_node_id()
     sent = []
     for shard in shards:
-        if shard.place:
+        if shard.place.get("node") == here:
+            _interrupt(shard.place["pid"])
+        elif shard.place:
             there = NodeAffinitySchedulingStrategy(shard.place["node"], soft=False)
             task = ray.remote(_interrupt).options(num_cpus=0, scheduling_strategy=there)
             sent.append(task.remote(shard.place["pid"]))
