@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WORDS = "a lamp left of a red car under a pale sky beside two dogs and a quiet tower of old stone".split()
+WORDS = ["a", "lamp", "left", "of", "a", "red", "car", "under", "a", "pale", "sky", "beside", "two", "dogs", "and", "a", "quiet", "tower", "of", "old", "stone"]
 
 
 def peak(items: int, folder: Path) -> float:

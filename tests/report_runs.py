@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 from PIL import Image
 
-from titjudge.run import RunFolder, item_record, score_record
+from titjudge.records import item_record, score_record
+from titjudge.run import RunFolder
 from titjudge.types import BadItem, Item, Score, Status
 
 PROMPT = (

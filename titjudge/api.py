@@ -15,8 +15,8 @@ from titjudge.engine import Engine
 from titjudge.errors import BudgetExhausted, ConfigError, UserError
 from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
+from titjudge.records import score_record
 from titjudge.roles import Roles
-from titjudge.run import score_record
 from titjudge.types import Item, Score, Status
 
 

@@ -10,21 +10,19 @@ usable answer; everything else arrives as `Unanswered` and becomes a score witho
 from __future__ import annotations
 
 import asyncio
-import base64
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from titjudge import cache as keys
 from titjudge import parsing, retry
+from titjudge.ask import BoundAsk, measure
 from titjudge.budget import Budget, Reservation
 from titjudge.cache import AnswerCache
 from titjudge.errors import (
     BudgetExhausted,
-    ConfigError,
     DataError,
     FatalProviderError,
     TitjudgeError,
@@ -32,9 +30,12 @@ from titjudge.errors import (
 )
 from titjudge.images import Pictures
 from titjudge.prompts import PromptLibrary
+from titjudge.records import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.roles import Role, Roles
 from titjudge.schema import schema_of
-from titjudge.types import Embedding, Failure, Item, Message, Reply, Request, Score, Status, Usage
+from titjudge.types import Embedding, Failure, Item, Message, Reply, Request, Status, Usage
+
+__all__ = ["BoundAsk", "BudgetExhausted", "Engine", "Interrupted", "measure"]
 
 Journal = Callable[[str, dict[str, Any]], None]
 
@@ -425,118 +426,6 @@ class Engine:
             self._journal("vector", {"key": key, "text": text, **embedding_record(vector)})
 
 
-class BoundAsk:
-    """`ask` for one item: what a metric sees of the engine. `keys` collects the answers it used."""
-
-    def __init__(
-        self, engine: Engine, item: Item, reservation: Reservation | None, alias: Mapping[str, str], sample: int
-    ) -> None:
-        self._engine, self._item, self._reservation = engine, item, reservation
-        self._alias, self._sample = alias, sample
-        self.protocol = engine.protocol
-        self.keys: list[str] = []
-        self._opened: set[Path] = set()
-
-    def done(self) -> None:
-        """Forget the pictures that were opened; a metric that asks for them again pays a look at the file."""
-        for path in self._opened:
-            self._engine.pictures.forget(path)
-
-    async def __call__(
-        self,
-        template: str,
-        *,
-        role: str,
-        images: Sequence[Path] = (),
-        schema: type[Any] | None = None,
-        accept_truncated: bool = False,
-        sample: int = 0,
-        params: Mapping[str, Any] | None = None,
-        **variables: Any,
-    ) -> Reply:
-        """Ask one question.
-
-        Args:
-            template: name of the prompt, `suite/name`.
-            role: captioner, judge, or a fixed `provider/model`.
-            images: pictures, in the order in which they are shown.
-            schema: a pydantic model; the reply's `data` is then a validated instance.
-            accept_truncated: take an answer that hit its token limit (the official TIT protocol does).
-            sample: number of a repeated answer to the same question.
-            params: sampling parameters of the protocol; the configuration of the role goes before them.
-            variables: what the template declares.
-
-        Raises:
-            Unanswered: refused, truncated, unparsed, failed, or the image cannot be used.
-        """
-        engine = self._engine
-        if role == "judge":
-            sample += self._sample
-        who = engine.roles[self._alias.get(role, role)]
-        pictures = []
-        for path in images:
-            self._opened.add(path)
-            try:
-                pictures.append(await engine.pictures.open(path))
-            except DataError as error:
-                raise Unanswered(Status.BAD_INPUT, str(error)) from error
-        if pictures and not who.provider.capabilities.images:
-            raise ConfigError(f"{who.label} cannot read pictures: choose another model for {role}")
-        request = engine.request(
-            who,
-            engine.library.get(template).messages(variables, pictures),
-            template=template,
-            item_id=self._item.id,
-            schema=schema,
-            params=params or {},
-            sample=sample,
-        )
-        try:
-            reply = await engine.answer(
-                who, request, schema=schema, accept_truncated=accept_truncated, reservation=self._reservation
-            )
-        except Unanswered as failure:
-            if failure.reply is not None:
-                self.keys.append(failure.reply.key)
-            raise
-        self.keys.append(reply.key)
-        return reply
-
-    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """Unit vectors of texts, in order."""
-        pairs = await self._engine.embed(texts, self._reservation)
-        self.keys.extend(key for key, _ in pairs)
-        return [vector for _, vector in pairs]
-
-
-async def measure(
-    engine: Engine,
-    item: Item,
-    name: str,
-    metric: Any,
-    reservation: Reservation | None = None,
-    *,
-    alias: Mapping[str, str] | None = None,
-    sample: int = 0,
-) -> Score:
-    """One metric on one item. A question without an answer is a score without a value.
-
-    Raises:
-        Interrupted, BudgetExhausted, FatalProviderError: the run is ending, and there is no score.
-    """
-    ask = engine.ask_for(item, reservation, alias, sample)
-    try:
-        score: Score = await metric(item, ask)
-    except Unanswered as failure:
-        score = Score.none(failure.status, failure.reason)
-    finally:
-        ask.done()
-    return Score(
-        item.id, name, score.value, score.status, score.reason, score.parts, tuple(dict.fromkeys(ask.keys)),
-        item.generator, item.group,
-    )  # fmt: skip
-
-
 class _Classified(Exception):
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -567,79 +456,3 @@ def _json(value: Any) -> str:
     import orjson
 
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-
-
-def request_record(request: Request) -> dict[str, Any]:
-    """A request as a run folder keeps it: pictures by hash, never by content."""
-    return {
-        "item": request.item_id,
-        "role": request.role,
-        "template": request.template,
-        "provider": request.provider,
-        "model": request.model,
-        "params": dict(request.params),
-        "sample": request.sample,
-        "attempt": request.attempt,
-        "messages": [
-            [m.role, *(part if isinstance(part, str) else {"image": part.sha256} for part in m.parts)]
-            for m in request.messages
-        ],
-    }
-
-
-def reply_record(reply: Reply) -> dict[str, Any]:
-    """A reply as the cache keeps it: JSON types only, without data (it is read again from the text)."""
-    usage = reply.usage
-    return {
-        "text": reply.text,
-        "status": str(reply.status),
-        "reason": reply.reason,
-        "usage": [usage.input, usage.output, usage.cached_input, usage.thinking, usage.image],
-        "finish": reply.finish,
-        "model_version": reply.model_version,
-        "endpoint": reply.endpoint,
-        "list_cost": reply.list_cost,
-        "seconds": round(reply.seconds, 4),
-        "flags": list(reply.flags),
-    }
-
-
-def reply_from(record: Mapping[str, Any]) -> Reply:
-    """The inverse of `reply_record`."""
-    return Reply(
-        text=record["text"],
-        status=Status(record["status"]),
-        reason=record["reason"],
-        usage=Usage(*record["usage"]),
-        finish=record["finish"],
-        model_version=record["model_version"],
-        endpoint=record["endpoint"],
-        list_cost=record["list_cost"],
-        seconds=record["seconds"],
-        flags=tuple(record["flags"]),
-    )
-
-
-def embedding_record(vector: Embedding) -> dict[str, Any]:
-    import numpy as np
-
-    raw = np.ascontiguousarray(vector.vector, dtype="<f4").tobytes()
-    return {"vector": base64.b64encode(raw).decode(), "used": vector.tokens_used, "total": vector.tokens_total}
-
-
-def embedding_from(record: Mapping[str, Any]) -> Embedding:
-    import numpy as np
-
-    return Embedding(np.frombuffer(base64.b64decode(record["vector"]), dtype="<f4"), record["used"], record["total"])
-
-
-__all__ = [
-    "BoundAsk",
-    "BudgetExhausted",
-    "Engine",
-    "Interrupted",
-    "embedding_from",
-    "measure",
-    "reply_from",
-    "reply_record",
-]

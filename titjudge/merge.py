@@ -20,7 +20,8 @@ import orjson
 from titjudge.errors import UserError
 from titjudge.jsonl import Appender
 from titjudge.metrics import Metric
-from titjudge.run import RunFolder, identity, item_record, score_record
+from titjudge.records import item_record, score_record
+from titjudge.run import RunFolder, identity
 from titjudge.session import Outcome, finish, load_metrics, load_suite
 from titjudge.types import BadItem, Item, Pair, Score, Status
 from titjudge.verify import config_of, pairs_of

@@ -22,6 +22,7 @@ from titjudge.config import RoleConfig
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError, DataError, Unanswered, UserError
 from titjudge.jsonl import scan_jsonl
+from titjudge.loop import Loop
 from titjudge.panel import Panel
 from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers import http as wire
@@ -30,7 +31,6 @@ from titjudge.providers.faults import ProviderFailure
 from titjudge.providers.hosted import clean
 from titjudge.providers.openai import OpenAI
 from titjudge.roles import Roles
-from titjudge.run import Loop
 from titjudge.session import Session
 from titjudge.types import Embedding, Failure, FailureKind, Reply, Request, Status, Usage
 

@@ -20,11 +20,12 @@ import orjson
 from titjudge import registry
 from titjudge.cache import content_key, request_key
 from titjudge.config import RoleConfig, RunConfig
-from titjudge.engine import Engine, embedding_from, reply_from, request_record
+from titjudge.engine import Engine
 from titjudge.errors import DataError, Unanswered
 from titjudge.images import Pictures
 from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
+from titjudge.records import embedding_from, reply_from, request_record
 from titjudge.roles import Roles
 from titjudge.seal import broken
 from titjudge.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage

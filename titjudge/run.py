@@ -1,4 +1,4 @@
-"""A run: a folder that can be resumed, merged and verified, and the loop that fills it.
+"""A run: a folder that can be resumed, merged and verified.
 
 manifest.json   what was asked of whom: configuration, versions, prompt hashes, status, money
 items.jsonl     what was judged, and what could not be
@@ -11,29 +11,25 @@ report.html     for people
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import hashlib
 import json
 import math
 import os
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 import titjudge
-from titjudge.cache import CacheWriteError
 from titjudge.config import RunConfig
-from titjudge.engine import BudgetExhausted, Engine, Interrupted
-from titjudge.errors import DataError, FatalProviderError, UserError
+from titjudge.engine import Engine
+from titjudge.errors import DataError, UserError
 from titjudge.jsonl import Appender, read_jsonl
 from titjudge.metrics import Metric
-from titjudge.panel import Panel
+from titjudge.records import item_record, score_from, score_record
 from titjudge.types import BadItem, Item, Score, Status
 
 SCHEMA_VERSION = 1
@@ -228,184 +224,6 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def score_record(score: Score) -> dict[str, Any]:
-    return {
-        "item": score.item_id,
-        "metric": score.metric,
-        "value": score.value,
-        "status": str(score.status),
-        "reason": score.reason,
-        "parts": dict(score.parts),
-        "replies": list(score.replies),
-        "generator": score.generator,
-        "group": score.group,
-    }
-
-
-def score_from(record: Mapping[str, Any]) -> Score:
-    return Score(
-        record["item"], record["metric"], record["value"], Status(record["status"]), record["reason"], record["parts"],
-        tuple(record["replies"]), record["generator"], record["group"],
-    )  # fmt: skip
-
-
-def item_record(item: Item | BadItem) -> dict[str, Any]:
-    if isinstance(item, BadItem):
-        return {"id": item.id, "bad": item.reason, "generator": item.generator, "group": item.group}
-    return {
-        "id": item.id,
-        "prompt": item.prompt,
-        "image": str(item.image.resolve()) if item.image else None,
-        "generator": item.generator,
-        "group": item.group,
-        "meta": dict(item.meta),
-    }
-
-
-def prepared(items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> Iterable[Item | BadItem]:
-    """The items as the metrics need them: with the other images of their prompt, for those that compare images."""
-    if not any("siblings" in metric.needs for metric in metrics.values()):
-        return items
-    listed = list(items)
-    groups: dict[str, list[Item]] = {}
-    for item in listed:
-        if isinstance(item, Item):
-            groups.setdefault(item.group, []).append(item)
-    return [
-        replace(item, meta={**item.meta, "siblings": groups[item.group]}) if isinstance(item, Item) else item
-        for item in listed
-    ]
-
-
-@dataclass(slots=True)
-class Progress:
-    """Where a run stands. `total` is None while the items are still being counted."""
-
-    total: int | None = None
-    done: int = 0
-    resumed: int = 0
-    scored: int = 0
-    failed: int = 0
-    bad: int = 0
-    started: float = field(default_factory=time.monotonic)
-    status: str = "running"
-
-
-class Loop:
-    """Puts every item through every metric, many at a time, and stops well.
-
-    Args:
-        engine: where questions go. planner: a dry-run engine that prices an item before it starts, when there is a cap.
-        done: (item id, metric) pairs that have their score already.
-        on_score: called with each score as it comes.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        metrics: Mapping[str, Metric],
-        *,
-        panel: Panel | None = None,
-        planner: Any = None,
-        done: set[tuple[str, str]] | None = None,
-        on_score: Callable[[Score], None],
-        in_flight: int = 64,
-    ) -> None:
-        self.engine, self.metrics, self.planner = engine, metrics, planner
-        self.panel = panel or Panel()
-        self.progress = Progress()
-        self._done = done or set()
-        self._on_score = on_score
-        self._in_flight = in_flight
-        self._closed = False
-        self._tasks: list[asyncio.Task[None]] = []
-        self._reason = ""
-
-    async def run(self, items: Iterable[Item | BadItem]) -> str:
-        """Judge all items; returns the status: complete, or `incomplete: ` budget, interrupted, disk.
-
-        Raises:
-            FatalProviderError: a key, a quota or a model name is wrong. What was answered before is kept.
-        """
-        source = iter(prepared(items, self.metrics))
-        self._tasks = [asyncio.create_task(self._worker(source)) for _ in range(self._in_flight)]
-        try:
-            for task in asyncio.as_completed(self._tasks):
-                await task
-        except BaseException:
-            self.close("interrupted")
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            raise
-        if self.engine.fatal is not None:
-            raise self.engine.fatal
-        self.progress.status = f"incomplete: {self._reason}" if self._reason else "complete"
-        return self.progress.status
-
-    def close(self, reason: str) -> None:
-        """Take no new item. With `interrupted`, send no new question either."""
-        self._closed = True
-        self._reason = self._reason or reason
-        if reason != "budget":
-            self.engine.stop()
-
-    def kill(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
-    async def _worker(self, source: Iterator[Item | BadItem]) -> None:
-        while not self._closed and not self.engine.stopping:
-            item = next(source, None)
-            if item is None:
-                return
-            if isinstance(item, BadItem):
-                self.progress.bad += 1
-                self.progress.done += 1
-                continue
-            todo = {name: metric for name, metric in self.metrics.items() if (item.id, name) not in self._done}
-            self.progress.resumed += not todo
-            if todo:
-                await self._judge(item, todo)
-            else:
-                await asyncio.sleep(0)
-
-    async def _judge(self, item: Item, todo: Mapping[str, Metric]) -> None:
-        reservation = None
-        try:
-            if self.planner is not None:
-                reservation = await self.planner.reserve(item, todo, self.engine.budget)
-            results: Sequence[list[Score] | BaseException] = await asyncio.gather(
-                *(self.panel.measure(self.engine, item, name, metric, reservation) for name, metric in todo.items()),
-                return_exceptions=True,
-            )
-        except BudgetExhausted as error:
-            results = [error]
-        finally:
-            if reservation is not None:
-                reservation.release()
-        for result in results:
-            self._take(result)
-        self.progress.done += 1
-
-    def _take(self, result: list[Score] | BaseException) -> None:
-        if isinstance(result, list):
-            for score in result:
-                self._on_score(score)
-            self.progress.scored += result[0].value is not None
-            self.progress.failed += result[0].value is None
-        elif isinstance(result, BudgetExhausted):
-            self.close("budget")
-        elif isinstance(result, CacheWriteError):
-            self.close(f"disk ({result})")
-        elif isinstance(result, FatalProviderError):
-            self._closed = True
-        elif isinstance(result, Interrupted):
-            pass
-        else:
-            raise result
 
 
 def provenance(config: RunConfig, engine: Engine, metrics: Mapping[str, Metric]) -> dict[str, Any]:

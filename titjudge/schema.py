@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-
-
 _KNOWN: dict[Any, dict[str, Any]] = {}
 
 

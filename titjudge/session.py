@@ -18,12 +18,13 @@ from titjudge.cache import AnswerCache
 from titjudge.config import RoleConfig, RunConfig, cache_folder
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError, FatalProviderError, UserError, nearest
+from titjudge.loop import Loop, Progress, prepared
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
 from titjudge.roles import Roles
-from titjudge.run import Loop, Progress, RunFolder, default_folder, prepared, provenance
+from titjudge.run import RunFolder, default_folder, provenance
 from titjudge.tabulate import tabulate
 from titjudge.types import BadItem, Item, Pair, Table
 

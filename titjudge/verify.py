@@ -22,11 +22,13 @@ from titjudge.cells import cells, same, shown
 from titjudge.config import RunConfig
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError, DataError
+from titjudge.loop import prepared
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
+from titjudge.records import score_from, score_record
 from titjudge.replay import UNSEALED, Shown, Stored, StoredPictures, parsed, replaying
-from titjudge.run import RunFolder, prepared, score_from, score_record
+from titjudge.run import RunFolder
 from titjudge.seal import broken
 from titjudge.session import load_metrics, load_suite
 from titjudge.tabulate import tabulate

@@ -24,10 +24,10 @@ from titjudge.cache import AnswerCache
 from titjudge.cli.judge import judge
 from titjudge.config import RoleConfig, RunConfig
 from titjudge.engine import Engine
+from titjudge.loop import Loop
 from titjudge.prompts import PromptLibrary
 from titjudge.providers.batch import Batches, Pace
 from titjudge.roles import Roles
-from titjudge.run import Loop
 from titjudge.suites.folder import Folder
 from titjudge.types import Score
 

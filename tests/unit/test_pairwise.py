@@ -11,11 +11,11 @@ from PIL import Image
 
 from titjudge.config import load_config
 from titjudge.engine import Engine, measure
+from titjudge.loop import prepared
 from titjudge.metrics.pairwise import pairwise, pairwise_text
 from titjudge.prompts import PromptLibrary
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
-from titjudge.run import prepared
 from titjudge.types import BadItem, Item, Request, Score, Status
 
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from titjudge.engine import Engine
-from titjudge.run import Progress
+from titjudge.loop import Progress
 
 _PLAIN = 10.0  # seconds between plain lines
 

@@ -94,7 +94,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _json(report: Report) -> bytes:
-    from titjudge.run import score_record
+    from titjudge.records import score_record
 
     record = {
         "schema_version": _SCHEMA_VERSION,

@@ -1,0 +1,126 @@
+"""`ask` as a metric sees it, and one metric on one item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from titjudge.errors import ConfigError, DataError, Unanswered
+from titjudge.types import Embedding, Item, Reply, Score, Status
+
+if TYPE_CHECKING:
+    from titjudge.budget import Reservation
+    from titjudge.engine import Engine
+
+
+class BoundAsk:
+    """`ask` for one item: what a metric sees of the engine. `keys` collects the answers it used."""
+
+    def __init__(
+        self, engine: Engine, item: Item, reservation: Reservation | None, alias: Mapping[str, str], sample: int
+    ) -> None:
+        self._engine, self._item, self._reservation = engine, item, reservation
+        self._alias, self._sample = alias, sample
+        self.protocol = engine.protocol
+        self.keys: list[str] = []
+        self._opened: set[Path] = set()
+
+    def done(self) -> None:
+        """Forget the pictures that were opened; a metric that asks for them again pays a look at the file."""
+        for path in self._opened:
+            self._engine.pictures.forget(path)
+
+    async def __call__(
+        self,
+        template: str,
+        *,
+        role: str,
+        images: Sequence[Path] = (),
+        schema: type[Any] | None = None,
+        accept_truncated: bool = False,
+        sample: int = 0,
+        params: Mapping[str, Any] | None = None,
+        **variables: Any,
+    ) -> Reply:
+        """Ask one question.
+
+        Args:
+            template: name of the prompt, `suite/name`.
+            role: captioner, judge, or a fixed `provider/model`.
+            images: pictures, in the order in which they are shown.
+            schema: a pydantic model; the reply's `data` is then a validated instance.
+            accept_truncated: take an answer that hit its token limit (the official TIT protocol does).
+            sample: number of a repeated answer to the same question.
+            params: sampling parameters of the protocol; the configuration of the role goes before them.
+            variables: what the template declares.
+
+        Raises:
+            Unanswered: refused, truncated, unparsed, failed, or the image cannot be used.
+        """
+        engine = self._engine
+        if role == "judge":
+            sample += self._sample
+        who = engine.roles[self._alias.get(role, role)]
+        pictures = []
+        for path in images:
+            self._opened.add(path)
+            try:
+                pictures.append(await engine.pictures.open(path))
+            except DataError as error:
+                raise Unanswered(Status.BAD_INPUT, str(error)) from error
+        if pictures and not who.provider.capabilities.images:
+            raise ConfigError(f"{who.label} cannot read pictures: choose another model for {role}")
+        request = engine.request(
+            who,
+            engine.library.get(template).messages(variables, pictures),
+            template=template,
+            item_id=self._item.id,
+            schema=schema,
+            params=params or {},
+            sample=sample,
+        )
+        try:
+            reply = await engine.answer(
+                who, request, schema=schema, accept_truncated=accept_truncated, reservation=self._reservation
+            )
+        except Unanswered as failure:
+            if failure.reply is not None:
+                self.keys.append(failure.reply.key)
+            raise
+        self.keys.append(reply.key)
+        return reply
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        """Unit vectors of texts, in order."""
+        pairs = await self._engine.embed(texts, self._reservation)
+        self.keys.extend(key for key, _ in pairs)
+        return [vector for _, vector in pairs]
+
+
+async def measure(
+    engine: Engine,
+    item: Item,
+    name: str,
+    metric: Any,
+    reservation: Reservation | None = None,
+    *,
+    alias: Mapping[str, str] | None = None,
+    sample: int = 0,
+) -> Score:
+    """One metric on one item. A question without an answer is a score without a value.
+
+    Raises:
+        Interrupted, BudgetExhausted, FatalProviderError: the run is ending, and there is no score.
+    """
+    ask = engine.ask_for(item, reservation, alias, sample)
+    try:
+        score: Score = await metric(item, ask)
+    except Unanswered as failure:
+        score = Score.none(failure.status, failure.reason)
+    finally:
+        ask.done()
+    return Score(
+        item.id, name, score.value, score.status, score.reason, score.parts, tuple(dict.fromkeys(ask.keys)),
+        item.generator, item.group,
+    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""The loop of a run: every item through every metric, many at a time, and well stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from titjudge.cache import CacheWriteError
+from titjudge.engine import BudgetExhausted, Engine, Interrupted
+from titjudge.errors import FatalProviderError
+from titjudge.metrics import Metric
+from titjudge.panel import Panel
+from titjudge.types import BadItem, Item, Score
+
+
+def prepared(items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> Iterable[Item | BadItem]:
+    """The items as the metrics need them: with the other images of their prompt, for those that compare images."""
+    if not any("siblings" in metric.needs for metric in metrics.values()):
+        return items
+    listed = list(items)
+    groups: dict[str, list[Item]] = {}
+    for item in listed:
+        if isinstance(item, Item):
+            groups.setdefault(item.group, []).append(item)
+    return [
+        replace(item, meta={**item.meta, "siblings": groups[item.group]}) if isinstance(item, Item) else item
+        for item in listed
+    ]
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a run stands. `total` is None while the items are still being counted."""
+
+    total: int | None = None
+    done: int = 0
+    resumed: int = 0
+    scored: int = 0
+    failed: int = 0
+    bad: int = 0
+    started: float = field(default_factory=time.monotonic)
+    status: str = "running"
+
+
+class Loop:
+    """Puts every item through every metric, many at a time, and stops well.
+
+    Args:
+        engine: where questions go. planner: a dry-run engine that prices an item before it starts, when there is a cap.
+        done: (item id, metric) pairs that have their score already.
+        on_score: called with each score as it comes.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        metrics: Mapping[str, Metric],
+        *,
+        panel: Panel | None = None,
+        planner: Any = None,
+        done: set[tuple[str, str]] | None = None,
+        on_score: Callable[[Score], None],
+        in_flight: int = 64,
+    ) -> None:
+        self.engine, self.metrics, self.planner = engine, metrics, planner
+        self.panel = panel or Panel()
+        self.progress = Progress()
+        self._done = done or set()
+        self._on_score = on_score
+        self._in_flight = in_flight
+        self._closed = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._reason = ""
+
+    async def run(self, items: Iterable[Item | BadItem]) -> str:
+        """Judge all items; returns the status: complete, or `incomplete: ` budget, interrupted, disk.
+
+        Raises:
+            FatalProviderError: a key, a quota or a model name is wrong. What was answered before is kept.
+        """
+        source = iter(prepared(items, self.metrics))
+        self._tasks = [asyncio.create_task(self._worker(source)) for _ in range(self._in_flight)]
+        try:
+            for task in asyncio.as_completed(self._tasks):
+                await task
+        except BaseException:
+            self.close("interrupted")
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            raise
+        if self.engine.fatal is not None:
+            raise self.engine.fatal
+        self.progress.status = f"incomplete: {self._reason}" if self._reason else "complete"
+        return self.progress.status
+
+    def close(self, reason: str) -> None:
+        """Take no new item. With `interrupted`, send no new question either."""
+        self._closed = True
+        self._reason = self._reason or reason
+        if reason != "budget":
+            self.engine.stop()
+
+    def kill(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _worker(self, source: Iterator[Item | BadItem]) -> None:
+        while not self._closed and not self.engine.stopping:
+            item = next(source, None)
+            if item is None:
+                return
+            if isinstance(item, BadItem):
+                self.progress.bad += 1
+                self.progress.done += 1
+                continue
+            todo = {name: metric for name, metric in self.metrics.items() if (item.id, name) not in self._done}
+            self.progress.resumed += not todo
+            if todo:
+                await self._judge(item, todo)
+            else:
+                await asyncio.sleep(0)
+
+    async def _judge(self, item: Item, todo: Mapping[str, Metric]) -> None:
+        reservation = None
+        try:
+            if self.planner is not None:
+                reservation = await self.planner.reserve(item, todo, self.engine.budget)
+            results: Sequence[list[Score] | BaseException] = await asyncio.gather(
+                *(self.panel.measure(self.engine, item, name, metric, reservation) for name, metric in todo.items()),
+                return_exceptions=True,
+            )
+        except BudgetExhausted as error:
+            results = [error]
+        finally:
+            if reservation is not None:
+                reservation.release()
+        for result in results:
+            self._take(result)
+        self.progress.done += 1
+
+    def _take(self, result: list[Score] | BaseException) -> None:
+        if isinstance(result, list):
+            for score in result:
+                self._on_score(score)
+            self.progress.scored += result[0].value is not None
+            self.progress.failed += result[0].value is None
+        elif isinstance(result, BudgetExhausted):
+            self.close("budget")
+        elif isinstance(result, CacheWriteError):
+            self.close(f"disk ({result})")
+        elif isinstance(result, FatalProviderError):
+            self._closed = True
+        elif isinstance(result, Interrupted):
+            pass
+        else:
+            raise result

@@ -1,0 +1,107 @@
+"""How requests, answers, vectors, scores and items stand in a file: JSON types only, and back again."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from titjudge.types import BadItem, Embedding, Item, Reply, Request, Score, Status, Usage
+
+
+def request_record(request: Request) -> dict[str, Any]:
+    """A request as a run folder keeps it: pictures by hash, never by content."""
+    return {
+        "item": request.item_id,
+        "role": request.role,
+        "template": request.template,
+        "provider": request.provider,
+        "model": request.model,
+        "params": dict(request.params),
+        "sample": request.sample,
+        "attempt": request.attempt,
+        "messages": [
+            [m.role, *(part if isinstance(part, str) else {"image": part.sha256} for part in m.parts)]
+            for m in request.messages
+        ],
+    }
+
+
+def reply_record(reply: Reply) -> dict[str, Any]:
+    """A reply as the cache keeps it: JSON types only, without data (it is read again from the text)."""
+    usage = reply.usage
+    return {
+        "text": reply.text,
+        "status": str(reply.status),
+        "reason": reply.reason,
+        "usage": [usage.input, usage.output, usage.cached_input, usage.thinking, usage.image],
+        "finish": reply.finish,
+        "model_version": reply.model_version,
+        "endpoint": reply.endpoint,
+        "list_cost": reply.list_cost,
+        "seconds": round(reply.seconds, 4),
+        "flags": list(reply.flags),
+    }
+
+
+def reply_from(record: Mapping[str, Any]) -> Reply:
+    """The inverse of `reply_record`."""
+    return Reply(
+        text=record["text"],
+        status=Status(record["status"]),
+        reason=record["reason"],
+        usage=Usage(*record["usage"]),
+        finish=record["finish"],
+        model_version=record["model_version"],
+        endpoint=record["endpoint"],
+        list_cost=record["list_cost"],
+        seconds=record["seconds"],
+        flags=tuple(record["flags"]),
+    )
+
+
+def embedding_record(vector: Embedding) -> dict[str, Any]:
+    import numpy as np
+
+    raw = np.ascontiguousarray(vector.vector, dtype="<f4").tobytes()
+    return {"vector": base64.b64encode(raw).decode(), "used": vector.tokens_used, "total": vector.tokens_total}
+
+
+def embedding_from(record: Mapping[str, Any]) -> Embedding:
+    import numpy as np
+
+    return Embedding(np.frombuffer(base64.b64decode(record["vector"]), dtype="<f4"), record["used"], record["total"])
+
+
+def score_record(score: Score) -> dict[str, Any]:
+    return {
+        "item": score.item_id,
+        "metric": score.metric,
+        "value": score.value,
+        "status": str(score.status),
+        "reason": score.reason,
+        "parts": dict(score.parts),
+        "replies": list(score.replies),
+        "generator": score.generator,
+        "group": score.group,
+    }
+
+
+def score_from(record: Mapping[str, Any]) -> Score:
+    return Score(
+        record["item"], record["metric"], record["value"], Status(record["status"]), record["reason"], record["parts"],
+        tuple(record["replies"]), record["generator"], record["group"],
+    )  # fmt: skip
+
+
+def item_record(item: Item | BadItem) -> dict[str, Any]:
+    if isinstance(item, BadItem):
+        return {"id": item.id, "bad": item.reason, "generator": item.generator, "group": item.group}
+    return {
+        "id": item.id,
+        "prompt": item.prompt,
+        "image": str(item.image.resolve()) if item.image else None,
+        "generator": item.generator,
+        "group": item.group,
+        "meta": dict(item.meta),
+    }
