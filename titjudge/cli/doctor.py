@@ -19,14 +19,20 @@ KEYS = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_
     is_flag=True,
     help="Send one tiny question to the captioner and judge named, and say which endpoint (each of several) and model version answered.",
 )
+@click.option(
+    "--local",
+    is_flag=True,
+    help="Also say what this machine can run: memory, devices, which known models fit and at what batch size.",
+)
 @model_options
 @JSON
-def doctor(ask: bool, json_file: Path | None, **flags: Any) -> int:
+def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     """Which providers have keys, which models load, where the cache lies; with --ask, who really answers.
 
     \b
     Examples:
       python cli.py doctor
+      python cli.py doctor --local
       python cli.py doctor --ask --judge openai/my-model --base-url http://localhost:8000/v1
     """
     from titjudge.cache import AnswerCache
@@ -48,7 +54,14 @@ def doctor(ask: bool, json_file: Path | None, **flags: Any) -> int:
     cache.close()
     if ask:
         rows += _ask(config)
-    show_tables([Table("doctor", ("what", "state", "facts"), tuple(rows))])
+    tables = [Table("doctor", ("what", "state", "facts"), tuple(rows))]
+    if local:
+        from titjudge.machine import local_report
+
+        found = local_report()
+        tables.append(Table("this machine", ("what", "state", "facts"), tuple(found)))
+        rows += found
+    show_tables(tables)
     write_json(json_file, [dict(zip(("what", "state", "facts"), row, strict=True)) for row in rows])
     return 0 if all(state != "failed" for _, state, _ in rows) else 2
 

@@ -12,8 +12,9 @@ from titjudge.cli.options import JSON, PATH
 @click.command()
 @JSON
 def metrics(json_file: Path | None) -> int:
-    """List the metrics with the models they ask, the span of their values and their source."""
+    """List the metrics with the models they ask, the span of their values and their source; then the learned baselines."""
     from titjudge import registry
+    from titjudge.baselines import TABLE
     from titjudge.cli.show import show_tables, write_json
     from titjudge.metrics import Metric
     from titjudge.types import Table
@@ -30,10 +31,26 @@ def metrics(json_file: Path | None) -> int:
         )
         for m in found
     )
-    show_tables([Table("metrics", ("metric", "asks", "range", "needs", "what it is", "source"), rows)])
+    learned = tuple(
+        (row.key, row.weights or "from its authors", row.licence, row.tokens or None, "higher is better", row.status)
+        for row in TABLE.values()
+    )
+    about = ("metric", "weights", "licence", "token limit", "direction", "status")
+    show_tables(
+        [
+            Table("metrics", ("metric", "asks", "range", "needs", "what it is", "source"), rows),
+            Table("learned baselines", about, learned),
+        ]
+    )
+    keys = ("weights", "licence", "tokens", "direction", "status")
+    more = {name: dict(zip(keys, facts, strict=True)) for name, *facts in learned}
     write_json(
         json_file,
-        [dict(zip(("metric", "asks", "range", "needs", "summary", "source"), row, strict=True)) for row in rows],
+        [
+            dict(zip(("metric", "asks", "range", "needs", "summary", "source"), row, strict=True))
+            | more.get(row[0], {})
+            for row in rows
+        ],
     )
     return 0
 

@@ -1,0 +1,256 @@
+"""What this machine can run: memory, devices, libraries, and which of the known models fit, at what batch size.
+
+Nothing is loaded and nothing is downloaded; torch is asked only where it is installed. The formula, an estimate:
+
+    weights = parameters * bytes
+    row     = tokens * bytes * (2 * layers * kv_heads * head_dim  +  2 * intermediate + 4 * hidden)
+    batch   = (SHARE * free memory - RESERVE - weights) / row
+
+A row is one request: picture of 1024 x 1024, prompt and answer together, in tokens; the first term is its key-value cache
+(none in an encoder: layers = 0), the second what one layer holds while it reads. `bytes` is 2 (bfloat16) for chat and
+embedding models and that of the row's own dtype for learned metrics. SHARE leaves room for fragments, RESERVE for the
+runtime. Parameter counts and shapes are those of the released config.json files; tests build some of them to check.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+SHARE = 0.9  # of the free memory
+RESERVE = 2**29  # bytes
+MOST = 512  # no batch is larger
+GIB = 2**30
+LIBRARIES = ("torch", "transformers", "sentence-transformers", "accelerate", "vllm", "ray")
+_TEXT = 700  # tokens of a long prompt with its instruction, and of the answer
+Row = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where a model can lie; `total` and `free` in bytes. On a Mac, `mps` and `cpu` share one memory."""
+
+    name: str
+    label: str
+    total: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A known model: `parameters` (all of them, in billions), the shape of its text part (or of an encoder's larger half,
+    with `layers` 0), tokens of one request, bytes of a number."""
+
+    name: str
+    parameters: float
+    layers: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    intermediate: int
+    tokens: int
+    bytes: int = 2
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the parameters."""
+        return int(self.parameters * 1e9) * self.bytes
+
+    @property
+    def row(self) -> int:
+        """Bytes that one more request in a batch takes."""
+        cache = 2 * self.layers * self.kv_heads * self.head_dim
+        return self.tokens * self.bytes * (cache + 2 * self.intermediate + 4 * self.hidden)
+
+
+def _chat(name: str, parameters: float, shape: tuple[int, int, int, int, int], picture: int) -> Model:
+    return Model(name, parameters, *shape, tokens=picture + 2 * _TEXT)
+
+
+_QWEN3_8B, _QWEN3_14B = (36, 8, 128, 4096, 12288), (40, 8, 128, 5120, 17408)
+_QWEN3_32B, _QWEN3_4B = (64, 8, 128, 5120, 25600), (36, 8, 128, 2560, 9728)
+_QWEN25_7B = (28, 4, 128, 3584, 18944)
+_Q25, _Q3 = 37 * 37, 32 * 32  # tokens of a picture of 1024 x 1024: blocks of 28 and of 32 pixels
+_TILES = 5 * 256  # four tiles of 448 pixels and a thumbnail
+KNOWN: tuple[Model, ...] = (
+    _chat("local/Qwen/Qwen2.5-VL-3B-Instruct", 3.75, (36, 2, 128, 2048, 11008), _Q25),
+    _chat("local/Qwen/Qwen2.5-VL-7B-Instruct", 8.29, _QWEN25_7B, _Q25),
+    _chat("local/Qwen/Qwen2.5-VL-32B-Instruct", 33.5, (64, 8, 128, 5120, 27648), _Q25),
+    _chat("local/Qwen/Qwen2.5-VL-72B-Instruct", 73.4, (80, 8, 128, 8192, 29568), _Q25),
+    _chat("local/Qwen/Qwen3-VL-2B-Instruct", 2.13, (28, 8, 128, 2048, 6144), _Q3),
+    _chat("local/Qwen/Qwen3-VL-4B-Instruct", 4.44, _QWEN3_4B, _Q3),
+    _chat("local/Qwen/Qwen3-VL-8B-Instruct", 8.77, _QWEN3_8B, _Q3),
+    _chat("local/Qwen/Qwen3-VL-32B-Instruct", 33.4, _QWEN3_32B, _Q3),
+    _chat("local/OpenGVLab/InternVL3_5-4B-HF", 4.73, _QWEN3_4B, _TILES),
+    _chat("local/OpenGVLab/InternVL3_5-8B-HF", 8.53, _QWEN3_8B, _TILES),
+    _chat("local/OpenGVLab/InternVL3_5-14B-HF", 15.1, _QWEN3_14B, _TILES),
+    _chat("local/OpenGVLab/InternVL3_5-38B-HF", 38.4, _QWEN3_32B, _TILES),
+    _chat("local/google/gemma-3n-E2B-it", 5.44, (30, 2, 256, 2048, 8192), 256),
+    _chat("local/google/gemma-3n-E4B-it", 7.85, (35, 2, 256, 2048, 16384), 256),
+    _chat("local/XiaomiMiMo/MiMo-VL-7B-RL", 8.31, (36, 8, 128, 4096, 11008), _Q25),
+    _chat("local/HuggingFaceTB/SmolVLM-256M-Instruct", 0.26, (30, 3, 64, 576, 1536), 17 * 64),
+    _chat("local/HuggingFaceTB/SmolVLM-500M-Instruct", 0.51, (32, 5, 64, 960, 2560), 17 * 64),
+    _chat("local/HuggingFaceTB/SmolVLM-Instruct", 2.25, (24, 32, 64, 2048, 8192), 17 * 81),
+    _chat("local/Qwen/Qwen3-8B", 8.19, _QWEN3_8B, 0),
+    _chat("local/Qwen/Qwen3-14B", 14.8, _QWEN3_14B, 0),
+    Model("sentence-transformers/Qwen/Qwen3-Embedding-0.6B", 0.596, 28, 8, 128, 1024, 3072, _TEXT),
+    Model("sentence-transformers/Qwen/Qwen3-Embedding-4B", 4.02, *_QWEN3_4B, tokens=_TEXT),
+    Model("sentence-transformers/Qwen/Qwen3-Embedding-8B", 7.57, *_QWEN3_8B, tokens=_TEXT),
+    Model("scorer/clipscore-hessel", 0.151, 0, 0, 0, 768, 3072, 127, 4),
+    Model("scorer/clipscore-torchmetrics", 0.428, 0, 0, 0, 1024, 4096, 334, 4),
+    Model("scorer/clipscore-cosine", 0.428, 0, 0, 0, 1024, 4096, 654, 4),
+    Model("scorer/longclip", 0.428, 0, 0, 0, 1024, 4096, 505, 4),
+    Model("scorer/pickscore", 0.986, 0, 0, 0, 1280, 5120, 334, 4),
+    Model("scorer/hpsv2", 0.986, 0, 0, 0, 1280, 5120, 334, 4),
+    Model("scorer/hpsv2.1", 0.986, 0, 0, 0, 1280, 5120, 334, 4),
+    Model("scorer/mps", 1.11, 0, 0, 0, 1280, 5120, 411, 4),
+    Model("scorer/mps-readme", 1.11, 0, 0, 0, 1280, 5120, 411, 4),
+    Model("scorer/imagereward", 0.48, 0, 0, 0, 1024, 4096, 232, 4),
+    Model("scorer/blip2-itm", 1.17, 0, 0, 0, 1408, 6144, 324, 4),
+    Model("scorer/blip2-itc", 1.17, 0, 0, 0, 1408, 6144, 324, 4),
+    Model("scorer/fga-blip2", 1.17, 0, 0, 0, 1408, 6144, 741, 4),
+    Model("scorer/vqascore-clip-flant5-xl", 3.18, 0, 0, 0, 2048, 5120, 576 + _TEXT, 4),
+    Model("scorer/vqascore-clip-flant5-xxl", 11.5, 0, 0, 0, 4096, 10240, 576 + _TEXT, 4),
+    Model("scorer/vqascore-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT, bytes=4),
+    Model("scorer/lmm-score-expected-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
+    Model("scorer/q-eval-score", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
+    Model("scorer/hpsv3", 8.29, *_QWEN25_7B, tokens=256 + 2 * _TEXT),
+    Model("scorer/longt2iexpert", 8.29, *_QWEN25_7B, tokens=_Q25 + 2 * _TEXT),
+)
+
+
+def batch_size(model: Model, free: int) -> int:
+    """Requests that fit into `free` bytes beside the weights; 0 when the model does not fit with one."""
+    room = int(SHARE * free) - RESERVE - model.weights
+    return max(0, min(MOST, room // model.row))
+
+
+def place(model: Model, found: Sequence[Device]) -> Row:
+    """Where a model fits: one accelerator, several together (device_map: auto), the processor, or nowhere."""
+    accelerators = [device for device in found if device.name != "cpu"]
+    size = f"{model.parameters:g} B parameters, {_gib(model.weights)} + {_gib(model.row)} a row"
+    best = max(accelerators, key=lambda device: device.free, default=None)
+    if best is not None and batch_size(model, best.free):
+        return (model.name, "fits", f"{size}; batch size {batch_size(model, best.free)} on {best.name}")
+    together = sum(device.free for device in accelerators) - RESERVE * max(0, len(accelerators) - 1)
+    if len(accelerators) > 1 and batch_size(model, together):
+        many = f"{len(accelerators)} devices (device_map: auto)"
+        return (model.name, "fits", f"{size}; batch size {batch_size(model, together)} over {many}")
+    processor = next((device for device in found if device.name == "cpu"), None)
+    if processor is not None and batch_size(model, processor.free):
+        return (model.name, "fits", f"{size}; batch size {batch_size(model, processor.free)} on the processor (slow)")
+    need = (model.weights + model.row + RESERVE) / SHARE
+    return (model.name, "too large", f"{size}; needs {_gib(int(need))} free")
+
+
+def _gib(count: int) -> str:
+    return f"{count / GIB:.1f} GiB" if count >= GIB / 2 else f"{count / 2**20:.0f} MiB"
+
+
+# -- what there is -----------------------------------------------------------------------------------------------------
+
+
+def memory() -> Device:
+    """Main memory, or the share of it that this container may use; 0 where it cannot be told."""
+    total, free = _main_memory()
+    limit, used = _container()
+    if limit is not None and limit < total:
+        total, free = limit, min(free, max(0, limit - used))
+    return Device("cpu", f"{os.cpu_count() or 1} processors", total, free)
+
+
+def _main_memory() -> tuple[int, int]:
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text("ascii").splitlines())
+        return int(lines["MemTotal"].split()[0]) * 1024, int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError, IndexError):
+        pass
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 0, 0
+    return total, total // 2
+
+
+def _container(root: Path = Path("/sys/fs/cgroup")) -> tuple[int | None, int]:
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            return int((root / limit).read_text("ascii")), int((root / used).read_text("ascii"))
+        except (OSError, ValueError):  # none, or the word "max"
+            continue
+    return None, 0
+
+
+def accelerators() -> list[Device]:
+    """Graphics processors, as torch sees them; as nvidia-smi does where torch is not installed or does not load."""
+    if find_spec("torch") is not None:
+        try:
+            return _by_torch()
+        except Exception:  # a broken installation raises of every kind; the report goes on without it
+            pass
+    return _by_nvidia_smi()
+
+
+def _by_torch() -> list[Device]:
+    import torch
+
+    if torch.cuda.is_available():
+        made = []
+        for number in range(torch.cuda.device_count()):
+            free, total = torch.cuda.mem_get_info(number)
+            made.append(Device(f"cuda:{number}", torch.cuda.get_device_name(number), int(total), int(free)))
+        return made
+    if torch.backends.mps.is_available():
+        main = memory()
+        return [Device("mps", "Apple GPU (shares the main memory)", main.total, main.free)]
+    return []
+
+
+def _by_nvidia_smi() -> list[Device]:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    asked = [program, "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader,nounits"]
+    try:
+        said = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    made = []
+    for number, line in enumerate(filter(str.strip, said.splitlines())):
+        name, _, sizes = line.partition(",")
+        try:
+            total, free = (int(each) * 2**20 for each in sizes.split(","))
+        except ValueError:
+            continue
+        made.append(Device(f"cuda:{number}", name.strip(), total, free))
+    return made
+
+
+def _library(name: str) -> Row:
+    try:
+        return (name, "ok", version(name))
+    except PackageNotFoundError:
+        return (name, "not installed", f"pip install {name}")
+
+
+def local_report() -> list[Row]:
+    """(what, state, facts) of memory, devices, libraries, and each known model: `fits` or `too large`."""
+    main, found = memory(), accelerators()
+    rows: list[Row] = [
+        ("memory", "ok" if main.total else "unknown", f"{_gib(main.total)}, {_gib(main.free)} free; {main.label}")
+    ]
+    for each in found:
+        rows.append((f"device {each.name}", "ok", f"{each.label}: {_gib(each.total)}, {_gib(each.free)} free"))
+    if not found:
+        rows.append(("device", "none", "no graphics processor found: local models run on the processor, slowly"))
+    rows += [_library(name) for name in LIBRARIES]
+    return rows + [place(model, [*found, main]) for model in KNOWN]
