@@ -21,9 +21,11 @@ class Baseline:
     """One learned metric.
 
     `adapter` is dual (two encoders), itm (image-text matching head), t5 (CLIP-FlanT5), prob (answer probability of a
-    vision-language model), labels (expected value of answer labels), head (a head on one token's state), mps, external (a command of the person's own), which has no model here. `weights` is `owner/name` or `owner/name:file` on the
-    hub (empty: not there, the person names a folder); `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read, special tokens
-    included. `range` is the span of values; higher is better throughout. `options` belong to the adapter.
+    vision-language model), labels (expected value of answer labels), head (a head on one token's state), mps, or external
+    (a command of the person's own). `weights` is `owner/name` or `owner/name:file` on the hub (empty: not there, the
+    person names a folder); `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read,
+    special tokens included (0: unknown here). `range` is the span of values; higher is better throughout. `options` belong
+    to the adapter; `dtype` among them is the default of the row.
     """
 
     key: str
@@ -213,7 +215,7 @@ _ROWS = (
         32768,
         (0, 1),
         "github.com/linzhiqiu/t2v_metrics 3.1",
-        options={"template": _VQA, "answer": "Yes"},
+        options={"template": _VQA, "answer": "Yes", "dtype": "bfloat16"},
     ),
     Baseline(
         "lmm-score-expected-qwen2.5-vl-7b",

@@ -117,7 +117,7 @@ KNOWN: tuple[Model, ...] = (
     Model("scorer/fga-blip2", 1.17, 0, 0, 0, 1408, 6144, 741, 4),
     Model("scorer/vqascore-clip-flant5-xl", 3.18, 0, 0, 0, 2048, 5120, 576 + _TEXT, 4),
     Model("scorer/vqascore-clip-flant5-xxl", 11.5, 0, 0, 0, 4096, 10240, 576 + _TEXT, 4),
-    Model("scorer/vqascore-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT, bytes=4),
+    Model("scorer/vqascore-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
     Model("scorer/lmm-score-expected-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
     Model("scorer/q-eval-score", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
     Model("scorer/hpsv3", 8.29, *_QWEN25_7B, tokens=256 + 2 * _TEXT),
@@ -184,10 +184,22 @@ def _container(root: Path = Path("/sys/fs/cgroup")) -> tuple[int | None, int]:
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
     ):
         try:
-            return int((root / limit).read_text("ascii")), int((root / used).read_text("ascii"))
+            most, now = int((root / limit).read_text("ascii")), int((root / used).read_text("ascii"))
         except (OSError, ValueError):  # none, or the word "max"
             continue
+        return most, max(0, now - _cached_files((root / used).parent))
     return None, 0
+
+
+def _cached_files(folder: Path) -> int:
+    """Bytes of files in memory that the system would give up: they count as used, and are free."""
+    try:
+        lines = (folder / "memory.stat").read_text("ascii").splitlines()
+        return next(
+            int(line.split()[1]) for line in lines if line.startswith(("inactive_file ", "total_inactive_file "))
+        )
+    except (OSError, ValueError, IndexError, StopIteration):
+        return 0
 
 
 def accelerators() -> list[Device]:

@@ -366,7 +366,7 @@ def test_vqascore_of_a_chat_model_is_the_chance_of_its_first_token(
     short = dataclasses.replace(row, options={**row.options, "answer": "Y"})
     monkeypatch.setattr("titjudge.providers.scorer.TABLE", {**baselines.TABLE, row.key: short})
     pairs = [(picture(60 + 30 * n, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
-    found = score(row.key, pairs, weights=folder)
+    found = score(row.key, pairs, weights=folder, dtype="float32")
     processor = load_processor(str(folder))
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
     (yes,) = processor.tokenizer("Y")["input_ids"]

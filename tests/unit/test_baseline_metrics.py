@@ -15,12 +15,13 @@ from titjudge.baselines import BUILT_IN, TABLE
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig
 from titjudge.engine import Engine, measure
+from titjudge.errors import ConfigError
 from titjudge.metrics import metric as declare
 from titjudge.metrics.baselines import METRICS
 from titjudge.prompts import PromptLibrary
-from titjudge.providers.scorer import ADAPTERS
+from titjudge.providers.scorer import ADAPTERS, Scorer
 from titjudge.roles import Roles
-from titjudge.types import Ask, Item, Score, Status
+from titjudge.types import Ask, Item, ProviderSettings, Score, Status
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +74,26 @@ def test_a_baseline_is_a_metric_like_any_other(weights: Path, tmp_path: Path) ->
     again, tally = scored("pickscore", wanted, tmp_path / "cache")
     assert [each.value for each in again] == [each.value for each in first]
     assert (tally.asked, tally.cached) == (0, 3)
+
+
+def test_options_of_a_metric_stand_in_a_file(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "scorers.yaml"
+    monkeypatch.setenv("TITJUDGE_SCORERS", str(file))
+    file.write_text("all: {batch_size: 2}\npickscore: {dtype: float64}\nmps: {dtype: float16}\n")
+    provider = Scorer(ProviderSettings("pickscore"))
+    assert (provider._size, provider._dtype) == (2, "float64")
+    assert "float64" in provider.base_url
+    scores, _ = scored("pickscore", items(tmp_path), tmp_path / "cache")
+    assert all(each.status is Status.OK for each in scores)
+    for wrong, said in (
+        ("picksore: {}", "pickscore"),
+        ("- 1", "mapping"),
+        ("all: {dtyp: 1}", "dtyp"),
+        ("{", "not YAML"),
+    ):
+        file.write_text(wrong)
+        with pytest.raises(ConfigError, match=said):
+            Scorer(ProviderSettings("pickscore"))
 
 
 def test_without_a_picture_there_is_no_number(weights: Path, tmp_path: Path) -> None:

@@ -69,6 +69,12 @@ def test_the_table_holds_every_model_that_was_asked_for() -> None:
     assert not any(name.removeprefix("scorer/") in TABLE and TABLE[name.removeprefix("scorer/")].adapter == "external" for name in names)  # fmt: skip
 
 
+def test_bytes_are_those_of_the_rows_own_dtype() -> None:
+    for row in BUILT_IN:
+        wide = row.options.get("dtype", "float32") == "float32"
+        assert known(f"scorer/{row.key}").bytes == (4 if wide else 2), row.key
+
+
 def counted(kind: str, config: Any) -> float:
     """Parameters in billions of an architecture that takes no memory."""
     import torch
@@ -218,6 +224,8 @@ def test_a_container_has_its_own_limit(tmp_path: Path) -> None:
     assert machine._container(tmp_path) == (None, 0)
     (tmp_path / "memory.max").write_text("1000\n")
     assert machine._container(tmp_path) == (1000, 5)
+    (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 3\n")
+    assert machine._container(tmp_path) == (1000, 2)  # what is cached of files is free
 
 
 def test_doctor_local_prints_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ ADAPTERS = {
 }
 OPTIONS = frozenset({"antialias", "base", "batch_size", "device", "dtype", "local", "weights"})
 FOLDER = "TITJUDGE_WEIGHTS"
+SETTINGS = "TITJUDGE_SCORERS"
 _PARAMETERS = (
     "max_tokens temperature top_p top_k min_p seed stop detail frequency_penalty presence_penalty repetition_penalty "
     "logit_bias logprobs top_logprobs thinking_budget thinking_level reasoning_effort media_resolution"
@@ -49,7 +50,8 @@ class Scorer:
         settings: `model` is a key of the table. `options`: `weights` (a folder, or the released file) and `base` (folder
             with configuration, processor and tokenizer) instead of the hub's; `dtype` (the row's, else float32), `device`, `batch_size`
             (32), `antialias` (true; HPSv2 only), `local` (options of the chat model behind a VQAScore). Without
-            `weights`, `$TITJUDGE_WEIGHTS/<key>` is looked at before the hub.
+            `weights`, `$TITJUDGE_WEIGHTS/<key>` is looked at before the hub. A metric names its model itself and carries
+            no options: they stand in the YAML file that `$TITJUDGE_SCORERS` names, by key, those of `all` first.
 
     Raises:
         ConfigError: no such row, or one that titjudge does not run; unknown option.
@@ -66,13 +68,14 @@ class Scorer:
             raise ConfigError(f"unknown learned metric '{settings.model}'.{hint} Known: {', '.join(known)}")
         if row.adapter == "external":
             raise ConfigError(f"'{row.key}' runs by a command of yours: external/{row.key}, not scorer/{row.key}")
-        unknown = sorted(set(settings.options) - OPTIONS)
+        options = {**_from_file(row.key), **settings.options}
+        unknown = sorted(set(options) - OPTIONS)
         if unknown:
             raise ConfigError(f"unknown option of learned metrics '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
         self.row: Baseline = row
         self.capabilities = Capabilities(images=True, schema=True, omit=frozenset(_PARAMETERS.split()), local=True)
         self.account = f"scorer|{row.key}"
-        self._options = dict(settings.options)
+        self._options = options
         self._size = int(self._options.get("batch_size", 32))
         self._adapter: Any = None
         self._broken: UserError | None = None
@@ -208,6 +211,33 @@ class Scorer:
     async def aclose(self) -> None:
         self._batcher.close()
         self._adapter = None
+
+
+def _from_file(key: str) -> dict[str, Any]:
+    """The options of a row in the file that the environment names; `all` holds those of every row.
+
+    Raises:
+        ConfigError: unreadable, not a mapping of mappings, or a key that is no row.
+    """
+    told = os.environ.get(SETTINGS, "").strip()
+    if not told:
+        return {}
+    import yaml
+
+    path = Path(told).expanduser()
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise ConfigError(f"{SETTINGS}: {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{SETTINGS}: {path}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict) or not all(isinstance(each, dict) for each in content.values()):
+        raise ConfigError(f"{SETTINGS}: {path}: a mapping of learned metrics to their options is wanted")
+    known = ["all", *(row.key for row in BUILT_IN)]
+    strange = next((str(name) for name in content if name not in known), None)
+    if strange is not None:
+        raise ConfigError(f"{SETTINGS}: {path}: unknown learned metric '{strange}'.{nearest(strange, known)}")
+    return {**content.get("all", {}), **content.get(key, {})}
 
 
 def _decoded(picture: Picture) -> Any:
