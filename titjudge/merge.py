@@ -18,15 +18,17 @@ from typing import Any
 import orjson
 
 from titjudge.errors import UserError
-from titjudge.jsonl import Appender
+from titjudge.jsonl import Appender, read_jsonl
 from titjudge.metrics import Metric
-from titjudge.records import item_record, score_record
 from titjudge.run import RunFolder, identity
 from titjudge.session import Outcome, finish, load_metrics, load_suite
-from titjudge.types import BadItem, Item, Pair, Score, Status
+from titjudge.types import Pair, Status
 from titjudge.verify import config_of, pairs_of
 
 _SUMS = ("asked", "cached", "errors", "unusable", "spent", "seconds")
+
+
+Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,11 @@ class _Part:
     def shard(self) -> tuple[int, int] | None:
         """(1, 4) for the first of four; None for a run that is not a shard."""
         return _numbers(self.manifest.get("identity", {}).get("shard"))
+
+    def read(self, name: str) -> Iterator[Record]:
+        """The records of one of its files, as they are; none where there is no such file."""
+        file = self.folder.path / f"{name}.jsonl"
+        return (record for _, record in read_jsonl(file)) if file.is_file() else iter(())
 
 
 def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = None, report: bool = True) -> Outcome:
@@ -55,6 +62,7 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
         raise UserError(f"{out} is one of the runs to merge: choose another --out")
     target = RunFolder(out)
     _check_alike(parts)
+    _check_apart(parts)
     if (out / "manifest.json").is_file():
         _check_replaced(target, parts)
     for part in parts:
@@ -87,8 +95,9 @@ def _join(
     with _Files(target.path) as files:
         files.write("replies", _replies(parts))
         files.write("vectors", _vectors(parts))
-        files.write("items", (item_record(item) for item in items))
-        files.write("scores", (score_record(score) for score in _in_order(scores, items)))
+        files.write("billing", (record for part in parts for record in part.read("billing")))
+        files.write("items", iter(items))
+        files.write("scores", _in_order(scores, items))
         files.put()
     manifest = _manifest(parts, items, scores, metrics, status, target.money()["spent"])
     target.write("manifest.json", manifest)
@@ -105,7 +114,7 @@ class _Files:
     def __enter__(self) -> _Files:
         return self
 
-    def write(self, name: str, records: Iterator[dict[str, Any]]) -> None:
+    def write(self, name: str, records: Iterator[Record]) -> None:
         aside = self._folder / f".{name}.jsonl.new"
         aside.unlink(missing_ok=True)
         self._made.append(name)
@@ -161,6 +170,19 @@ def _check_alike(parts: Sequence[_Part]) -> None:
             raise UserError(
                 f"{part.folder.path} and {first.folder.path} are not parts of one run: another {', '.join(changed)}"
             )
+
+
+def _check_apart(parts: Sequence[_Part]) -> None:
+    """A merge and a run it was made from are not joined: what was paid would be counted twice.
+
+    Raises:
+        UserError: two of them overlap so.
+    """
+    given = {(part.folder.path.name, part.manifest.get("identity", {}).get("shard")): part for part in parts}
+    for part in parts:
+        for each in part.manifest.get("merged", []):
+            if (each["run"], each["shard"]) in given:
+                raise UserError(f"{part.folder.path} was merged from {each['run']}: give one of them")
 
 
 def _check_replaced(target: RunFolder, parts: Sequence[_Part]) -> None:
@@ -228,46 +250,52 @@ def _numbers(shard: str | None) -> tuple[int, int] | None:
     return (int(shard.split("/")[0]), int(shard.split("/")[1])) if shard else None
 
 
-def _items(parts: Sequence[_Part]) -> list[Item | BadItem]:
+def _items(parts: Sequence[_Part]) -> list[Record]:
     """The items of all parts, each once, shards interleaved as they were dealt; the newer part's record counts.
 
     Raises:
         UserError: an item has different prompts.
     """
-    places: dict[str, tuple[float, int]] = {}
-    found: dict[str, Item | BadItem] = {}
+    places: dict[str, tuple[int, int]] = {}
+    found: dict[str, Record] = {}
     for number, part in enumerate(parts):
         shard = part.shard
-        for k, item in enumerate(part.folder.items()):
+        for k, item in enumerate(part.read("items")):
             place = (k * shard[1] + shard[0] - 1, 0) if shard else (k, number)
-            places.setdefault(item.id, place)
-            before = found.get(item.id)
-            if isinstance(before, Item) and isinstance(item, Item) and before.prompt != item.prompt:
-                raise UserError(f"{part.folder.path}: {item.id} has another prompt than in the other runs")
-            found[item.id] = item
-    return sorted(found.values(), key=lambda item: places[item.id])
+            places.setdefault(item["id"], place)
+            before = found.get(item["id"])
+            if (
+                before is not None
+                and before.get("prompt", 0) != item.get("prompt", 0)
+                and "bad" not in {*before, *item}
+            ):
+                raise UserError(f"{part.folder.path}: {item['id']} has another prompt than in the other runs")
+            found[item["id"]] = item
+    return sorted(found.values(), key=lambda item: places[item["id"]])
 
 
-def _scores(parts: Sequence[_Part]) -> dict[tuple[str, str], Score]:
-    found: dict[tuple[str, str], Score] = {}
+def _scores(parts: Sequence[_Part]) -> dict[tuple[str, str], Record]:
+    """The last score of each item and metric; one with a value stays until another value comes."""
+    found: dict[tuple[str, str], Record] = {}
     for part in parts:
-        for key, score in part.folder.scores().items():
-            if score.value is not None or key not in found or found[key].value is None:
-                found[key] = score
+        last = {(record["item"], record["metric"]): record for record in part.read("scores")}
+        for key, record in last.items():
+            if record["value"] is not None or key not in found or found[key]["value"] is None:
+                found[key] = record
     return found
 
 
-def _in_order(scores: Mapping[tuple[str, str], Score], items: Sequence[Item | BadItem]) -> Iterator[Score]:
-    places = {item.id: number for number, item in enumerate(items)}
-    yield from sorted(scores.values(), key=lambda score: places.get(score.item_id, len(places)))
+def _in_order(scores: Mapping[tuple[str, str], Record], items: Sequence[Record]) -> Iterator[Record]:
+    places = {item["id"]: number for number, item in enumerate(items)}
+    yield from sorted(scores.values(), key=lambda score: places.get(score["item"], len(places)))
 
 
-def _replies(parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
+def _replies(parts: Sequence[_Part]) -> Iterator[Record]:
     """Every answer once: the same line twice is one, and a cached copy is not needed where the answer itself is."""
     lines: set[bytes] = set()
     good: set[str] = set()
     for part in parts:
-        for record in part.folder.replies():
+        for record in part.read("replies"):
             digest = hashlib.sha256(orjson.dumps(record, option=orjson.OPT_SORT_KEYS)).digest()
             if digest in lines or (record["cached"] and record["key"] in good):
                 continue
@@ -277,10 +305,10 @@ def _replies(parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def _vectors(parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
+def _vectors(parts: Sequence[_Part]) -> Iterator[Record]:
     keys: set[str] = set()
     for part in parts:
-        for record in part.folder.vectors():
+        for record in part.read("vectors"):
             if record["key"] not in keys:
                 keys.add(record["key"])
                 yield record
@@ -296,15 +324,15 @@ def _pairs(parts: Sequence[_Part], suite: Any, config: Any) -> list[Pair]:
 
 def _manifest(
     parts: Sequence[_Part],
-    items: Sequence[Item | BadItem],
-    scores: Mapping[tuple[str, str], Score],
+    items: Sequence[Record],
+    scores: Mapping[tuple[str, str], Record],
     metrics: Mapping[str, Metric],
     status: str,
     spent: float,
 ) -> dict[str, Any]:
     newest = parts[-1].manifest
-    judged = [item.id for item in items if isinstance(item, Item)]
-    own = [score for (item, name), score in scores.items() if name in metrics]
+    judged = [item["id"] for item in items if "bad" not in item]
+    own = [record["value"] for (_, name), record in scores.items() if name in metrics]
     done = sum(all((item, name) in scores for name in metrics) for item in judged)
     return dict(newest) | {
         "identity": {name: value for name, value in newest["identity"].items() if name != "shard"},
@@ -316,8 +344,8 @@ def _manifest(
         "progress": {
             "total": len(items),
             "done": done + len(items) - len(judged),
-            "scored": sum(score.value is not None for score in own),
-            "failed": sum(score.value is None for score in own),
+            "scored": sum(value is not None for value in own),
+            "failed": sum(value is None for value in own),
         },
         "spent": round(spent, 6),
         "merged": _sources(parts),

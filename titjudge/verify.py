@@ -129,6 +129,8 @@ async def _verify(folder: RunFolder) -> Verification:
     _check_versions(manifest, metrics, library, found)
     stored, pictures = Stored(folder.path, found.add), StoredPictures(found.add)
     scores, listed = _scores(folder, found), list(_items(folder, found))
+    if (folder.path / "billing.jsonl").is_file():
+        found.checked["bills"] = sum(1 for _ in _records(folder, "billing.jsonl", ("role", "cost"), found))
     engine = replaying(config, manifest, library, stored, pictures)
     check = _Check(engine, stored, pictures, Panel.of(config), scores, found)
     complete = manifest.get("status") == "complete"

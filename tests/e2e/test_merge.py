@@ -182,6 +182,21 @@ def test_a_merge_is_not_made_from_less_than_before(tmp_path: Path, server: Serve
     merged = merge(parts, tmp_path / "merged", report=False).folder
     with pytest.raises(UserError, match="merged from s2 too"):
         merge(parts[:1], merged)
+    with pytest.raises(UserError, match="was merged from s1: give one of them"):
+        merge([merged, parts[0]], tmp_path / "twice")
+
+
+def test_merges_are_merged(tmp_path: Path, server: Server) -> None:
+    parts = [judged(tmp_path, f"s{k}", shard=f"{k}/4") for k in (1, 2, 3, 4)]
+    halves = [merge(parts[:2], tmp_path / "a", report=False), merge(parts[2:], tmp_path / "b", report=False)]
+    assert {half.status for half in halves} == {
+        "incomplete: shard 3/4, 4/4 missing",
+        "incomplete: shard 1/4, 2/4 missing",
+    }
+    both = merge([half.folder for half in halves], tmp_path / "both", report=False)
+    assert both.status == "complete"
+    assert len(RunFolder(both.folder).scores()) == IMAGES
+    assert RunFolder(both.folder).money() == RunFolder(merge(parts, tmp_path / "all").folder).money()
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0"])
