@@ -14,6 +14,7 @@ from titjudge import baseline_texts
 
 NATIVE = "built in"
 COMMAND = "by your command"  # titjudge.providers.external
+ASKED = "by the models you name"  # captioner and judge; titjudge.metrics.question_graph, viescore, lmm_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Baseline:
 
     `adapter` is dual (two encoders), itm (image-text matching head), t5 (CLIP-FlanT5), prob (answer probability of a
     vision-language model), labels (expected value of answer labels), head (a head on one token's state), mps, or external
-    (a command of the person's own). `weights` is `owner/name` or `owner/name:file` on the hub (empty: not there, the
+    (a command of the person's own); it is empty where the captioner and the judge are asked. `weights` is `owner/name` or `owner/name:file` on the hub (empty: not there, the
     person names a folder); `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read,
     special tokens included (0: unknown here). `range` is the span of values; higher is better throughout. `options` belong
     to the adapter; `dtype` among them is the default of the row.
@@ -271,7 +272,7 @@ _ROWS = (
         "",
         "",
         "none stated",
-        4096,
+        32768,
         (0, 1),
         "github.com/yzc-ippl/LongT2IBench @f7006de, test_score.py",
         options={
@@ -321,3 +322,20 @@ _ROWS = (
 TABLE: Mapping[str, Baseline] = {row.key: row for row in _ROWS}
 BUILT_IN: tuple[Baseline, ...] = tuple(row for row in _ROWS if row.status == NATIVE)
 EXTERNAL: tuple[Baseline, ...] = tuple(row for row in _ROWS if row.status == COMMAND)
+
+_UR = "github.com/CodeGoat24/UnifiedReward"
+_ASK_ROWS = (
+    Baseline("dsg", "Davidsonian Scene Graph: yes/no questions with dependencies.", "", "", "", "Apache-2.0 (rules)", 0,
+             (0, 1), "github.com/j-min/DSG", ASKED),
+    Baseline("tifa", "TIFA: multiple-choice questions.", "", "", "", "Apache-2.0 (rules)", 0, (0, 1),
+             "github.com/Yushi-Hu/tifa", ASKED),
+    Baseline("viescore", "VIEScore: root of semantic consistency times perceptual quality.", "", "", "", "MIT (prompts)",
+             0, (0, 10), "github.com/TIGER-AI-Lab/VIEScore", ASKED),
+    Baseline("unifiedreward", "UnifiedReward 1.0, point-wise.", "", "CodeGoat24/UnifiedReward-qwen-7b", "", "MIT", 32768,
+             (1, 5), _UR, ASKED),
+    Baseline("unifiedreward-2", "UnifiedReward 2.0, point-wise: alignment.", "", "CodeGoat24/UnifiedReward-2.0-qwen-7b",
+             "", "MIT", 32768, (1, 5), _UR, ASKED),
+    Baseline("lmm-score", "LMM score: one rating.", "", "", "", "ours", 0, (0, 100), "TIT-Score paper, Table 4", ASKED),
+)  # fmt: skip
+LISTED: tuple[Baseline, ...] = (*_ROWS, *_ASK_ROWS)
+"""Every baseline a person may compare with, those that ask the captioner and the judge included."""

@@ -95,6 +95,39 @@ def test_the_score_is_the_expected_label(key: str, tmp_path: Path) -> None:
         assert TABLE[key].range[0] < each["score"] < TABLE[key].range[1]
 
 
+@pytest.mark.parametrize("key", ["q-eval-score", "vqascore-qwen2.5-vl-7b"])
+def test_a_prompt_that_is_too_long_fails_alone(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One such prompt must not end the run: `Unanswered` for it, numbers for the others."""
+    import asyncio
+
+    from titjudge.errors import Unanswered
+    from titjudge.providers.scorer import Scorer
+    from titjudge.types import Message, ProviderSettings, Reply, Request, Status
+
+    folder = tiny_models.qwen25_vl(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["max_position_embeddings"] = 2000
+    (folder / "config.json").write_text(json.dumps(config))
+    if key.startswith("vqa"):
+        with_options(monkeypatch, key, answer="Y")
+    provider = Scorer(ProviderSettings(key, options={"device": "cpu", "weights": str(folder), "dtype": "float32"}))
+    texts = ["a red cube", "x" * 4000, "two dogs"]
+
+    async def run() -> list[Any]:
+        try:
+            asked = [Request("scorer", key, (Message("user", (PAIRS[0][0], text)),)) for text in texts]
+            return await asyncio.gather(*map(provider.complete, asked), return_exceptions=True)
+        finally:
+            await provider.aclose()
+
+    first, second, third = asyncio.run(run())
+    assert isinstance(first, Reply)
+    assert isinstance(third, Reply)
+    assert isinstance(second, Unanswered)
+    assert second.status is Status.BAD_INPUT
+    assert "reads 2000 tokens" in second.reason
+
+
 def test_labels_that_start_alike_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_options(monkeypatch, "q-eval-score", labels={"Good": 1.0, "God": 0.0})
     with pytest.raises(UserError, match="same token"):

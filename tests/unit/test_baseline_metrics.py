@@ -11,7 +11,7 @@ import pytest
 import tiny_models
 
 from titjudge import registry
-from titjudge.baselines import BUILT_IN, TABLE
+from titjudge.baselines import BUILT_IN, LISTED, TABLE
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig
 from titjudge.engine import Engine, measure
@@ -121,6 +121,25 @@ def test_the_table_says_what_is_needed() -> None:
             assert row.weights.partition(":")[0].count("/") == 1 or key == "longt2iexpert"
             assert row.tokens > 0
     assert "clipscore" not in TABLE  # three dialects, no bare name
+
+
+def test_every_baseline_is_a_metric_of_its_name_and_range() -> None:
+    from titjudge.metrics import external, lmm_score, question_graph, viescore
+
+    asked = (
+        question_graph.dsg,
+        question_graph.tifa,
+        viescore.viescore,
+        viescore.unifiedreward,
+        viescore.unifiedreward_2,
+        lmm_score.lmm_score,
+    )
+    made = {**METRICS, **external.METRICS, **{each.name: each for each in asked}}
+    assert set(made) == {row.key for row in LISTED}
+    for row in LISTED:
+        assert made[row.key].range == row.range, row.key
+        assert made[row.key].higher_is_better
+        assert row.licence
 
 
 def test_a_metric_carries_its_row() -> None:

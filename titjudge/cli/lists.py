@@ -14,7 +14,7 @@ from titjudge.cli.options import JSON, PATH
 def metrics(json_file: Path | None) -> int:
     """List the metrics with the models they ask, the span of their values and their source; then the learned baselines."""
     from titjudge import registry
-    from titjudge.baselines import TABLE
+    from titjudge.baselines import ASKED, LISTED
     from titjudge.cli.show import show_tables, write_json
     from titjudge.metrics import Metric
     from titjudge.types import Table
@@ -32,8 +32,15 @@ def metrics(json_file: Path | None) -> int:
         for m in found
     )
     learned = tuple(
-        (row.key, row.weights or "from its authors", row.licence, row.tokens or None, "higher is better", row.status)
-        for row in TABLE.values()
+        (
+            row.key,
+            row.weights or ("any" if row.status == ASKED else "from its authors"),
+            row.licence,
+            row.tokens or None,
+            "higher is better",
+            row.status,
+        )
+        for row in LISTED
     )
     about = ("metric", "weights", "licence", "token limit", "direction", "status")
     show_tables(

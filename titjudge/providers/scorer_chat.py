@@ -16,10 +16,11 @@ from torch import nn
 
 from titjudge import hub
 from titjudge.baselines import Baseline
-from titjudge.errors import UserError
+from titjudge.errors import Unanswered, UserError
 from titjudge.providers import local_load
 from titjudge.providers.scorer_models import Measured, Pair, Source, measured
 from titjudge.providers.scorer_rename import fill, unwrapped
+from titjudge.types import Status
 
 _INSIDE = "\u200b"  # put into control tokens that stand in a prompt, so that they stay text
 
@@ -58,7 +59,9 @@ def _inputs(processor: Any, turns: Sequence[list[dict[str, Any]]], *, generate: 
 def _lengths(inputs: Any, positions: int, key: str) -> list[int]:
     lengths: list[int] = inputs["attention_mask"].sum(dim=1).tolist()
     if max(lengths) > positions:
-        raise UserError(f"'{key}' reads {positions} tokens; a prompt with its picture has {max(lengths)}")
+        raise Unanswered(
+            Status.BAD_INPUT, f"'{key}' reads {positions} tokens; the prompt with its picture has {max(lengths)}"
+        )
     return lengths
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from titjudge import hub
 from titjudge.baselines import Baseline
-from titjudge.errors import UserError
+from titjudge.errors import Unanswered, UserError
 from titjudge.providers import local_load
 from titjudge.providers.scorer_models import Measured, Pair, Source, _settled, measured
+from titjudge.types import Status
 
 _PAD = (122, 116, 104)  # CLIP's mean colour, as t2v_metrics pads
 
@@ -178,8 +179,9 @@ class AnswerProbability:
         )
         lengths = inputs["attention_mask"].sum(dim=1).tolist()
         if max(lengths) > self.loaded.positions:
-            raise UserError(
-                f"'{self.row.key}' reads {self.loaded.positions} tokens; a prompt with its picture has {max(lengths)}"
+            raise Unanswered(
+                Status.BAD_INPUT,
+                f"'{self.row.key}' reads {self.loaded.positions} tokens; the prompt with its picture has {max(lengths)}",
             )
         with torch.inference_mode():
             logits = self.loaded.model(**inputs.to(self.loaded.model.device)).logits[:, -1].float()
