@@ -53,15 +53,27 @@ def shoot(browser: Any, report: Path, place: str, width: int, height: int, dark:
 
 def shoot_label(browser: Any, folder: Path) -> Image.Image:
     """The labelling page with its first pair, served as `label` serves it."""
-    command = [sys.executable, "-u", str(ROOT / "cli.py"), "label", str(ROOT / "examples" / "known_answer"), "--annotators", "1"]
-    with subprocess.Popen([*command, "--store", str(folder / "labels.sqlite")], stdout=subprocess.PIPE, text=True) as server:
+    command = [
+        sys.executable,
+        "-u",
+        str(ROOT / "cli.py"),
+        "label",
+        str(ROOT / "examples" / "known_answer"),
+        "--annotators",
+        "1",
+    ]
+    with subprocess.Popen(
+        [*command, "--store", str(folder / "labels.sqlite")], stdout=subprocess.PIPE, text=True
+    ) as server:
         try:
             assert server.stdout is not None
             link = server.stdout.readline().split()[-1]
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             page.goto(link)
             page.click("#begin")
-            page.wait_for_function("[...document.images].filter((image) => image.complete && image.naturalWidth).length >= 2")
+            page.wait_for_function(
+                "[...document.images].filter((image) => image.complete && image.naturalWidth).length >= 2"
+            )
             return Image.open(io.BytesIO(page.screenshot()))
         finally:
             server.terminate()

@@ -118,6 +118,10 @@ async def measure(
         score: Score = await metric(item, ask)
     except Unanswered as failure:
         score = Score.none(failure.status, failure.reason)
+    except DataError as error:
+        score = Score.none(Status.BAD_INPUT, str(error))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # odd data of one item
+        score = Score.none(Status.FAILED, f"the metric could not use this item: {type(error).__name__}: {error}")
     finally:
         ask.done()
     return Score(

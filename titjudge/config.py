@@ -109,6 +109,13 @@ class PriceConfig(_Strict):
     cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
+def _shard(value: str) -> str:
+    number, _, count = value.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise ValueError("a shard is K/N with K from 1 to N, for example 2/4")
+    return f"{int(number)}/{int(count)}"
+
+
 class RunConfig(_Strict):
     """Everything one `judge` run is told. Defaults judge the bundled example."""
 
@@ -149,10 +156,26 @@ class RunConfig(_Strict):
     """Ask frozen questions first, and report a model that has changed since they were frozen."""
     report: bool = True
     """Write report.html at the end."""
+    shard: Annotated[str, AfterValidator(_shard)] | None = None
+    """`2/4`: judge only the second of every four items; `merge` joins the run folders."""
+    engine: Literal["local", "ray"] = "local"
+    """ray spreads the items over a cluster."""
+    ray_address: str | None = None
+    """A Ray cluster; auto is that of this machine (default: one is started for the run)."""
+    workers: Positive | None = None
+    """Ray actors, and so shards (default: one a GPU or machine)."""
     seed: int = 0
     """For everything drawn at random."""
     suite_options: dict[str, Any] = Field(default_factory=dict)
     """Options of the suite."""
+
+    @property
+    def share(self) -> tuple[int, int]:
+        """(first, step): the items of this shard are first, first + step, ... of those listed; (0, 1) is all."""
+        if self.shard is None:
+            return 0, 1
+        number, _, count = self.shard.partition("/")
+        return int(number) - 1, int(count)
 
     @property
     def judge_roles(self) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 from titjudge import cache as keys
 from titjudge import parsing, retry
 from titjudge.ask import BoundAsk, measure
-from titjudge.budget import Budget, Reservation
+from titjudge.budget import Budget, Draw, Reservation
 from titjudge.cache import AnswerCache
 from titjudge.errors import (
     BudgetExhausted,
@@ -33,11 +33,12 @@ from titjudge.prompts import PromptLibrary
 from titjudge.records import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.roles import Role, Roles
 from titjudge.schema import schema_of
-from titjudge.types import Embedding, Failure, Item, Message, Reply, Request, Status, Usage
+from titjudge.types import Embedding, Failure, FailureKind, Item, Message, Reply, Request, Status, Usage
 
 __all__ = ["BoundAsk", "BudgetExhausted", "Engine", "Interrupted", "measure"]
 
 Journal = Callable[[str, dict[str, Any]], None]
+_DEAF = 64  # failures without a single answer after which a server is taken to be out of reach
 
 
 class Interrupted(TitjudgeError):
@@ -53,7 +54,8 @@ class Engine:
         cache: where answers are kept; None keeps none.
         budget: the caps; without one there are none.
         protocol: official or strict.
-        journal: called with a kind (`reply` or `vector`) and a JSON record for every answer used, once for each key.
+        journal: called with a kind and a JSON record: `reply` or `vector` for every answer used, once for each key, and
+            `bill` for every request that was or may have been billed.
         lenient: repair malformed JSON answers, and flag them.
         read_only: write nothing to the cache and read only the headers of pictures (dry runs).
         known: keys the journal has already.
@@ -76,7 +78,7 @@ class Engine:
         self.budget = budget or Budget()
         self.protocol, self.lenient = protocol, lenient
         self.pictures = Pictures(None if read_only else cache, decode=not read_only)
-        self.stopping = False
+        self.stopping = self.killed = False
         self.fatal: FatalProviderError | None = None
         self._journal, self._read_only = journal, read_only
         self._used = {_short(key) for key in known or ()}
@@ -104,6 +106,9 @@ class Engine:
                 role.provider.leave()
 
     async def aclose(self) -> None:
+        """Wait for the answers that are on their way (unless `killed`), then let go of everything."""
+        while not self.killed and (waiting := [task for task in self._flights.values() if task in self._sending]):
+            await asyncio.wait(waiting)
         for task in list(self._flights.values()):
             task.cancel()
         await asyncio.gather(*self._flights.values(), return_exceptions=True)
@@ -156,7 +161,8 @@ class Engine:
         """
         key = keys.request_key(request)
         reply: Reply = await self._once(
-            f"{key}{'+' if accept_truncated else ''}", lambda: self._answer(key, role, request, schema, accept_truncated, reservation)
+            f"{key}{'+' if accept_truncated else ''}",
+            lambda: self._answer(key, role, request, schema, accept_truncated, reservation),
         )
         return reply
 
@@ -192,7 +198,7 @@ class Engine:
     ) -> Reply:
         kept = self._recall(key, role)
         if kept is not None and (kept.status is Status.OK or accept_truncated):
-            read = self._read(kept, schema)
+            read = self._read(kept, schema, request)
             if read is not None:
                 if _short(key) not in self._used:
                     role.tally.cached += 1
@@ -204,20 +210,21 @@ class Engine:
             role.tally.unusable += 1
             self._note(request, reply)
             raise Unanswered(reply.status, reply.reason or _REASONS[reply.status], reply)
-        read = self._read(reply, schema)
+        read = self._read(reply, schema, request)
         if read is None and schema is not None:
             self._note(request, reply.with_(status=Status.UNPARSED))
             read = await self._repair(role, request, reply, schema, reservation)
         assert read is not None
-        self._keep(key, role, read)
         self._note(request, read)
+        self._keep(key, role, read)
         return read
 
-    def _read(self, reply: Reply, schema: type[Any] | None) -> Reply | None:
+    def _read(self, reply: Reply, schema: type[Any] | None, request: Request) -> Reply | None:
         """The reply with its data; None when a schema was asked for and nothing validates."""
         if schema is None:
             return reply
-        data, flags = parsing.validated(reply.text, schema, lenient=self.lenient)
+        given = "\n".join(message.text for message in request.messages)
+        data, flags = parsing.validated(reply.text, schema, lenient=self.lenient, given=given)
         return None if data is None else reply.with_(data=data, flags=(*reply.flags, *flags))
 
     async def _repair(
@@ -249,8 +256,15 @@ class Engine:
             attempt=request.attempt + 1,
         )
         again = _same_params(again, request)
-        fixed = await self.answer(role, again, schema=schema, reservation=reservation)
-        return fixed.with_(key=reply.key, flags=(*fixed.flags, "repaired"), cached=False)
+        task = asyncio.current_task()
+        assert task is not None
+        self._sending.add(task)  # the first answer is paid for: it is not dropped while the second is on its way
+        try:
+            fixed = await self.answer(role, again, schema=schema, reservation=reservation)
+        finally:
+            self._sending.discard(task)
+        both = None if fixed.list_cost is None or reply.list_cost is None else fixed.list_cost + reply.list_cost
+        return fixed.with_(key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=both, cached=False)
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -280,18 +294,21 @@ class Engine:
                         self._sending.discard(task)
                 billed = bound if "usage-missing" in reply.flags else reply.usage
                 reply = reply.with_(list_cost=role.price_of(billed), seconds=time.monotonic() - started)
-                draw.settle(role.cost(billed), billed.input + billed.output)
+                self._bill(draw, request.role, role.cost(billed), billed.input + billed.output)
             except TitjudgeError:
                 raise
             except Exception as error:
                 failure = role.provider.classify(error)
                 role.tally.errors += 1
                 if failure.usage:
-                    draw.settle(role.cost(failure.usage), failure.usage.input + failure.usage.output)
+                    self._bill(draw, request.role, role.cost(failure.usage), failure.usage.input + failure.usage.output)
                 elif failure.lost:
-                    draw.lost()
+                    self._lose(draw, request.role, worst)
                 else:
-                    draw.settle(0.0, 0)
+                    self._bill(draw, request.role, 0.0, 0)
+                if not role.tally.asked and role.tally.errors >= max(_DEAF, 3 * role.limiter.concurrency):
+                    message = f"{role.label}: {role.tally.errors} requests and no answer yet: {failure.message}"
+                    failure = replace(failure, kind=FailureKind.FATAL, message=message)
                 raise _Classified(failure) from error
             finally:
                 draw.release()
@@ -320,6 +337,20 @@ class Engine:
         reply = reply.with_(list_cost=0.0, seconds=time.monotonic() - started)
         role.tally.add(reply)
         return reply
+
+    # -- money -----------------------------------------------------------------------------------------------------
+
+    def _bill(self, draw: Draw, role: str, cost: float, tokens: int) -> None:
+        """What one request cost goes into the budget and, before anything else can happen, into the run's ledger."""
+        draw.settle(cost, tokens)
+        if self._journal is not None:
+            self._journal("bill", {"role": role, "cost": cost, "tokens": tokens, "uncertain": 0.0})
+
+    def _lose(self, draw: Draw, role: str, worst: float) -> None:
+        """A request that was sent and got no answer may have been billed."""
+        draw.lost()
+        if self._journal is not None:
+            self._journal("bill", {"role": role, "cost": 0.0, "tokens": 0, "uncertain": worst})
 
     # -- disk ------------------------------------------------------------------------------------------------------
 
@@ -398,7 +429,7 @@ class Engine:
                     finally:
                         self._sending.discard(task)
                 cost = role.cost(Usage(input=vector.tokens_used))
-                draw.settle(cost, vector.tokens_used)
+                self._bill(draw, "embedder", cost, vector.tokens_used)
                 self.roles.embedded.spent += cost
                 return vector
             except TitjudgeError:
@@ -406,9 +437,9 @@ class Engine:
             except Exception as error:
                 failure = embedder.classify(error)
                 if failure.lost:
-                    draw.lost()
+                    self._lose(draw, "embedder", worst)
                 else:
-                    draw.settle(0.0, 0)
+                    self._bill(draw, "embedder", 0.0, 0)
                 raise _Classified(failure) from error
             finally:
                 draw.release()

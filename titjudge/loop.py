@@ -105,6 +105,7 @@ class Loop:
             self.engine.stop()
 
     def kill(self) -> None:
+        self.engine.killed = True
         for task in self._tasks:
             task.cancel()
 
@@ -119,6 +120,7 @@ class Loop:
                 continue
             todo = {name: metric for name, metric in self.metrics.items() if (item.id, name) not in self._done}
             self.progress.resumed += not todo
+            self.progress.done += not todo
             if todo:
                 await self._judge(item, todo)
             else:

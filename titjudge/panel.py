@@ -45,13 +45,19 @@ class Panel:
         """The metric's score, and each judge's own (named `metric [model]`) when there are several."""
         if not self.votes_on(metric):
             return [await measure(engine, item, name, metric, reservation)]
-        votes = await asyncio.gather(
+        results = await asyncio.gather(
             *(
                 measure(engine, item, name, metric, reservation, alias={"judge": judge}, sample=SAMPLE_STEP * sample)
                 for judge in self.judges
                 for sample in range(self.samples)
-            )
+            ),
+            return_exceptions=True,  # every vote that is on its way is awaited, also when the run is ending
         )
+        votes: list[Score] = []
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+            votes.append(result)
         each = [
             self._repeated(votes[i * self.samples : (i + 1) * self.samples], engine.roles[judge].label)
             for i, judge in enumerate(self.judges)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -20,31 +21,39 @@ def after_thinking(text: str) -> str:
 
 def objects(text: str) -> list[dict[str, Any]]:
     """Every complete top-level JSON object in a text, in order; fences and prose around them are skipped."""
+    return [value for value, _ in _spans(text)]
+
+
+def _spans(text: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Each complete top-level object with the text it stands in."""
     text = text[-_LONGEST:]
     decoder = json.JSONDecoder()
-    found: list[dict[str, Any]] = []
     at = text.find("{")
     for _ in range(_MOST_BRACES):
         if at < 0:
-            break
+            return
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             at = text.find("{", at + 1)
             continue
-        found.append(value)
+        yield value, text[at:end]
         at = text.find("{", end)
-    return found
 
 
-def validated(text: str, schema: type[M], *, lenient: bool = False) -> tuple[M | None, tuple[str, ...]]:
+def validated(
+    text: str, schema: type[M], *, lenient: bool = False, given: str = ""
+) -> tuple[M | None, tuple[str, ...]]:
     """The last object in `text` that validates as `schema`, and flags saying how it was got.
 
-    The last one, because a judge may quote the text it judges (which may hold a score) before it answers.
+    The last one, because a judge may quote the text it judges (which may hold a score) before it answers; and none that
+    stands word for word in `given`, the text it was asked, because it may quote after it has answered, too.
     With `lenient`, an answer without any complete object is repaired with json-repair and flagged `json-repaired`.
     """
     answer = after_thinking(text)
-    for candidate in reversed(objects(answer)):
+    for candidate, raw in reversed(list(_spans(answer))):
+        if raw in given:
+            continue
         try:
             return schema.model_validate(candidate), ()
         except ValidationError:

@@ -17,7 +17,7 @@ from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
 from titjudge.providers.estimate import BLANK_VECTOR, Estimate, EstimateEmbedder, Expected, Lengths
-from titjudge.roles import Roles
+from titjudge.roles import Role, Roles
 from titjudge.types import BadItem, Item, Table, Usage
 
 
@@ -63,6 +63,9 @@ class Planner:
 
     def _lengths(self, template: str) -> Lengths | None:
         return self.library.get(template).output_tokens
+
+    def role(self, name: str) -> Role:
+        return self.roles.embedder_role() if name == "embedder" else self.roles[name]
 
     async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
         """The requests an item would send now; what is cached is not among them."""
@@ -209,15 +212,18 @@ async def forecast(
             role.low += each.low
             role.middle += each.middle
             role.high += each.high
+    if planner.embeddings and not getattr(planner.roles.embedder(), "free", True):
+        tokens = Usage(input=planner.embedding_tokens)
+        roles["embedder"] = RoleForecast(planner.embeddings, tokens, tokens, tokens)
     costs: dict[str, tuple[float, float, float] | None] = {}
     for name, role in roles.items():
-        who = planner.roles[name]
+        who = planner.role(name)
         costs[name] = None if who.price is None else (who.cost(role.low), who.cost(role.middle), who.cost(role.high))
     return Forecast(
         seen,
         bad,
         dict(roles),
-        {name: planner.roles[name].label for name in roles},
+        {name: planner.role(name).label for name in roles},
         costs,
         {role.name: role.tally.cached for role in planner.roles.open() if role.tally.cached},
         planner.embeddings,

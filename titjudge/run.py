@@ -4,6 +4,7 @@ manifest.json   what was asked of whom: configuration, versions, prompt hashes, 
 items.jsonl     what was judged, and what could not be
 replies.jsonl   every answer used: rendered prompt, raw text, usage, model version (append-only)
 vectors.jsonl   every embedding used (append-only)
+billing.jsonl   every request that was, or may have been, billed (append-only)
 scores.jsonl    one line a score; the last line of an item and metric counts (append-only)
 results.json    the tables, as `--json` prints them
 report.html     for people
@@ -17,6 +18,8 @@ import json
 import math
 import os
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +32,10 @@ from titjudge.engine import Engine
 from titjudge.errors import DataError, UserError
 from titjudge.jsonl import Appender, read_jsonl
 from titjudge.metrics import Metric
+from titjudge.providers.http import Endpoint
 from titjudge.records import item_record, score_from, score_record
+from titjudge.roles import Tally
+from titjudge.seal import sealed
 from titjudge.types import BadItem, Item, Score, Status
 
 SCHEMA_VERSION = 1
@@ -38,13 +44,24 @@ SUMMED = frozenset(
     | {"disagreement", "spread", "order_effect", "first_advantage"}
 )
 NOTHING: dict[str, Any] = {}
+FILES_OF = {"reply": "replies", "vector": "vectors", "bill": "billing"}
+FILES = (*FILES_OF.values(), "scores")
 
 
 def identity(config: RunConfig) -> dict[str, Any]:
     """The part of a configuration that decides what the scores mean; the rest may change between resumptions."""
-    record = config.model_dump(mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report", "canary"})
+    record: dict[str, Any] = config.model_dump(
+        mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report", "canary"}
+    )
     if config.data is not None:
         record["data"] = str(config.data.resolve())
+    for name in ("engine", "ray_address", "workers"):
+        del record[name]
+    if config.shard is None:
+        del record["shard"]  # a whole run has the identity it had before there were shards
+    for role in (record["captioner"], record["judge"], record["embedder"], *record["panel"]):
+        if role and role["base_url"]:
+            role["base_url"] = ",".join(Endpoint(url.strip()).identity for url in role["base_url"].split(","))
     return record
 
 
@@ -88,7 +105,9 @@ class RunFolder:
             if "bad" in record:
                 yield BadItem(record["id"], record["bad"], record["generator"], record["group"])
             elif slim:
-                yield Item(sys.intern(record["id"]), "", None, sys.intern(record["generator"]), sys.intern(record["group"]))
+                yield Item(
+                    sys.intern(record["id"]), "", None, sys.intern(record["generator"]), sys.intern(record["group"])
+                )
             else:
                 image = record["image"]
                 yield Item(
@@ -109,10 +128,14 @@ class RunFolder:
             found[score.item_id, score.metric] = score
         return found
 
-    def scored(self) -> set[tuple[str, str]]:
-        """Item and metric of every score with a value."""
+    def scored(self, items: Iterable[Item | BadItem]) -> set[tuple[str, str]]:
+        """Item and metric of every score with a value, of the items that are what they were when they were scored."""
         last = {(record["item"], record["metric"]): record["value"] for _, record in self._read("scores.jsonl")}
-        return {key for key, value in last.items() if value is not None}
+        if not last:
+            return set()
+        then = {record["id"]: _digest(record) for _, record in self._read("items.jsonl")}
+        same = {item.id for item in items if then.get(item.id) == _digest(listed_record(item))}
+        return {key for key, value in last.items() if value is not None and key[0] in same}
 
     def replies(self) -> Iterator[dict[str, Any]]:
         yield from (record for _, record in self._read("replies.jsonl"))
@@ -153,41 +176,47 @@ class RunFolder:
                 raise UserError(f"{self.path} holds a run with another {', '.join(changed)}: choose another --out")
         elif any(self.path.glob("*.jsonl")):
             raise UserError(f"{self.path} is not empty and not a run: choose another --out")
-        for name in ("replies", "vectors", "scores"):
+        else:
+            self.write("manifest.json", {"schema_version": SCHEMA_VERSION, "identity": mine, "status": "running"})
+        for name in FILES:
             self._appenders[name] = Appender(self.path / f"{name}.jsonl")
 
     def journal(self, kind: str, record: Mapping[str, Any]) -> None:
-        self._appenders["replies" if kind == "reply" else "vectors"].add(record)
+        self._appenders[FILES_OF[kind]].add(sealed(record))
 
     def add_score(self, score: Score) -> None:
-        self._appenders["scores"].add(score_record(score))
+        self._appenders["scores"].add(sealed(score_record(score)))
 
     def known_keys(self) -> set[str]:
         """Keys of good answers that are in the folder already."""
         return {r["key"] for r in self.replies() if r["status"] == Status.OK} | {r["key"] for r in self.vectors()}
 
     def money(self) -> dict[str, Any]:
-        """USD `spent` on answers asked by this run, `list_cost` of all answers used, `requests` and `tokens` paid, and
-        `uncertain`: USD that requests without an answer may have cost."""
-        spent = 0.0
+        """USD `spent` by this run, `list_cost` of all answers used, `requests` and `tokens` paid, and `uncertain`: USD that
+        requests without an answer may have cost. The ledger tells, line by line, also after a kill."""
+        spent = uncertain = embedded = 0.0
         requests = tokens = 0
+        for _, bill in self._read("billing.jsonl"):
+            spent += bill["cost"]
+            uncertain += bill["uncertain"]
+            tokens += bill["tokens"]
+            requests += 1
+            embedded += bill["cost"] if bill["role"] == "embedder" else 0.0
         listed: dict[str, float] = {}
         for record in self.replies():
-            cost = record["list_cost"] or 0.0
-            listed[record["key"]] = cost
-            if not record["cached"] and record["provider"] != "recorded":
-                spent += cost
-                requests += 1
-                tokens += record["usage"][0] + record["usage"][1]
-        manifest = self.path / "manifest.json"
-        uncertain = self.manifest().get("uncertain", 0.0) if manifest.is_file() else 0.0
+            if not record["attempt"]:  # a repair turn is part of the answer it repaired
+                listed[record["key"]] = record["list_cost"] or 0.0
         return {
             "spent": spent,
-            "list_cost": sum(listed.values()),
+            "list_cost": sum(listed.values()) + embedded,
             "requests": requests,
             "tokens": tokens,
             "uncertain": uncertain,
         }
+
+    def mark(self, status: str) -> None:
+        """Say in the manifest how the run ended when nothing else can be said."""
+        self.write("manifest.json", self.manifest() | {"status": status, "updated": time.time()})
 
     def list_items(self, items: Iterable[Item | BadItem]) -> int:
         """Write items.jsonl anew, whole or not at all; returns how many there are."""
@@ -197,7 +226,7 @@ class RunFolder:
         count = 0
         try:
             for item in items:
-                appender.add(item_record(item))
+                appender.add(listed_record(item))
                 count += 1
         finally:
             appender.close()
@@ -226,26 +255,19 @@ class RunFolder:
             self._lock = None
 
 
-def provenance(config: RunConfig, engine: Engine, metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    """What a manifest says of who answered: models, versions, endpoints, prompts, metric versions, software."""
-    roles = {}
+def provenance(
+    config: RunConfig, engine: Engine, metrics: Mapping[str, Metric], before: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What a manifest says of who answered: models, versions, endpoints, prompts, metric versions, software.
+
+    `before` is the manifest of the same run's earlier sessions: what they say of who answered is kept and added to.
+    """
+    roles = dict((before or {}).get("roles", {}))
     for role in engine.roles.open():
-        tally = role.tally
-        roles[role.name] = {
-            "model": role.label,
-            "base_url": role.provider.base_url,
-            "answered": [
-                {"version": version, "endpoint": endpoint, "answers": count}
-                for (version, endpoint), count in sorted(tally.versions.items())
-            ],
-            "asked": tally.asked,
-            "cached": tally.cached,
-            "errors": tally.errors,
-            "unusable": tally.unusable,
-            "spent": round(tally.spent, 6),
-            "seconds": round(tally.seconds, 3),
-            "tokens": {"input": tally.usage.input, "output": tally.usage.output, "thinking": tally.usage.thinking},
-        }
+        roles[role.name] = _add(role.label, role.provider.base_url, role.tally, roles.get(role.name, {}))
+    embedder = engine.roles.embedded
+    if embedder.asked or embedder.cached:
+        roles["embedder"] = _add(engine.roles.embedder().name, "", embedder, roles.get("embedder", {}))
     return {
         "schema_version": SCHEMA_VERSION,
         "titjudge": titjudge.__version__,
@@ -256,9 +278,49 @@ def provenance(config: RunConfig, engine: Engine, metrics: Mapping[str, Metric])
             name: {"version": metric.version, "range": [_finite(end) for end in metric.range], "source": metric.source}
             for name, metric in metrics.items()
         },
-        "prompts": engine.library.used,
+        "prompts": {**(before or {}).get("prompts", {}), **engine.library.used},
         "roles": roles,
     }
+
+
+def _add(label: str, base_url: str, tally: Tally, before: Mapping[str, Any]) -> dict[str, Any]:
+    """One role of a manifest: this session's tally on top of the earlier ones'."""
+    answered: Counter[tuple[str, str]] = Counter(tally.versions)
+    for each in before.get("answered", ()):
+        answered[each["version"], each["endpoint"]] += each["answers"]
+    tokens = before.get("tokens", {})
+    usage = {"input": tally.usage.input, "output": tally.usage.output, "thinking": tally.usage.thinking}
+    return {
+        "model": label,
+        "base_url": base_url,
+        "answered": [
+            {"version": version, "endpoint": endpoint, "answers": count}
+            for (version, endpoint), count in sorted(answered.items())
+        ],
+        "asked": tally.asked + before.get("asked", 0),
+        "cached": tally.cached,
+        "errors": tally.errors + before.get("errors", 0),
+        "unusable": tally.unusable + before.get("unusable", 0),
+        "spent": round(tally.spent + before.get("spent", 0.0), 6),
+        "seconds": round(tally.seconds + before.get("seconds", 0.0), 3),
+        "tokens": {name: count + tokens.get(name, 0) for name, count in usage.items()},
+    }
+
+
+def listed_record(item: Item | BadItem) -> dict[str, Any]:
+    """An item's line in items.jsonl: with size and time of its image, so that a changed image is judged again."""
+    record = item_record(item)
+    if isinstance(item, Item) and item.image is not None:
+        try:
+            found = item.image.stat()
+            record["stat"] = [found.st_size, found.st_mtime_ns]
+        except OSError:
+            record["stat"] = None
+    return record
+
+
+def _digest(record: Mapping[str, Any]) -> bytes:
+    return hashlib.sha256(orjson.dumps(record, option=orjson.OPT_SORT_KEYS)).digest()[:16]
 
 
 def _finite(number: float) -> float | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import itertools
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,16 +18,17 @@ from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
 from titjudge.config import RoleConfig, RunConfig, cache_folder
 from titjudge.engine import Engine
-from titjudge.errors import ConfigError, FatalProviderError, UserError, nearest
+from titjudge.errors import ConfigError, FatalProviderError, TitjudgeError, UserError, nearest
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
+from titjudge.records import reply_from, reply_record
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, default_folder, provenance
 from titjudge.tabulate import tabulate
-from titjudge.types import BadItem, Item, Pair, Table
+from titjudge.types import BadItem, Item, Pair, Status, Table
 
 if TYPE_CHECKING:
     from titjudge.providers.batch import Batches
@@ -155,14 +157,18 @@ class Session:
         self.cache = AnswerCache(cache_folder(self.config))
         self.warnings = list(self.cache.warnings)
         self.canary: Any = None
+        self._before: dict[str, Any] = {}
 
     def items(self) -> Iterator[Item | BadItem]:
         assert self.config.data is not None
         found: Iterator[Item | BadItem] = iter(self.suite.load(self.config.data))
-        for number, item in enumerate(found):
-            if self.config.limit is not None and number >= self.config.limit:
-                return
-            yield item
+        first, step = self.config.share
+        together = any("siblings" in metric.needs for metric in self.metrics.values())
+        groups: dict[str, int] = {}
+        for number, item in enumerate(itertools.islice(found, self.config.limit)):
+            place = groups.setdefault(item.group or item.id, len(groups)) if together else number
+            if place % step == first:
+                yield item
 
     def pairs(self) -> list[Pair]:
         from titjudge.suites.folder import read_pairs
@@ -188,6 +194,8 @@ class Session:
         if self.config.limits.max_cost is None:
             return
         wanted = {role for metric in self.metrics.values() for role in metric.roles}
+        if "judge" in wanted:
+            wanted.update(self.config.judge_roles)
         for name in sorted(wanted):
             role = roles.embedder_role() if name == "embedder" else roles[name]
             if role.price is None:
@@ -214,15 +222,21 @@ class Session:
             FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
         """
         folder = RunFolder(self.config.out or default_folder(self.config))
+        pairs = self.pairs()  # what is wrong with them is said before anything is paid
         folder.open(self.config)
         try:
-            return asyncio.run(self._run(folder, watcher or Silent()))
+            return asyncio.run(self._run(folder, watcher or Silent(), pairs))
+        except TitjudgeError as error:
+            folder.mark(f"failed: {error}")
+            raise
         finally:
             folder.close()
             self.cache.close()
 
-    async def _run(self, folder: RunFolder, watcher: Watcher) -> Outcome:
+    async def _run(self, folder: RunFolder, watcher: Watcher, pairs: list[Pair]) -> Outcome:
         self._check_unchanged(folder)
+        self._before = folder.manifest()
+        self._restore(folder)
         limits = self.config.limits
         batches = self._batches(folder, watcher)
         roles = Roles(self.config, batches=batches)
@@ -236,7 +250,7 @@ class Session:
             await self._ask_canaries(engine)
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
         planner = Planner(self.config, self.library, self.cache, worst=True) if capped else None
-        done = folder.scored()
+        done = folder.scored(self.items())
         total = folder.list_items(self.items())
         loop = Loop(
             engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,
@@ -265,10 +279,10 @@ class Session:
         return finish(
             folder,
             self.suite,
-            self.pairs(),
+            _within(pairs, folder) if self.config.limit else pairs,
             self.metrics,
             status=status,
-            extra_warnings=[*self.warnings, *_drift(engine), *(self.canary.lines() if self.canary else ())],
+            extra_warnings=[*self.warnings, *_drift(folder.manifest()), *(self.canary.lines() if self.canary else ())],
             report=self.config.report,
         )
 
@@ -295,8 +309,22 @@ class Session:
         if limits.batch:
             return Batches(place, say=watcher.say, pace=Pace(limits.batch_poll, limits.batch_idle))
         if live := live_jobs(place):
-            watcher.say(f"{live} batch jobs of this run are live: --batch collects them, without it they are paid again")
+            watcher.say(
+                f"{live} batch jobs of this run are live: --batch collects them, without it they are paid again"
+            )
         return None
+
+    def _restore(self, folder: RunFolder) -> None:
+        """Answers that a full disk kept out of the cache are in the run's own journal: put them back."""
+        if not str(self._before.get("status", "")).startswith("incomplete: disk"):
+            return
+        for record in folder.replies():
+            if (
+                record["status"] == Status.OK
+                and record["provider"] != "recorded"
+                and self.cache.get(record["key"]) is None
+            ):
+                self.cache.set(record["key"], reply_record(reply_from(record)))
 
     def _check_unchanged(self, folder: RunFolder) -> None:
         """Prompts and metrics of a run that goes on must be those it began with."""
@@ -325,7 +353,7 @@ class Session:
 
     def _manifest(self, folder: RunFolder, engine: Engine, loop: Loop, status: str, started: float) -> None:
         progress = loop.progress
-        record = provenance(self.config, engine, self.metrics)
+        record = provenance(self.config, engine, self.metrics, self._before)
         record |= {
             "suite": {
                 "name": self.suite.name,
@@ -342,6 +370,9 @@ class Session:
                 "failed": progress.failed,
             },
             "spent": round(engine.budget.spent, 6),
+            "list_cost": round(engine.budget.list_cost, 6)
+            if status == "running"
+            else round(folder.money()["list_cost"], 6),
             "uncertain": round(engine.budget.uncertain, 6),
         }
         if self.canary is not None:
@@ -380,14 +411,22 @@ def finish(
     return outcome
 
 
-def _drift(engine: Engine) -> list[str]:
+def _drift(manifest: Mapping[str, Any]) -> list[str]:
     """A model that changed its version while it was being asked."""
     lines = []
-    for role in engine.roles.open():
-        versions = sorted({version for version, _ in role.tally.versions if version})
+    for role in manifest["roles"].values():
+        versions = sorted({each["version"] for each in role.get("answered", ()) if each["version"]})
         if len(versions) > 1:
-            lines.append(f"{role.label} answered as {len(versions)} model versions in this run: {', '.join(versions)}")
+            lines.append(
+                f"{role['model']} answered as {len(versions)} model versions in this run: {', '.join(versions)}"
+            )
     return lines
+
+
+def _within(pairs: Sequence[Pair], folder: RunFolder) -> list[Pair]:
+    """The pairs whose images are among the items: with --limit the others are left out on purpose."""
+    known = {item.id for item in folder.items(slim=True)}
+    return [pair for pair in pairs if pair.a in known and pair.b in known]
 
 
 @contextlib.contextmanager

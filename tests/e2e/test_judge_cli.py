@@ -442,8 +442,30 @@ def test_a_panel_with_repeats_and_both_orders(tmp_path: Path) -> None:
         return good(seen)
 
     with Server(handler) as server:
-        arguments = ("--judge", "openai/a", "--judge", "openai/b", "--samples", "2", "--metric", "tit-llm", "--metric", "pairwise")
-        out = cli(tmp_path, "judge", "--data", str(data), "--captioner", "openai", *arguments, "--json", "out.json", **hosted(server))
+        arguments = (
+            "--judge",
+            "openai/a",
+            "--judge",
+            "openai/b",
+            "--samples",
+            "2",
+            "--metric",
+            "tit-llm",
+            "--metric",
+            "pairwise",
+        )
+        out = cli(
+            tmp_path,
+            "judge",
+            "--data",
+            str(data),
+            "--captioner",
+            "openai",
+            *arguments,
+            "--json",
+            "out.json",
+            **hosted(server),
+        )
     names = set(results(tmp_path)["metrics"])
     assert names >= {"tit-llm", "tit-llm [openai/a]", "tit-llm [openai/b]", "pairwise"}
     assert results(tmp_path)["metrics"]["pairwise"]["tie_rate"] == 1

@@ -219,7 +219,8 @@ def test_the_journal_gets_every_answer_once_with_what_was_sent(tmp_path: Path) -
         who = item(tmp_path)
         await ask_mark(engine, who)
         await ask_mark(engine, who)
-        ((kind, record),) = records
+        (paid, bill), (kind, record) = records
+        assert (paid, bill["role"], bill["tokens"]) == ("bill", "judge", 15)
         assert (kind, record["text"], record["status"]) == ("reply", '{"score": 5}', "ok")
         assert "a red square" not in str(record["messages"])
         assert record["messages"][1][0] == "user"

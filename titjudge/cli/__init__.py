@@ -13,6 +13,15 @@ COMMANDS = {
     "batch": ("titjudge.cli.batch:batch", "Take the questions of a run elsewhere as a file, and bring answers back."),
     "compare": ("titjudge.cli.compare:compare", "Compare runs with human pairs, votes or ranks."),
     "aggregate": ("titjudge.cli.aggregate:aggregate", "Tables from answers that exist already; no model is asked."),
+    "verify": (
+        "titjudge.cli.verify:verify",
+        "Compute a run again from its stored answers, and name what does not hold.",
+    ),
+    "merge": ("titjudge.cli.merge:merge", "Join the run folders of shards into one run."),
+    "sweep": (
+        "titjudge.cli.sweep:sweep",
+        "Run captioners x embedders x judges x templates, and compare them in one table.",
+    ),
     "probe": ("titjudge.cli.probe:probe", "Put a judge to known answers, errors and bribes; print its trust card."),
     "report": ("titjudge.cli.report:report", "Write the report of one or several runs again, or export their tables."),
     "label": ("titjudge.cli.label:label", "Serve a page where people vote; turn votes into pairs and ranks."),

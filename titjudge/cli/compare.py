@@ -56,7 +56,9 @@ def runs(runs: tuple[Path, ...], pairs_file: Path | None, allow_drift: bool, jso
     folders = [RunFolder(path) for path in runs]
     stored = [folder.results() for folder in folders]
     pairs = read_pairs(pairs_file) if pairs_file else [Pair(**pair) for pair in stored[0].get("pairs", [])]
-    drift = refuse_drift({str(path): folder.manifest() for path, folder in zip(runs, folders, strict=True)}, allow=allow_drift)
+    drift = refuse_drift(
+        {str(path): folder.manifest() for path, folder in zip(runs, folders, strict=True)}, allow=allow_drift
+    )
     items: dict[str, Item] = {}
     scores = []
     for path, folder in zip(runs, folders, strict=True):
@@ -112,9 +114,13 @@ def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
 @click.argument("votes_file", type=PATH, metavar="FILE")
 @click.option("--experts", type=PATH, metavar="FILE", help="Votes of the expert panel on the pairs that need them.")
 @click.option("--annotators", default=15, show_default=True, metavar="N", help="Annotators a pair should have.")
-@click.option("--pairs-out", type=PATH, metavar="FILE", help="Write the pairs that are decided (JSON lines), for `judge --pairs`.")
+@click.option(
+    "--pairs-out", type=PATH, metavar="FILE", help="Write the pairs that are decided (JSON lines), for `judge --pairs`."
+)
 @JSON
-def votes(votes_file: Path, experts: Path | None, annotators: int, pairs_out: Path | None, json_file: Path | None) -> int:
+def votes(
+    votes_file: Path, experts: Path | None, annotators: int, pairs_out: Path | None, json_file: Path | None
+) -> int:
     """Votes to preferences by the three steps of the TIT-Score paper (A.11), with Krippendorff's alpha.
 
     FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, annotator, preference (a, b or tie).

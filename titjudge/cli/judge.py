@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,37 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
 @click.option(
     "--out", type=PATH, metavar="DIR", help="The run folder  [default: runs/DATA-HASH; the same command resumes it]."
 )
-@click.option("--batch", is_flag=True, default=None, help="Ask through batch jobs: half the price, up to a day; the same command collects them.")
+@click.option(
+    "--batch",
+    is_flag=True,
+    default=None,
+    help="Ask through batch jobs: half the price, up to a day; the same command collects them.",
+)
 @click.option("--dry-run", is_flag=True, help="Count requests and tokens and price them; send nothing.")
-@click.option("--canary", is_flag=True, default=None, help="Ask frozen questions first; report a model that has changed.")
+@click.option("--shard", metavar="K/N", help="Judge only the K-th of every N items; `merge` joins the run folders.")
+@click.option(
+    "--engine", type=click.Choice(["local", "ray"]), help="ray spreads the items over a cluster  [default: local]."
+)
+@click.option(
+    "--ray-address", metavar="ADDRESS", help="A Ray cluster, `auto` for that of this machine  [default: start one]."
+)
+@click.option("--workers", type=int, metavar="N", help="Ray actors  [default: one a GPU or machine].")
+@click.option(
+    "--canary", is_flag=True, default=None, help="Ask frozen questions first; report a model that has changed."
+)
 @click.option("--report/--no-report", default=None, help="Write report.html at the end  [default: yes].")
-@click.option("--suite-option", "suite_options", multiple=True, metavar="KEY=VALUE", help="An option of the suite; repeatable.")
+@click.option(
+    "--suite-option", "suite_options", multiple=True, metavar="KEY=VALUE", help="An option of the suite; repeatable."
+)
 @click.option("--samples", type=int, metavar="N", help="Ask each judge N times; the spread is reported.")
-@click.option("--vote", type=click.Choice(["mean", "median", "majority"]), help="How votes of a panel become a score  [default: mean].")
-@click.option("--quorum", type=int, metavar="N", help="Judges of a panel that must have answered  [default: more than half].")
+@click.option(
+    "--vote",
+    type=click.Choice(["mean", "median", "majority"]),
+    help="How votes of a panel become a score  [default: mean].",
+)
+@click.option(
+    "--quorum", type=int, metavar="N", help="Judges of a panel that must have answered  [default: more than half]."
+)
 @JSON
 def judge(**flags: Any) -> int:
     """Judge the images of a data folder, and say how far each metric agrees with people.
@@ -69,6 +93,10 @@ def judge(**flags: Any) -> int:
         "metrics": list(flags["metrics"]) or None,
         "limit": flags["limit"],
         "out": flags["out"],
+        "shard": flags["shard"],
+        "engine": flags["engine"],
+        "ray_address": flags["ray_address"],
+        "workers": flags["workers"],
         "canary": flags["canary"],
         "report": flags["report"],
         "suite_options": _pairs(flags["suite_options"]),
@@ -77,13 +105,22 @@ def judge(**flags: Any) -> int:
         "quorum": flags["quorum"],
     }
     overrides["limits"] |= {name: flags[name] for name in ("max_requests", "max_tokens", "rpm", "tpm", "batch")}
-    session = Session(load_config(flags["config_file"], overrides))
+    config = load_config(flags["config_file"], overrides)
+    if config.engine == "ray" and not flags["dry_run"]:
+        from titjudge.cluster import Cluster
+
+        cluster = Cluster(config, address=config.ray_address, workers=config.workers, say=click.echo)
+        return _run(cluster.config, cluster.run, flags["json_file"])
+    session = Session(config)
     if flags["dry_run"]:
         found = session.dry_run()
         show_tables([found.table()])
         write_json(flags["json_file"], found.to_json())
         return 0
-    return _run(session, flags["json_file"])
+    from titjudge.cli.progress import watcher
+
+    cap = session.config.limits.max_cost
+    return _run(session.config, lambda: session.run(watcher(cap)), flags["json_file"])
 
 
 def _pairs(options: tuple[str, ...]) -> dict[str, str] | None:
@@ -98,33 +135,43 @@ def _pairs(options: tuple[str, ...]) -> dict[str, str] | None:
     return found or None
 
 
-def _run(session: Any, json_file: Path | None) -> int:
-    from titjudge.cli.progress import watcher
+def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
+    from titjudge.cli.show import check_writable
+
+    check_writable(json_file)
+    click.echo(_opening(config), err=str(json_file) == "-")
+    return _tell(work(), json_file)
+
+
+def _tell(outcome: Any, json_file: Path | None) -> int:
+    """What a run came to, for people and as JSON; returns the exit code."""
     from titjudge.cli.show import show_tables, write_json
 
-    config = session.config
-    click.echo(_opening(config))
-    outcome = session.run(watcher(config.limits.max_cost))
-    show_tables(outcome.tables)
+    write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
+    aside = str(json_file) == "-"
+    if not aside:
+        show_tables(outcome.tables)
     for warning in outcome.warnings:
-        click.echo(f"  note: {warning}")
+        click.echo(f"  note: {warning}", err=aside)
     _failures(outcome.failures)
     spent, listed = outcome.results["spent"], outcome.results["list_cost"]
-    click.echo(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f})")
+    click.echo(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f})", err=aside)
     if outcome.status != "complete":
-        click.echo(f"{outcome.status}: the same command goes on where it stopped")
-    click.echo(f"run    {outcome.folder}")
+        click.echo(f"{outcome.status}: the same command goes on where it stopped", err=aside)
+    click.echo(f"run    {outcome.folder}", err=aside)
     if outcome.report is not None:
-        click.echo(f"report {outcome.report}")
-    write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
+        click.echo(f"report {outcome.report}", err=aside)
     if outcome.status.startswith("incomplete: budget"):
         return 3
-    return 0 if outcome.status == "complete" else 130 if "interrupted" in outcome.status else 1
+    nothing = outcome.failures and not any(each.get("scored") for each in outcome.results["metrics"].values())
+    return 1 if nothing else 0 if outcome.status == "complete" else 130 if "interrupted" in outcome.status else 1
 
 
 def _opening(config: Any) -> str:
     roles = [
-        f"{name} {role.model}" for name in ("captioner", "judge", "embedder") if (role := config.role(name)) is not None
+        f"{name} {role.model}"
+        for name in ("captioner", *config.judge_roles, "embedder")
+        if (role := config.role(name)) is not None
     ]
     return f"judging {config.data} with {', '.join(config.metrics)} ({'; '.join(roles)}; protocol {config.protocol})"
 

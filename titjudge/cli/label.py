@@ -32,14 +32,26 @@ def label() -> None:
 
 @label.command()
 @click.argument("data", type=PATH)
-@click.option("--annotators", default=15, show_default=True, metavar="N", help="How many people vote; each gets a link.")
-@click.option("--store", type=PATH, default=Path("labels.sqlite"), show_default=True, metavar="FILE", help="Where votes are kept.")
-@click.option("--plan", type=click.Choice(["merge", "all"]), default="merge", show_default=True, help="merge: fewer votes, by merge sort; all: every pair.")
+@click.option(
+    "--annotators", default=15, show_default=True, metavar="N", help="How many people vote; each gets a link."
+)
+@click.option(
+    "--store", type=PATH, default=Path("labels.sqlite"), show_default=True, metavar="FILE", help="Where votes are kept."
+)
+@click.option(
+    "--plan",
+    type=click.Choice(["merge", "all"]),
+    default="merge",
+    show_default=True,
+    help="merge: fewer votes, by merge sort; all: every pair.",
+)
 @click.option("--gold", type=PATH, metavar="FILE", help="Pairs with a known answer, mixed in as attention checks.")
 @click.option("--seed", default=0, show_default=True, help="Order of pairs and sides.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=0, metavar="N", help="Port  [default: any free one].")
-def serve(data: Path, annotators: int, store: Path, plan: str, gold: Path | None, seed: int, host: str, port: int) -> int:
+def serve(
+    data: Path, annotators: int, store: Path, plan: str, gold: Path | None, seed: int, host: str, port: int
+) -> int:
     """Serve the voting page; every vote is on disk before the next pair comes."""
     import logging
 
@@ -52,7 +64,9 @@ def serve(data: Path, annotators: int, store: Path, plan: str, gold: Path | None
             click.echo(f"annotator {number}: {link}")
         click.echo(f"votes are kept in {store}; Ctrl-C ends, the same command goes on")
 
-    serve_label(data, annotators=annotators, host=host, port=port, store=store, plan=plan, gold=gold, seed=seed, ready=ready)
+    serve_label(
+        data, annotators=annotators, host=host, port=port, store=store, plan=plan, gold=gold, seed=seed, ready=ready
+    )
     return 0
 
 

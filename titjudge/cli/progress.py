@@ -9,6 +9,7 @@ from typing import Any
 from titjudge.engine import Engine
 from titjudge.loop import Progress
 
+_OBSERVED = 20  # answers after which the cost of the rest is told from those that came
 _PLAIN = 10.0  # seconds between plain lines
 
 
@@ -34,6 +35,9 @@ def line(progress: Progress, engine: Engine, cap: float | None) -> str:
     parts.append(f"{rate:.1f} items/s")
     if engine.budget.spent or cap is not None:
         parts.append(f"${engine.budget.spent:.3f}" + (f" of ${cap:.2f}" if cap is not None else " spent"))
+    if total and asked >= _OBSERVED and 0 < fresh < total - progress.resumed and engine.budget.spent:
+        spent = sum(role.tally.spent for role in engine.roles.open())
+        parts.append(f"about ${engine.budget.spent + spent / fresh * (total - progress.done):.2f} in all")
     if total and rate > 0 and progress.done < total:
         parts.append(f"{_duration((total - progress.done) / rate)} left")
     return ", ".join(parts)

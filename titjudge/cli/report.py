@@ -14,7 +14,14 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @click.option("--out", type=PATH, metavar="FILE", help="The page to write  [default: report.html in the first run].")
-@click.option("--format", "kind", type=click.Choice(["html", "csv", "json", "parquet", "latex", "markdown"]), default="html", show_default=True, help="The page, or its tables for other programs.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["html", "csv", "json", "parquet", "latex", "markdown"]),
+    default="html",
+    show_default=True,
+    help="The page, or its tables for other programs.",
+)
 @click.option("--full-images", is_flag=True, help="Embed large pictures (a large file).")
 @JSON
 def report(runs: tuple[Path, ...], out: Path | None, kind: str, full_images: bool, json_file: Path | None) -> int:

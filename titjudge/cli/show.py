@@ -71,6 +71,22 @@ def _numeric(table: Table) -> list[bool]:
     return [all(isinstance(row[i], int | float | None) for row in table.rows) for i in range(len(table.columns))]
 
 
+def check_writable(path: Path | None) -> None:
+    """Say that `--json FILE` cannot be written before anything is paid for.
+
+    Raises:
+        UserError: it cannot.
+    """
+    if path is None or str(path) == "-":
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a"):
+            pass
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
 def write_json(path: Path | None, content: Any) -> None:
     """Write `--json FILE` (`-` is standard output)."""
     if path is None:

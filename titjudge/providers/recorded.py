@@ -44,7 +44,9 @@ class Recorded:
         """
         pictures = request.pictures
         if request.template != DESCRIBE:
-            raise Unanswered(Status.MISSING, f"{self.file.name} holds descriptions only, no answer to {request.template}")
+            raise Unanswered(
+                Status.MISSING, f"{self.file.name} holds descriptions only, no answer to {request.template}"
+            )
         text = self._texts.get(pictures[0].path.resolve()) if len(pictures) == 1 else None
         if text is None:
             what = pictures[0].path.name if pictures else "a question without a picture"

@@ -114,7 +114,11 @@ def _judges(number: int, run: Loaded, *, several: bool) -> list[Judge]:
     for name in names:
         about = _mapping(facts.get(name))
         span = about.get("range")
-        limits = (float(span[0]), float(span[1])) if isinstance(span, list | tuple) and len(span) == 2 else None
+        limits = (
+            (float(span[0]), float(span[1]))
+            if isinstance(span, list | tuple) and len(span) == 2 and None not in span
+            else None
+        )
         values = [abs(s.value) for (_, metric), s in run.scores.items() if metric == name and s.value is not None]
         largest = max((abs(end) for end in limits), default=0.0) if limits else max(values, default=0.0)
         label = f"{name} · {run.name}" if several else name

@@ -29,7 +29,11 @@ def provenance(report: Report) -> list[Json]:
             )
         for name, told in mapping(run.manifest.get("metrics")).items():
             span = mapping(told).get("range")
-            limits = f"{span[0]} to {span[1]}" if isinstance(span, list | tuple) and len(span) == 2 else DASH
+            limits = (
+                f"{span[0]} to {span[1]}"
+                if isinstance(span, list | tuple) and len(span) == 2 and None not in span
+                else DASH
+            )
             metrics.append(
                 [
                     run.name,
