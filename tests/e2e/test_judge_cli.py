@@ -470,3 +470,114 @@ def test_a_panel_with_repeats_and_both_orders(tmp_path: Path) -> None:
     assert names >= {"tit-llm", "tit-llm [openai/a]", "tit-llm [openai/b]", "pairwise"}
     assert results(tmp_path)["metrics"]["pairwise"]["tie_rate"] == 1
     assert "Steadiness of the judges" in out
+
+
+def ledger(folder: Path) -> float:
+    return sum(json.loads(line)["cost"] for line in (folder / "billing.jsonl").read_text().splitlines())
+
+
+def test_a_panel_member_without_a_price_refuses_to_start_and_the_retry_goes_on(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    judges = (
+        "--captioner",
+        "openai/gpt-4o",
+        "--judge",
+        "openai/gpt-4o",
+        "--judge",
+        "openai/unknown-1",
+        "--max-cost",
+        "5",
+    )
+    arguments = ("judge", "--data", str(data), "--metric", "tit-llm", "--out", "r", *judges)
+    with Server(good) as server:
+        assert "--price unknown-1=IN,OUT" in cli(tmp_path, *arguments, code=2, **hosted(server))
+        assert server.count() == 0
+        cli(tmp_path, *arguments, "--price", "unknown-1=1,1", **hosted(server))
+
+
+def test_what_changed_is_judged_again_and_the_rest_is_not(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--json", "out.json")
+    with Server(good) as server:
+        cli(tmp_path, *arguments, **hosted(server))
+        Image.new("RGB", (32, 32), (255, 255, 255)).save(data / "3.png")
+        prompts = (data / "prompts.jsonl").read_text().replace("number 0", "number zero")
+        (data / "prompts.jsonl").write_text(prompts)
+        before = server.count()
+        cli(tmp_path, *arguments, **hosted(server))
+        assert (
+            server.count() - before == 1 + 4
+        )  # one new picture; its judgement and those of the changed prompt's three
+
+
+def test_a_repair_turn_is_counted_once_in_every_number(tmp_path: Path) -> None:
+    data = small(tmp_path, images=2)
+
+    def handler(seen: Seen) -> str:
+        return good(seen) if seen.images or "could not be read" in seen.text else "not JSON"
+
+    arguments = (
+        "judge",
+        "--data",
+        str(data),
+        "--provider",
+        "openai",
+        "--metric",
+        "tit-llm",
+        "--out",
+        "r",
+        "--json",
+        "out.json",
+    )
+    with Server(handler) as server:
+        cli(tmp_path, *arguments, **hosted(server))
+        assert server.count() == 6
+    found, manifest = results(tmp_path), json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert found["spent"] == pytest.approx(ledger(tmp_path / "r"), abs=2e-6)
+    assert found["spent"] == pytest.approx(found["list_cost"], abs=2e-6)
+    assert manifest["spent"] == pytest.approx(found["spent"], abs=2e-6)
+    assert sum(role["spent"] for role in manifest["roles"].values()) == pytest.approx(found["spent"], abs=4e-6)
+
+
+def test_a_run_with_nothing_to_ask_keeps_who_answered(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--out", "r")
+    with Server(good) as server:
+        cli(tmp_path, *arguments, **hosted(server))
+        first = json.loads((tmp_path / "r" / "manifest.json").read_text())
+        cli(tmp_path, *arguments, **hosted(server))
+    again = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert again["roles"]["judge"]["answered"] == first["roles"]["judge"]["answered"] != []
+    assert again["progress"]["done"] == again["progress"]["total"] == 6
+
+
+def test_secrets_in_an_address_are_written_nowhere(tmp_path: Path) -> None:
+    data = small(tmp_path, images=2)
+    with Server(good) as server:
+        address = f"http://user:hunter2@127.0.0.1:{server.port}/v1"
+        out = cli(
+            tmp_path, "judge", "--data", str(data), "--provider", "openai", "--base-url", address, OPENAI_API_KEY="sk-x"
+        )
+    assert "hunter2" not in out
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"hunter2" not in path.read_bytes(), path
+
+
+def test_what_is_wrong_is_said_before_anything_is_paid(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    (data / "pairs.jsonl").write_text("{broken\n")
+    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm")
+    with Server(good) as server:
+        assert "pairs.jsonl:1" in cli(tmp_path, *arguments, code=2, **hosted(server))
+        (data / "pairs.jsonl").unlink()
+        assert "cannot be written" in cli(
+            tmp_path, *arguments, "--json", str(data / "0.png" / "x.json"), code=2, **hosted(server)
+        )
+        assert server.count() == 0
+
+
+def test_a_server_that_never_answers_ends_the_run_soon(tmp_path: Path) -> None:
+    data = small(tmp_path, images=100)
+    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--concurrency", "32")
+    out = cli(tmp_path, *arguments, code=2, OPENAI_API_KEY="sk-x", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    assert "no answer yet" in out
