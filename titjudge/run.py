@@ -105,9 +105,8 @@ class RunFolder:
             if "bad" in record:
                 yield BadItem(record["id"], record["bad"], record["generator"], record["group"])
             elif slim:
-                yield Item(
-                    sys.intern(record["id"]), "", None, sys.intern(record["generator"]), sys.intern(record["group"])
-                )
+                names = (sys.intern(record[name]) for name in ("id", "generator", "group"))
+                yield Item(next(names), "", None, next(names), next(names), NOTHING)
             else:
                 image = record["image"]
                 yield Item(
@@ -123,6 +122,7 @@ class RunFolder:
                 for name in ("item", "metric", "generator", "group"):
                     record[name] = sys.intern(record[name])
                 record["replies"] = ()
+                record["reason"] = "" if record["value"] is not None else record["reason"]
                 record["parts"] = {key: value for key, value in record["parts"].items() if key in SUMMED} or NOTHING
             score = score_from(record)
             found[score.item_id, score.metric] = score
@@ -202,10 +202,10 @@ class RunFolder:
             tokens += bill["tokens"]
             requests += 1
             embedded += bill["cost"] if bill["role"] == "embedder" else 0.0
-        listed: dict[str, float] = {}
+        listed: dict[bytes, float] = {}
         for record in self.replies():
             if not record["attempt"]:  # a repair turn is part of the answer it repaired
-                listed[record["key"]] = record["list_cost"] or 0.0
+                listed[record["key"].encode()[-32:]] = record["list_cost"] or 0.0
         return {
             "spent": spent,
             "list_cost": sum(listed.values()) + embedded,

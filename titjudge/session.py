@@ -225,7 +225,16 @@ class Session:
         pairs = self.pairs()  # what is wrong with them is said before anything is paid
         folder.open(self.config)
         try:
-            return asyncio.run(self._run(folder, watcher or Silent(), pairs))
+            status = asyncio.run(self._run(folder, watcher or Silent()))  # what asking took is free when counting begins
+            return finish(
+                folder,
+                self.suite,
+                _within(pairs, folder) if self.config.limit else pairs,
+                self.metrics,
+                status=status,
+                extra_warnings=[*self.warnings, *_drift(folder.manifest()), *(self.canary.lines() if self.canary else ())],
+                report=self.config.report,
+            )
         except TitjudgeError as error:
             folder.mark(f"failed: {error}")
             raise
@@ -233,7 +242,7 @@ class Session:
             folder.close()
             self.cache.close()
 
-    async def _run(self, folder: RunFolder, watcher: Watcher, pairs: list[Pair]) -> Outcome:
+    async def _run(self, folder: RunFolder, watcher: Watcher) -> str:
         self._check_unchanged(folder)
         self._before = folder.manifest()
         self._restore(folder)
@@ -276,15 +285,7 @@ class Session:
         self._manifest(folder, engine, loop, status, started)
         if fatal is not None:
             raise fatal
-        return finish(
-            folder,
-            self.suite,
-            _within(pairs, folder) if self.config.limit else pairs,
-            self.metrics,
-            status=status,
-            extra_warnings=[*self.warnings, *_drift(folder.manifest()), *(self.canary.lines() if self.canary else ())],
-            report=self.config.report,
-        )
+        return status
 
     async def _ask_canaries(self, engine: Engine) -> None:
         """Ask the frozen questions before the run: has a model changed since they were frozen?"""
@@ -393,11 +394,12 @@ def finish(
     report: bool = True,
 ) -> Outcome:
     """Tables, results.json and report of what a run folder holds."""
-    slim = not suite.AGGREGATES
+    slim, money = not suite.AGGREGATES, folder.money()
+    scores = list(folder.scores(slim=slim).values())
+    items = list(folder.items(slim=slim))
     results, tables = tabulate(
-        list(folder.items(slim=slim)), folder.scores(slim=slim).values(), suite, pairs, metrics,
-        status=status, money=folder.money(), extra_warnings=extra_warnings,
-    )  # fmt: skip
+        items, scores, suite, pairs, metrics, status=status, money=money, extra_warnings=extra_warnings
+    )
     before = (folder.path / "results.json").read_bytes() if (folder.path / "results.json").is_file() else b""
     same = folder.write("results.json", results).read_bytes() == before
     failures = [(each["item"], each["status"], each["reason"]) for each in results["failures"]]

@@ -88,7 +88,8 @@ def agreement(
         DataError: a preference that is not a / b / tie; an image paired with itself.
     """
     images, warnings = _images(items, scores)
-    own = _values(images, scores)
+    own, several = _values(images, scores)
+    warnings += several
     values = {name: _flipped(each) if name in negate else each for name, each in own.items()}
     grouped = _grouped(pairs, images)
     index = PairIndex.of(grouped)
@@ -130,21 +131,24 @@ def _images(items: Sequence[Item | BadItem], scores: Sequence[Score]) -> tuple[l
     known = {item.id: (item.id, item.generator, item.group or item.id) for item in items}
     if not items:
         known = {s.item_id: (s.item_id, s.generator, s.group or s.item_id) for s in scores}
-    strangers = {score.item_id for score in scores} - known.keys()
+    strangers = {score.item_id for score in scores if score.item_id not in known}
     if strangers:
         warnings.append(f"{len(strangers)} scored images are not in the data and left out, the first: {min(strangers)}")
-    repeated = [key for key, n in Counter((s.item_id, s.metric) for s in scores).items() if n > 1]
-    if repeated:
-        warnings.append(f"{len(repeated)} images have several scores of one metric, the last counts: {repeated[0][0]}")
     return list(known.values()), warnings
 
 
-def _values(images: Sequence[Image], scores: Sequence[Score]) -> dict[str, Values]:
+def _values(images: Sequence[Image], scores: Sequence[Score]) -> tuple[dict[str, Values], list[str]]:
+    """Score by image for each metric, and a warning where there were several for one image."""
+    found: dict[str, Values] = dict(values_by_metric(scores))
+    warnings = []
+    if sum(map(len, found.values())) < len(scores):
+        repeated = [key for key, n in Counter((s.item_id, s.metric) for s in scores).items() if n > 1]
+        warnings.append(f"{len(repeated)} images have several scores of one metric, the last counts: {repeated[0][0]}")
     known = {image[0] for image in images}
-    return {
-        name: {id: value for id, value in each.items() if id in known}
-        for name, each in values_by_metric(scores).items()
-    }
+    for name, each in found.items():
+        if not each.keys() <= known:
+            found[name] = {id: value for id, value in each.items() if id in known}
+    return found, warnings
 
 
 def _flipped(values: Values) -> Values:
@@ -160,8 +164,8 @@ def _grouped(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pair]:
 
 
 def _pair_warnings(index: PairIndex, images: Sequence[Image]) -> list[str]:
-    known = {image[0] for image in images}
-    strangers = [id for id in index.ids if id not in known]
+    known = {image[0] for image in images} if len(index) else set()
+    strangers = [id for id in index.ids if id not in known] if len(index) else []
     if not strangers:
         return []
     return [f"{len(strangers)} images of the human pairs are not in the data, the first: {strangers[0]}"]
