@@ -130,7 +130,8 @@ class AnswerCache:
             eviction_policy="none",
             cull_limit=0,
             disk_min_file_size=2**20,
-            sqlite_mmap_size=2**23,
+            sqlite_mmap_size=2**22,
+            sqlite_cache_size=2**9,  # pages of 4 KiB: every key is read or written once
             timeout=60,
         )
 
