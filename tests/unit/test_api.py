@@ -53,8 +53,8 @@ def test_inside_a_loop_the_async_form_is_named(tmp_path: Path) -> None:
 def test_names_and_keys_are_checked_at_once() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'tit'"):
         Judge("tti")
-    with pytest.raises(ConfigError, match="Did you mean 'limits'"):
-        Judge("tit", captioner="fake/x", limitz={"max_cost": 1})
+    with pytest.raises(ConfigError, match="Did you mean 'embedder'"):
+        Judge("tit", captioner="fake/x", embeder="default")
 
 
 def test_the_default_metric_is_tit_score_with_the_embedded_model(tmp_path: Path) -> None:
