@@ -33,15 +33,58 @@ def _show(work: Callable[[], tuple[dict[str, Any], list[Any]]], json_file: Path 
 
 
 @aggregate.command()
+@click.option("--answers", type=PATH, metavar="DIR", help="Holds GENERATOR/TYPE/{short,long}/INDEX.json.")
 @click.option(
-    "--answers", type=PATH, required=True, metavar="DIR", help="Holds GENERATOR/TYPE/{short,long}/INDEX.json."
+    "--run", "run_folder", type=PATH, metavar="RUN", help="A run of the tiif suite instead of an answer tree."
 )
+@click.option("--write-answers", type=PATH, metavar="DIR", help="Write the run's answers as the official tree.")
+@click.option("--xlsx", type=PATH, metavar="FILE", help="Write the official result_summary.xlsx.")
+@click.option("--summary", type=PATH, metavar="FILE", help="Write the official summary by dimension (text).")
 @JSON
-def tiif(answers: Path, json_file: Path | None) -> int:
-    """TIIF-Bench: types, nine dimensions, Basic, Advanced, Overall, in percent."""
+def tiif(
+    answers: Path | None,
+    run_folder: Path | None,
+    write_answers: Path | None,
+    xlsx: Path | None,
+    summary: Path | None,
+    json_file: Path | None,
+) -> int:
+    """TIIF-Bench: types, nine dimensions, Basic, Advanced, Overall, in percent.
+
+    \b
+    Examples:
+      python cli.py aggregate tiif --answers eval_results --xlsx result_summary.xlsx
+      python cli.py aggregate tiif --run runs/mine --write-answers eval_results
+    """
+    from titjudge.errors import UserError
+    from titjudge.suites import tiif_answers, tiif_files
     from titjudge.suites.tiif import aggregate_answers
 
+    if run_folder is not None:
+        if write_answers is None:
+            raise UserError("--run needs --write-answers DIR: where the official tree goes")
+        click.echo(f"{_write_tree(run_folder, write_answers)} answers written to {write_answers}")
+        answers = write_answers
+    if answers is None:
+        raise UserError("give --answers DIR, or --run RUN with --write-answers DIR")
+    if xlsx is not None or summary is not None:
+        found = tiif_answers.read_answers(answers)
+        if xlsx is not None:
+            tiif_files.write_xlsx(found, xlsx)
+        if summary is not None:
+            summary.write_text(tiif_files.dimension_text(found), encoding="utf-8")
     return _show(lambda: aggregate_answers(answers), json_file)
+
+
+def _write_tree(run_folder: Path, out: Path) -> int:
+    from titjudge.run import RunFolder
+    from titjudge.suites.tiif_answers import write_answers
+    from titjudge.types import Item
+
+    folder = RunFolder(run_folder)
+    folder.manifest()
+    scores = [score for score in folder.scores().values() if score.metric == "yes-no"]
+    return write_answers(out, [item for item in folder.items() if isinstance(item, Item)], scores)
 
 
 @aggregate.command("tiif-text")
@@ -67,35 +110,43 @@ def tiif_text(ocr: Path, questions: Path | None, json_file: Path | None) -> int:
     show_default=True,
     help="strict averages over the facets a prompt activates (paper, Eq. 8 to 10).",
 )
+@click.option("--detail", type=PATH, metavar="FILE", help="Write the official scores_detail.json, with level 3.")
 @JSON
-def qwen_image_bench(responses: Path, metadata: Path, protocol: str, json_file: Path | None) -> int:
+def qwen_image_bench(
+    responses: Path, metadata: Path, protocol: str, detail: Path | None, json_file: Path | None
+) -> int:
     """Qwen-Image-Bench: levels 1, 2, 3 and overall from judge responses."""
     from titjudge.suites.qwen_image_bench import aggregate_responses
+    from titjudge.suites.qwen_tables import write_scores_detail
 
-    return _show(lambda: aggregate_responses(responses, metadata, protocol=protocol), json_file)
+    results, tables = aggregate_responses(responses, metadata, protocol=protocol)
+    if detail is not None:
+        write_scores_detail(results["models"], detail)
+    return _show(lambda: (results, tables), json_file)
 
 
 @aggregate.command()
 @click.option(
-    "--generations",
-    type=PATH,
-    required=True,
-    metavar="FILE",
-    help="A saved generation_results file of the official script.",
+    "--generations", type=PATH, metavar="FILE", help="A saved generation_results file of the official script."
 )
 @click.option(
-    "--split",
-    type=PATH,
-    required=True,
-    metavar="FILE",
-    help="The split (train, test or val .json) with the annotations.",
+    "--predictions", type=PATH, metavar="FILE", help="A saved prediction_results file of the official script."
 )
+@click.option("--split", type=PATH, metavar="FILE", help="The split (train, test or val .json) with the annotations.")
 @click.option(
     "--matching", default="casefold", show_default=True, metavar="RULE", help="How predicted elements are matched."
 )
 @JSON
-def longt2ibench(generations: Path, split: Path, matching: str, json_file: Path | None) -> int:
-    """LongT2IBench: interpretation accuracy, SRCC and PLCC overall and by prompt length."""
-    from titjudge.suites.longt2ibench import aggregate_generations
+def longt2ibench(
+    generations: Path | None, predictions: Path | None, split: Path | None, matching: str, json_file: Path | None
+) -> int:
+    """LongT2IBench: interpretation accuracy (with --split), SRCC and PLCC overall and by prompt length."""
+    from titjudge.errors import UserError
+    from titjudge.suites.longt2ibench import aggregate_generations, aggregate_predictions
 
+    if (generations is None) == (predictions is None):
+        raise UserError("give --generations FILE or --predictions FILE")
+    if predictions is not None:
+        return _show(lambda: aggregate_predictions(predictions), json_file)
+    assert generations is not None
     return _show(lambda: aggregate_generations(generations, split, matching=matching), json_file)

@@ -1,0 +1,82 @@
+"""Official tables from answers that exist already, through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def cli(folder: Path, *arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "cli.py"), *arguments],
+        cwd=folder, env={**os.environ, "TITJUDGE_CACHE": str(folder / "cache")}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def read(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def answer(kind: str, length: str, questions: int, right: int) -> dict[str, Any]:
+    preds = ["yes"] * right + ["no"] * (questions - right)
+    return {
+        "attribute": kind, "desc": length, "jsonl_file": "f", "line_idx": 0, "questions": [f"q{i}" for i in range(questions)],
+        "gt_answers": ["yes"] * questions, "model_pred": preds, "model_output": "\n".join(preds),
+    }  # fmt: skip
+
+
+def test_tiif_answers_to_every_official_file(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    for kind, right in (("color+3d", 3), ("style", 1)):
+        for length in ("short", "long"):
+            folder = tmp_path / "answers" / "mine" / kind / length
+            folder.mkdir(parents=True)
+            (folder / "0.json").write_text(json.dumps(answer(kind, length, 4, right)))
+    arguments = ("--json", "out.json", "--xlsx", "result_summary.xlsx", "--summary", "summary.txt")
+    out = cli(tmp_path, "aggregate", "tiif", "--answers", "answers", *arguments)
+    short = read(tmp_path / "out.json")["generators"]["mine"]["short"]
+    assert (short["types"]["color+3d"], short["types"]["style"]) == (75, 25)
+    assert (short["questions"], short["correct"]) == (8, 4)
+    assert (tmp_path / "result_summary.xlsx").stat().st_size > 0
+    assert "mine" in (tmp_path / "summary.txt").read_text()
+    assert "mine" in out
+
+
+def test_the_shared_responses_of_qwen_image_bench(tmp_path: Path, shared: Path) -> None:
+    place = shared / "qwen_image_bench"
+    arguments = ("--responses", str(place / "responses.jsonl"), "--metadata", str(place / "bench_metadata.json"))
+    cli(tmp_path, "aggregate", "qwen-image-bench", *arguments, "--json", "out.json", "--detail", "detail.json")
+    assert len(read(tmp_path / "out.json")["cases"]) == 72
+    assert set(read(tmp_path / "detail.json")) == set(read(tmp_path / "out.json")["models"])
+
+
+def test_ranks_with_a_reference(tmp_path: Path) -> None:
+    (tmp_path / "ranks.csv").write_text("generator,human,tit,clip\na,1,1,3\nb,2,3,2\nc,3,2,1\nd,4,4,4\n")
+    cli(tmp_path, "compare", "ranks", "--csv", "ranks.csv", "--reference", "human", "--json", "out.json")
+    columns = read(tmp_path / "out.json")["columns"]
+    assert columns["tit"]["srcc"] == pytest.approx(0.8)
+    assert columns["clip"]["srcc"] == pytest.approx(0.2)
+    assert "human" in cli(tmp_path, "compare", "ranks", "--csv", "ranks.csv", "--reference", "humans", code=2)
+
+
+def test_votes_to_pairs(tmp_path: Path) -> None:
+    lines = [f"p,a.png,b.png,{i},{'a' if i < 12 else 'b'}" for i in range(15)]
+    (tmp_path / "votes.csv").write_text("\n".join(["prompt_id,image_a,image_b,annotator,preference", *lines]) + "\n")
+    cli(tmp_path, "compare", "votes", "votes.csv", "--pairs-out", "pairs.jsonl")
+    assert read(tmp_path / "pairs.jsonl")["preference"] == "a"
+
+
+def test_what_is_missing_is_one_line(tmp_path: Path) -> None:
+    assert "--answers DIR" in cli(tmp_path, "aggregate", "tiif", code=2)
+    assert "--generations FILE" in cli(tmp_path, "aggregate", "longt2ibench", code=2)
+    assert "none" in cli(tmp_path, "aggregate", "tiif", "--answers", "none", code=2)
