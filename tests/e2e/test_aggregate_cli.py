@@ -30,7 +30,7 @@ def read(file: Path) -> Any:
 def answer(kind: str, length: str, questions: int, right: int) -> dict[str, Any]:
     preds = ["yes"] * right + ["no"] * (questions - right)
     return {
-        "attribute": kind, "desc": length, "jsonl_file": "f", "line_idx": 0, "questions": [f"q{i}" for i in range(questions)],
+        "attribute": kind, "desc": f"{length}_description", "jsonl_file": "f", "line_idx": 0, "questions": [f"q{i}" for i in range(questions)],
         "gt_answers": ["yes"] * questions, "model_pred": preds, "model_output": "\n".join(preds),
     }  # fmt: skip
 
