@@ -49,23 +49,27 @@ class Pictures:
             DataError: missing, empty, truncated, too large, or not an image.
         """
         if path not in self._open:
-            self._open[path] = await asyncio.to_thread(self._check, path)
+            picture, key, facts = await asyncio.to_thread(self._check, path)
+            if facts is not None and self._facts and self._decode:
+                self._facts.set(
+                    key, facts
+                )  # here and not in the thread: two writers of one database wait for each other
+            self._open[path] = picture
         return self._open[path]
 
     def forget(self, path: Path) -> None:
         self._open.pop(path, None)
 
-    def _check(self, path: Path) -> Picture:
+    def _check(self, path: Path) -> tuple[Picture, str, dict[str, Any] | None]:
+        """The picture, the key of its verdict, and the verdict if it is a new one."""
         raw = read(path)
         digest = hashlib.sha256(raw).hexdigest()
         key = f"image:{digest}"
-        facts = self._facts.get(key) if self._facts else None
-        if facts is None:
-            facts = inspect(raw, path, decode=self._decode)
-            if self._facts and self._decode:
-                self._facts.set(key, facts)
+        known = self._facts.get(key) if self._facts else None
+        facts = known or inspect(raw, path, decode=self._decode)
         load: Callable[[], bytes] = lambda: _send(path, digest, facts)  # noqa: E731
-        return Picture(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
+        picture = Picture(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
+        return picture, key, None if known else facts
 
 
 def read(path: Path) -> bytes:

@@ -225,14 +225,20 @@ class Session:
         pairs = self.pairs()  # what is wrong with them is said before anything is paid
         folder.open(self.config)
         try:
-            status = asyncio.run(self._run(folder, watcher or Silent()))  # what asking took is free when counting begins
+            status = asyncio.run(
+                self._run(folder, watcher or Silent())
+            )  # what asking took is free when counting begins
             return finish(
                 folder,
                 self.suite,
                 _within(pairs, folder) if self.config.limit else pairs,
                 self.metrics,
                 status=status,
-                extra_warnings=[*self.warnings, *_drift(folder.manifest()), *(self.canary.lines() if self.canary else ())],
+                extra_warnings=[
+                    *self.warnings,
+                    *_drift(folder.manifest()),
+                    *(self.canary.lines() if self.canary else ()),
+                ],
                 report=self.config.report,
             )
         except TitjudgeError as error:

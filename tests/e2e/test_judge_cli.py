@@ -581,3 +581,19 @@ def test_a_server_that_never_answers_ends_the_run_soon(tmp_path: Path) -> None:
     arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--concurrency", "32")
     out = cli(tmp_path, *arguments, code=2, OPENAI_API_KEY="sk-x", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     assert "no answer yet" in out
+
+
+def test_compare_with_human_scores_and_strengths(tmp_path: Path, example: Path) -> None:
+    cli(tmp_path, "judge", "--out", "one", "--no-report")
+    lines = [json.loads(line) for line in (example / "images.jsonl").read_text().splitlines()]
+    (tmp_path / "human.csv").write_text(
+        "\n".join(["image,score", *(f"{each['image']},{each['alignment']}" for each in lines)]) + "\n"
+    )
+    out = cli(tmp_path, "compare", "one", "--human", "human.csv", "--strengths", "--json", "out.json")
+    found = results(tmp_path)
+    assert found["human_scores"]["tit"]["n"] == 24
+    assert 0.5 < found["human_scores"]["tit"]["srcc"] < 0.8
+    assert "bradley_terry" in found
+    assert "Correlation with human scores" in out
+    (tmp_path / "human.csv").write_text("image,score\nx,high\n")
+    assert "human.csv:2" in cli(tmp_path, "compare", "one", "--human", "human.csv", code=2)

@@ -19,6 +19,8 @@ def picture(tmp_path: Path, name: str = "a.png", red: int = 0) -> Path:
 
 def test_one_and_many_in_order_with_a_failure_among_them(tmp_path: Path) -> None:
     good, other = picture(tmp_path), picture(tmp_path, "b.png", 90)
+    with Judge("self-eval", captioner="fake/x") as judge:
+        assert judge.score(good, "a red square").value == 0
     with Judge("tit-llm", captioner="fake/x", judge="fake/y") as judge:
         assert judge.score(good, "a red square").value == 0
         scores = judge.score_many([(good, "a"), (tmp_path / "none.png", "b"), (other, "c")])

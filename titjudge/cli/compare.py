@@ -41,10 +41,25 @@ def compare() -> None:
     metavar="FILE",
     help="Human pairs (jsonl or csv)  [default: those of the first run].",
 )
+@click.option(
+    "--human",
+    type=PATH,
+    metavar="FILE",
+    help="Human scores (jsonl or csv with image, score): SRCC, PLCC, KRCC over all images.",
+)
+@click.option("--strengths", is_flag=True, help="Bradley-Terry strengths of the generators, with intervals.")
 @click.option("--allow-drift", is_flag=True, help="Compare runs although a model changed between them.")
 @JSON
-def runs(runs: tuple[Path, ...], pairs_file: Path | None, allow_drift: bool, json_file: Path | None) -> int:
-    """Agreement of one or several runs with the same human pairs, and paired differences between them."""
+def runs(
+    runs: tuple[Path, ...],
+    pairs_file: Path | None,
+    human: Path | None,
+    strengths: bool,
+    allow_drift: bool,
+    json_file: Path | None,
+) -> int:
+    """Agreement of one or several runs with the same human pairs or scores, and paired differences between them."""
+    from titjudge import registry
     from titjudge.cli.show import show_tables, write_json
     from titjudge.compare.agreement import agreement
     from titjudge.compare.differences import differences_table, paired_differences
@@ -67,13 +82,22 @@ def runs(runs: tuple[Path, ...], pairs_file: Path | None, allow_drift: bool, jso
         for score in folder.scores().values():
             name = score.metric if len(runs) == 1 else f"{score.metric} ({path.name})"
             scores.append(_renamed(score, name))
-    found = agreement(list(items.values()), scores, pairs)
+    names = sorted({score.metric for score in scores})
+    lower = {name for name in names if not registry.load("metrics", name.partition(" ")[0]).higher_is_better}
+    found = agreement(list(items.values()), scores, pairs, negate=lower, strengths=strengths)
     tables = found.tables()
     results: dict[str, Any] = found.to_json()
-    names = sorted({score.metric for score in scores})
+    if human is not None:
+        table, results["human_scores"] = _against_scores(human, items, scores, names)
+        tables.append(table)
     if pairs and len(names) > 1:
         values = {
-            name: {s.item_id: s.value for s in scores if s.metric == name and s.value is not None} for name in names
+            name: {
+                s.item_id: -s.value if name in lower else s.value
+                for s in scores
+                if s.metric == name and s.value is not None
+            }
+            for name in names
         }
         differences = paired_differences(pairs, values)
         tables.append(differences_table(differences))
@@ -85,6 +109,28 @@ def runs(runs: tuple[Path, ...], pairs_file: Path | None, allow_drift: bool, jso
         click.echo(f"  note: {warning}")
     write_json(json_file, results)
     return 0
+
+
+def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tuple[Any, dict[str, Any]]:
+    """Correlation of each metric with human scores over all images."""
+    from titjudge.compare.correlation import correlation
+    from titjudge.compare.files import read_human_scores
+    from titjudge.types import Table
+
+    people = read_human_scores(file)
+    order = list(items)
+    rows, out = [], {}
+    for name in names:
+        values = {score.item_id: score.value for score in scores if score.metric == name}
+        found = correlation(
+            [values.get(each) for each in order],
+            [people.get(each) for each in order],
+            [items[each].group for each in order],
+        )
+        out[name] = {key: getattr(found, key) for key in found.__dataclass_fields__}
+        rows.append((name, found.srcc, found.plcc, found.krcc, found.n, found.missing))
+    columns = ("metric", "SRCC", "PLCC", "KRCC", "images", "without both")
+    return Table("Correlation with human scores", columns, tuple(rows), ("over all images; intervals in --json",)), out
 
 
 def _renamed(score: Any, name: str) -> Any:

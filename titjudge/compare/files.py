@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from titjudge.compare.votes import Vote
 from titjudge.errors import DataError
+from titjudge.jsonl import read_jsonl
 from titjudge.types import Pair
 
 COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
@@ -99,3 +101,35 @@ def _vote(record: Mapping[str, Any], path: Path, line: int) -> Vote:
     if choice not in ("a", "b", "tie"):
         raise DataError(f"preference '{cells[-1]}' is not a, b or tie", path, line)
     return Vote(group, a, b, annotator, choice)
+
+
+def read_human_scores(path: Path | str) -> dict[str, float]:
+    """Human score by image id, from JSON lines or a CSV table with `image` and `score`.
+
+    Raises:
+        DataError: a column is missing, or a score is no finite number; names file and line.
+    """
+    path = Path(path)
+    found: dict[str, float] = {}
+    for line, record in _named(path) if path.suffix.lower() == ".csv" else read_jsonl(path):
+        for key in ("image", "score"):
+            if record.get(key) is None:
+                raise DataError(f"'{key}' is missing", path, line)
+        try:
+            value = float(record["score"])
+        except (TypeError, ValueError):
+            value = math.nan
+        if not math.isfinite(value):
+            raise DataError(f"the score is a number, not '{record['score']}'", path, line)
+        found[str(record["image"])] = value
+    return found
+
+
+def _named(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Lines of a CSV table as mappings from its first line's names."""
+    names: list[str] | None = None
+    for line, row in csv_rows(path):
+        if names is None:
+            names = row
+        else:
+            yield line, dict(zip(names, row, strict=False))
