@@ -91,8 +91,11 @@ def suites(json_file: Path | None) -> int:
     from titjudge.types import Table
 
     found = [registry.load("suites", name) for name in registry.names("suites")]
-    rows = tuple((s.name, s.VERSION, ", ".join(s.metrics), (s.__doc__ or "").strip().partition("\n")[0]) for s in found)
-    show_tables([Table("suites", ("suite", "version", "metrics", "what it is"), rows)])
+    rows = tuple(
+        (s.name, s.VERSION, ", ".join(s.metrics), _models(s.metrics), (s.__doc__ or "").strip().partition("\n")[0])
+        for s in found
+    )
+    show_tables([Table("suites", ("suite", "version", "metrics", "needs", "what it is"), rows)])
     for suite in found:
         for deviation in suite.DEVIATIONS:
             click.echo(f"  {suite.name}: {deviation}")
@@ -104,6 +107,14 @@ def suites(json_file: Path | None) -> int:
         ],
     )
     return 0
+
+
+def _models(metrics: tuple[str, ...]) -> str:
+    """The roles that a suite's metrics ask."""
+    from titjudge import registry
+
+    roles = {role for name in metrics for role in registry.load("metrics", name).roles}
+    return ", ".join(["--data DIR", *(f"--{role}" for role in sorted(roles) if "/" not in role)])
 
 
 @click.command()

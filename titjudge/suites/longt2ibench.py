@@ -159,7 +159,9 @@ def _relations(truth: Alignment) -> list[str]:
 
 
 class LongT2IBench:
-    """The suite. Options: `split` (test, val or train), `matching` (see `aggregate_generations`).
+    """LongT2IBench: entities, attributes and relations of long prompts, judged in three hops.
+
+    The suite. Options: `split` (test, val or train), `matching` (see `aggregate_generations`).
 
     DATA/split/<split>.json or DATA/data/split/<split>.json, images relative to DATA (or `data`, or `image_prompts_1st` in
     it); DATA may also be the split file itself.

@@ -27,7 +27,9 @@ _NOT_RANKS = {"prompt_id", "prompt", "source"}
 
 
 class LpgBench:
-    """The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.compare`."""
+    """LPG-Bench: 200 prompts of over 250 words, 13 generators, human ranks (TIT-Score paper).
+
+    The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.compare`."""
 
     name = "lpg-bench"
     VERSION = "1"

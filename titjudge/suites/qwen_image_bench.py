@@ -84,7 +84,9 @@ def _cases(judged: Judged) -> dict[str, Any]:
 
 
 class QwenImageBench:
-    """The suite. Option: `metadata`, when bench_metadata.json is neither in the data folder nor in its `metadata/`.
+    """Qwen-Image-Bench: five pillars, 23 sub-capabilities, 56 facets by checklist.
+
+    The suite. Option: `metadata`, when bench_metadata.json is neither in the data folder nor in its `metadata/`.
 
     DATA/*.csv, *.json or *.jsonl with ID, prompt, image_path (and optionally model, dims_en), one file a generator unless
     a column `model` or `generator` says otherwise; image paths are relative to the file and stay inside its folder.

@@ -34,7 +34,9 @@ def aggregate_answers(folder: Path) -> tuple[dict[str, Any], list[Table]]:
 
 
 class Tiif:
-    """The suite. All options are optional:
+    """TIIF-Bench: yes / no questions on 39 types of instruction, short and long.
+
+    The suite. All options are optional:
 
     Args:
         subset: "full" (2,538 prompts), "testmini" (277) or "auto": the one there, or the one that fits the images.
