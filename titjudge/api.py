@@ -12,7 +12,7 @@ from typing import Any
 from titjudge.cache import AnswerCache
 from titjudge.config import cache_folder, load_config
 from titjudge.engine import Engine
-from titjudge.errors import BudgetExhausted, ConfigError, UserError
+from titjudge.errors import BudgetExhausted, UserError
 from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
 from titjudge.records import score_record
@@ -99,7 +99,7 @@ class Judge:
 
             limits = self._config.limits
             roles = Roles(self._config)
-            self._check_prices(roles)
+            roles.check_prices(self._metric.roles)
             self._cache = AnswerCache(cache_folder(self._config))
             self._engine = Engine(
                 roles, PromptLibrary(self._config.prompts), self._cache,
@@ -107,17 +107,6 @@ class Judge:
                 protocol=self._config.protocol, lenient=self._config.lenient,
             )  # fmt: skip
         return self._engine
-
-    def _check_prices(self, roles: Roles) -> None:
-        if self._config.limits.max_cost is None:
-            return
-        seats = {"judge": self._config.judge_roles}
-        for name in sorted({seat for role in self._metric.roles for seat in seats.get(role, [role])}):
-            role = roles.embedder_role() if name == "embedder" else roles[name]
-            if role.price is None:
-                raise ConfigError(
-                    f"the price of {role.label} is unknown, so a cap cannot hold: give one for '{role.model}' (--price, prices)"
-                )
 
     async def _measure(self, engine: Engine, image: Path | str, prompt: str) -> Score:
         item = Item(str(image), prompt, Path(image))

@@ -126,7 +126,6 @@ class Engine:
         schema: type[Any] | None,
         params: Mapping[str, Any],
         sample: int = 0,
-        attempt: int = 0,
     ) -> Request:
         """A request as it will be sent: what the model cannot take is left out, what it thinks is allowed for."""
         return Request(
@@ -139,7 +138,6 @@ class Engine:
             base_url=role.provider.base_url,
             adapter_version=role.provider.version,
             sample=sample,
-            attempt=attempt,
             template=template,
             role=role.name,
             item_id=item_id,
@@ -241,21 +239,9 @@ class Engine:
             raise Unanswered(Status.UNPARSED, f"the answer could not be read after a repair turn: {problem}", reply)
         prompt = self.library.get("repair/json")
         shown = _json(schema_of(schema))
-        again = self.request(
-            role,
-            (
-                *request.messages,
-                Message("assistant", (reply.text,)),
-                *prompt.messages({"problem": problem, "schema": shown}),
-            ),
-            template=request.template,
-            item_id=request.item_id,
-            schema=schema,
-            params=request.params,
-            sample=request.sample,
-            attempt=request.attempt + 1,
-        )
-        again = _same_params(again, request)
+        turn = prompt.messages({"problem": problem, "schema": shown})
+        messages = (*request.messages, Message("assistant", (reply.text,)), *turn)
+        again = replace(request, messages=messages, attempt=request.attempt + 1)
         task = asyncio.current_task()
         assert task is not None
         self._sending.add(task)  # the first answer is paid for: it is not dropped while the second is on its way
@@ -477,10 +463,6 @@ _REASONS = {
     Status.REFUSED: "the model declined to answer",
     Status.TRUNCATED: "the answer hit its token limit",
 }
-
-
-def _same_params(request: Request, like: Request) -> Request:
-    return replace(request, params=like.params)
 
 
 def _json(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +176,24 @@ class Roles:
             limiter = Limiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
             self._embedder_role = Role("embedder", config, embedder, price, limiter)  # type: ignore[arg-type]
         return self._embedder_role
+
+    def check_prices(self, names: Iterable[str]) -> None:
+        """Under a cap every model needs a price: those of the roles named, and with the judge its panel.
+
+        Raises:
+            ConfigError: a price is unknown; says which flag would mend it.
+        """
+        if self.config.limits.max_cost is None:
+            return
+        wanted = set(names)
+        if "judge" in wanted:
+            wanted.update(self.config.judge_roles)
+        for name in sorted(wanted):
+            role = self.embedder_role() if name == "embedder" else self[name]
+            if role.price is None:
+                raise ConfigError(
+                    f"the price of {role.label} is unknown, so a cap cannot hold: add --price {role.model}=IN,OUT (USD per million tokens)"
+                )
 
     def open(self) -> list[Role]:
         """The roles in use so far."""

@@ -185,24 +185,6 @@ class Session:
         budget.resume(spent["spent"], spent["requests"], spent["tokens"], spent["uncertain"])
         return budget
 
-    def check_prices(self, roles: Roles) -> None:
-        """Under a cap every model needs a price.
-
-        Raises:
-            ConfigError: a price is unknown; says which flag would mend it.
-        """
-        if self.config.limits.max_cost is None:
-            return
-        wanted = {role for metric in self.metrics.values() for role in metric.roles}
-        if "judge" in wanted:
-            wanted.update(self.config.judge_roles)
-        for name in sorted(wanted):
-            role = roles.embedder_role() if name == "embedder" else roles[name]
-            if role.price is None:
-                raise ConfigError(
-                    f"the price of {role.label} is unknown, so a cap cannot hold: add --price {role.model}=IN,OUT (USD per million tokens)"
-                )
-
     def dry_run(self) -> Forecast:
         """Price the run without sending anything."""
         return asyncio.run(self._dry_run())
@@ -255,7 +237,7 @@ class Session:
         limits = self.config.limits
         batches = self._batches(folder, watcher)
         roles = Roles(self.config, batches=batches)
-        self.check_prices(roles)
+        roles.check_prices(role for metric in self.metrics.values() for role in metric.roles)
         budget = self.budget(folder.money())
         engine = Engine(
             roles, self.library, self.cache, budget, protocol=self.config.protocol, journal=folder.journal,
@@ -384,8 +366,6 @@ class Session:
         }
         if self.canary is not None:
             record["canary"] = self.canary.to_json()
-        if status == "running" and (folder.path / "manifest.json").is_file():
-            record["prompts"] = {**folder.manifest().get("prompts", {}), **record["prompts"]}
         folder.write("manifest.json", record)
 
 

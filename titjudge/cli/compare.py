@@ -63,6 +63,7 @@ def runs(
     from titjudge.cli.show import show_tables, write_json
     from titjudge.compare.agreement import agreement
     from titjudge.compare.differences import differences_table, paired_differences
+    from titjudge.compare.pairwise import values_by_metric
     from titjudge.run import RunFolder
     from titjudge.suites.folder import read_pairs
     from titjudge.trust.canary import refuse_drift
@@ -77,7 +78,6 @@ def runs(
     items: dict[str, Item] = {}
     scores = []
     for path, folder in zip(runs, folders, strict=True):
-        folder.manifest()
         items |= {item.id: item for item in folder.items() if isinstance(item, Item)}
         for score in folder.scores().values():
             name = score.metric if len(runs) == 1 else f"{score.metric} ({path.name})"
@@ -91,15 +91,8 @@ def runs(
         table, results["human_scores"] = _against_scores(human, items, scores, names)
         tables.append(table)
     if pairs and len(names) > 1:
-        values = {
-            name: {
-                s.item_id: -s.value if name in lower else s.value
-                for s in scores
-                if s.metric == name and s.value is not None
-            }
-            for name in names
-        }
-        differences = paired_differences(pairs, values)
+        values = values_by_metric(scores, negate=lower)
+        differences = paired_differences(pairs, {name: values[name] for name in names})
         tables.append(differences_table(differences))
         results["differences"] = [each.to_json() for each in differences]
     results["spent"] = sum(each.get("spent") or 0.0 for each in stored)

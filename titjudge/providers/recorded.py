@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from titjudge.errors import Unanswered
 from titjudge.jsonl import read_jsonl
@@ -61,10 +60,3 @@ class Recorded:
 
     async def aclose(self) -> None:
         return None
-
-
-def has_descriptions(folder: Path | None) -> bool:
-    return folder is not None and (folder / "descriptions.jsonl").is_file()
-
-
-__all__: list[Any] = ["Recorded", "has_descriptions"]

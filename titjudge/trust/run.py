@@ -55,7 +55,7 @@ async def _run(session: Session, folder: RunFolder, repeats: int) -> Card:
     config = session.config
     assert config.data is not None
     roles = Roles(config)
-    session.check_prices(roles)
+    roles.check_prices(role for each in session.metrics.values() for role in each.roles)
     engine = Engine(
         roles,
         session.library,
