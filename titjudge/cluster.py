@@ -5,6 +5,13 @@
 An actor is a whole run of its own over every n-th item, with its own models and the cache of its machine. It writes
 `OUT/shards/K-of-N`, so that the death of an actor costs only what was on its way: a new one goes on in the same folder.
 OUT must lie on a file system that all machines share; titjudge, the data and the keys must be on each of them.
+
+Why actors and not Ray Data's `map_batches` over a pool of them, which also starts a dead worker again (tried with Ray
+2.60, two workers): it calls a worker off the main thread, where no SIGTERM can be taken, and on Ctrl-C it kills its
+workers at once, so that answers already asked for, and paid, are lost; one task that fails ends the others the same way.
+It tells of a worker's work only when that is done, and has nothing in common for a cap: progress by the shards' manifests
+and the parts of a cap would have to be kept beside it. It would save starting an actor again, some twenty lines, and need
+pyarrow and pandas.
 """
 
 from __future__ import annotations
