@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titjudge.errors import ConfigError, DataError, Unanswered
-from titjudge.types import Embedding, Item, Reply, Score, Status
+from titjudge.types import Embedding, Item, Message, Reply, Score, Status, Tool
 
 if TYPE_CHECKING:
     from titjudge.budget import Reservation
@@ -41,6 +42,8 @@ class BoundAsk:
         accept_truncated: bool = False,
         sample: int = 0,
         params: Mapping[str, Any] | None = None,
+        tools: Sequence[Tool] = (),
+        turns: Sequence[Message] = (),
         **variables: Any,
     ) -> Reply:
         """Ask one question.
@@ -53,6 +56,8 @@ class BoundAsk:
             accept_truncated: take an answer that hit its token limit (the official TIT protocol does).
             sample: number of a repeated answer to the same question.
             params: sampling parameters of the protocol; the configuration of the role goes before them.
+            tools: what the model may call; only where `has_tools` says that it can.
+            turns: how the conversation went on after the template.
             variables: what the template declares.
 
         Raises:
@@ -80,6 +85,10 @@ class BoundAsk:
             params=params or {},
             sample=sample,
         )
+        if tools:
+            if not who.provider.capabilities.tools:
+                raise ConfigError(f"{who.label} calls no tools: choose another model for {role}")
+            request = replace(request, tools=tuple(tools), messages=(*request.messages, *turns))
         try:
             reply = await engine.answer(
                 who, request, schema=schema, accept_truncated=accept_truncated, reservation=self._reservation
@@ -90,6 +99,10 @@ class BoundAsk:
             raise
         self.keys.append(reply.key)
         return reply
+
+    def has_tools(self, role: str) -> bool:
+        """Whether the model of a role calls tools natively. It may turn out in the middle of a run that it does not."""
+        return self._engine.roles[self._alias.get(role, role)].provider.capabilities.tools
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         """Unit vectors of texts, in order."""

@@ -78,7 +78,15 @@ def request_key(request: Request) -> str:
             for message in request.messages
         ],
     }
+    if request.tools:  # without tools the key is what it was before there were any
+        content["tools"] = tool_content(request)
     return content_key("ask", content)
+
+
+def tool_content(request: Request) -> list[Any]:
+    """What tools add to a request: those offered, and what was called and came back in each turn."""
+    offered = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+    return [offered, [[message.calls, message.results] for message in request.messages]]
 
 
 def content_key(kind: str, content: Any) -> str:

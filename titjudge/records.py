@@ -6,12 +6,12 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from titjudge.types import BadItem, Embedding, Item, Reply, Request, Score, Status, Usage
+from titjudge.types import BadItem, Embedding, Item, Reply, Request, Score, Status, ToolCall, Usage
 
 
 def request_record(request: Request) -> dict[str, Any]:
-    """A request as a run folder keeps it: pictures by hash, never by content."""
-    return {
+    """A request as a run folder keeps it: pictures by hash, never by content. `tools` (names) only where some were offered."""
+    record: dict[str, Any] = {
         "item": request.item_id,
         "role": request.role,
         "template": request.template,
@@ -25,12 +25,22 @@ def request_record(request: Request) -> dict[str, Any]:
             for m in request.messages
         ],
     }
+    if request.tools:
+        record["tools"] = [tool.name for tool in request.tools]
+        record["messages"] = [
+            [*turn, *(f"{c.name}({c.arguments})" for c in m.calls), *(f"{r.call.name}: {r.text}" for r in m.results)]
+            for m, turn in zip(request.messages, record["messages"], strict=True)
+        ]
+    return record
 
 
 def reply_record(reply: Reply) -> dict[str, Any]:
-    """A reply as the cache keeps it: JSON types only, without data (it is read again from the text)."""
+    """A reply as the cache keeps it: JSON types only, without data (it is read again from the text).
+
+    `tool_calls`, each [name, arguments, id, signature], only where there are some.
+    """
     usage = reply.usage
-    return {
+    record: dict[str, Any] = {
         "text": reply.text,
         "status": str(reply.status),
         "reason": reply.reason,
@@ -42,6 +52,9 @@ def reply_record(reply: Reply) -> dict[str, Any]:
         "seconds": round(reply.seconds, 4),
         "flags": list(reply.flags),
     }
+    if reply.tool_calls:
+        record["tool_calls"] = [[call.name, call.arguments, call.id, call.signature] for call in reply.tool_calls]
+    return record
 
 
 def reply_from(record: Mapping[str, Any]) -> Reply:
@@ -57,6 +70,7 @@ def reply_from(record: Mapping[str, Any]) -> Reply:
         list_cost=record["list_cost"],
         seconds=record["seconds"],
         flags=tuple(record["flags"]),
+        tool_calls=tuple(ToolCall(*call) for call in record["tool_calls"]) if "tool_calls" in record else (),
     )
 
 

@@ -125,6 +125,7 @@ class Stored:
         self._by_text: dict[str, list[_Place]] = {}
         self.keys: set[str] = set()
         self.answers = self.vectors = self.matched_by_text = 0
+        self.with_tools: set[str] = set()  # models that were offered tools
         self.begin("", frozenset())
         self._index_replies()
         self._index_vectors()
@@ -153,6 +154,8 @@ class Stored:
             self._by_content.setdefault(_content(record), []).append(place)
             self.keys.add(place.key)
             self.answers += 1
+            if "tools" in record:
+                self.with_tools.add(record["model"])
 
     def _index_vectors(self) -> None:
         for number, at, length, line in self._vectors:
@@ -274,7 +277,8 @@ class StoredModel:
             self.base_url = real.base_url if base_url is None else base_url
             self.here = True
         except Exception:
-            return  # not installed here, or its weights are elsewhere: questions are found by what was said
+            pass  # not installed here, or its weights are elsewhere: questions are found by what was said
+        self.capabilities = replace(self.capabilities, tools=config.model_name in stored.with_tools)
 
     async def complete(self, request: Request) -> Reply:
         return self._stored.reply(request)

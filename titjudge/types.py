@@ -75,11 +75,47 @@ Part = str | Picture
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """Something a model may call; `parameters` is the JSON schema (an object) of its arguments."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as a model made it.
+
+    `arguments` is JSON text and may be malformed; `id` is empty where the provider gives none; `signature` is a text that
+    the provider wants back with the call, unread (Gemini's thought signature, Anthropic's thinking).
+    """
+
+    name: str
+    arguments: str
+    id: str = ""
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a call brought, in words."""
+
+    call: ToolCall
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation; `role` is system, user or assistant."""
+    """One turn of a conversation; `role` is system, user or assistant.
+
+    `calls` are those of an assistant's turn, after its text; `results` are a user's turn that answers them, before its text.
+    """
 
     role: str
     parts: tuple[Part, ...]
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
 
     @property
     def text(self) -> str:
@@ -91,7 +127,8 @@ class Request:
     """One question to one model: everything that can change the answer, and nothing else but `role` and `item_id`.
 
     `params` are the sampling parameters that are really sent (`max_tokens`, `temperature`, ...); `schema` is a JSON
-    schema for a structured answer; `sample` numbers repeated answers, `attempt` numbers repair turns.
+    schema for a structured answer; `sample` numbers repeated answers, `attempt` numbers repair turns; `tools` are what the
+    model may call instead of, or besides, answering in words.
     """
 
     provider: str
@@ -107,6 +144,7 @@ class Request:
     template: str = ""
     role: str = ""
     item_id: str = ""
+    tools: tuple[Tool, ...] = ()
 
     @property
     def pictures(self) -> list[Picture]:
@@ -153,7 +191,8 @@ class Usage:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What one model answered. `list_cost` is the list price in USD, None when the price is unknown;
-    `cached` answers cost nothing now. `data` is the validated object of a structured answer."""
+    `cached` answers cost nothing now. `data` is the validated object of a structured answer; `tool_calls` are there only
+    where the request offered tools."""
 
     text: str
     status: Status = Status.OK
@@ -168,6 +207,7 @@ class Reply:
     key: str = ""
     flags: tuple[str, ...] = ()
     data: Any = None
+    tool_calls: tuple[ToolCall, ...] = ()
 
     def with_(self, **changes: Any) -> Reply:
         return replace(self, **changes)
@@ -262,8 +302,12 @@ class Ask(Protocol):
         accept_truncated: bool = False,
         sample: int = 0,
         params: Mapping[str, Any] | None = None,
+        tools: Sequence[Tool] = (),
+        turns: Sequence[Message] = (),
         **variables: Any,
     ) -> Reply: ...
+
+    def has_tools(self, role: str) -> bool: ...
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]: ...
 

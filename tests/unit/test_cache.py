@@ -13,7 +13,8 @@ import pytest
 
 from titjudge.cache import AnswerCache, CacheWriteError, request_key
 from titjudge.errors import UserError
-from titjudge.types import Message, Picture, Request
+from titjudge.records import reply_from, reply_record, request_record
+from titjudge.types import Message, Picture, Reply, Request, Tool, ToolCall, ToolResult
 
 
 @pytest.fixture
@@ -220,3 +221,57 @@ def test_the_key_changes_with_everything_that_can_change_the_answer(change: dict
 )  # fmt: skip
 def test_the_key_holds_nothing_else(change: dict[str, object]) -> None:
     assert request_key(replace(REQUEST, **change)) == request_key(REQUEST)
+
+
+def test_the_key_of_a_request_without_tools_is_what_it_was() -> None:
+    assert request_key(REQUEST) == "ask:d5df484e95d6122119f2dd53cbffda647ede30a2a2d023f6a20689df659e549f"
+    assert (
+        request_key(replace(REQUEST, schema={"type": "object"}, sample=2))
+        == "ask:973974c59e892ddbebbe2111da33f7ce6d8d3d061c7457541a19bdfc285a6bfd"
+    )
+
+
+LOOK = Tool("look", "looks", {"type": "object", "properties": {}})
+CALL = ToolCall("look", "{}", "call_1", "sig")
+SAID = (
+    *REQUEST.messages,
+    Message("assistant", ("hm",), (CALL,)),
+    Message("user", (), (), (ToolResult(CALL, "a cat"),)),
+)
+TALK = replace(REQUEST, messages=SAID, tools=(LOOK,))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tools": ()},
+        {"tools": (replace(LOOK, name="see"),)},
+        {"tools": (replace(LOOK, description="sees"),)},
+        {"tools": (replace(LOOK, parameters={"type": "object"}),)},
+        {"tools": (LOOK, LOOK)},
+        {"messages": (*SAID[:1], replace(SAID[1], calls=(replace(CALL, arguments='{"a":1}'),)), SAID[2])},
+        {"messages": (*SAID[:1], replace(SAID[1], calls=(replace(CALL, signature=""),)), SAID[2])},
+        {"messages": (*SAID[:2], replace(SAID[2], results=(ToolResult(CALL, "a dog"),)))},
+    ],
+)
+def test_tools_calls_and_results_are_part_of_the_key(change: dict[str, object]) -> None:
+    assert request_key(replace(TALK, **change)) != request_key(TALK)  # type: ignore[arg-type]
+    assert request_key(replace(TALK)) == request_key(TALK)
+
+
+def test_calls_survive_the_cache_and_old_entries_are_read_without_them(cache: AnswerCache) -> None:
+    reply = Reply("", tool_calls=(CALL, ToolCall("look", "{bad")))
+    cache.set("ask:1", reply_record(reply))
+    kept = cache.get("ask:1")
+    assert kept is not None
+    assert reply_from(kept).tool_calls == reply.tool_calls
+    plain = reply_record(Reply("a cat"))
+    assert "tool_calls" not in plain
+    assert reply_from(plain).tool_calls == ()
+
+
+def test_a_request_record_shows_what_was_called_and_says_nothing_of_tools_where_there_are_none() -> None:
+    assert "tools" not in request_record(REQUEST)
+    record = request_record(TALK)
+    assert record["tools"] == ["look"]
+    assert record["messages"][1:] == [["assistant", "hm", "look({})"], ["user", "look: a cat"]]

@@ -134,6 +134,9 @@ class Watched:
             raise Planned(worst="estimate" not in reply.flags)
         return reply
 
+    def has_tools(self, role: str) -> bool:
+        return self._ask.has_tools(role)
+
     async def embed(self, texts: Any) -> Any:
         return await self._ask.embed(texts)
 

@@ -22,7 +22,7 @@ class Capabilities:
     left out of the request and of its cache key). `local`: runs in this process, costs nothing, needs no limiter.
     `in_flight`: how many requests it can use at once (None: as many as the engine likes). `cache`: its answers are worth
     keeping (a recorded answer is on disk already). `thinking`: tokens a model may think before it answers, on top of
-    `max_tokens`, when no `thinking_budget` is given.
+    `max_tokens`, when no `thinking_budget` is given. `tools`: calls tools natively.
     """
 
     images: bool = True
@@ -32,6 +32,7 @@ class Capabilities:
     in_flight: int | None = None
     cache: bool = True
     thinking: int = 0
+    tools: bool = False
 
 
 class Provider(Protocol):

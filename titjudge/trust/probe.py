@@ -34,6 +34,9 @@ class _Again:
     async def __call__(self, template: str, *, sample: int = 0, **rest: Any) -> Any:
         return await self._ask(template, sample=sample + self._sample, **rest)
 
+    def has_tools(self, role: str) -> bool:
+        return self._ask.has_tools(role)
+
     async def embed(self, texts: Sequence[str]) -> Any:
         return await self._ask.embed(texts)
 
