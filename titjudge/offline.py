@@ -3,11 +3,16 @@
 Both walk the real metrics, as a run does. `export` seats a provider that writes down what it is asked and gives no
 answer, so an item's second question appears once the first is answered. `import_answers` seats one that answers from the
 file: what may be kept, what fits its schema and what follows from it are the engine's to decide, as ever.
+
+Where every seat is `recorded`, `export` writes what is not recorded yet, for people and models that see the pictures
+by themselves; `titjudge.recording` takes the answers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +24,7 @@ import orjson
 from titjudge import registry
 from titjudge.cache import request_key
 from titjudge.config import RoleConfig
-from titjudge.engine import Engine
+from titjudge.engine import Engine, Journal
 from titjudge.errors import ConfigError, DataError, Unanswered, UserError
 from titjudge.jsonl import scan_jsonl
 from titjudge.loop import Loop
@@ -30,9 +35,10 @@ from titjudge.providers.batch_openai import openai_line
 from titjudge.providers.faults import ProviderFailure
 from titjudge.providers.hosted import clean
 from titjudge.providers.openai import OpenAI
+from titjudge.records import request_record
 from titjudge.roles import Roles
 from titjudge.session import Session
-from titjudge.types import Embedding, Failure, FailureKind, Reply, Request, Status, Usage
+from titjudge.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one OpenAI batch file
 IMPORTED = "imported"  # flag of an answer that came from a file
@@ -67,13 +73,23 @@ def export(session: Session, out: Path, *, max_requests: int = MOST_REQUESTS, ma
 
     A line has `custom_id` (the key of the answer in the cache), `method`, `url` and `body`. A file beyond the limits
     goes on in NAME-2.jsonl, NAME-3.jsonl, ... Nothing is sent, and no file is written when there is nothing to ask.
+    Where all seats are `recorded` a line has `custom_id`, `item`, `template`, `images` (paths; a data URL for a part of
+    a picture), `question` and, for a structured answer, its JSON `schema`; beside another model's questions, those that
+    are not recorded are left out.
 
     Raises:
         UserError: the file cannot be written.
     """
     shelf = _Shelf(out, max_requests, max_bytes)
+    plain = only_recorded(session)
+
+    def seat(config: RoleConfig, real: Provider) -> Any:
+        if real.capabilities.cache:
+            return _Recorder(config, real, shelf)
+        return _Plain(real, shelf, session.config.data) if plain else real
+
     try:
-        asyncio.run(_walk(session, lambda config, real: _Recorder(config, real, shelf)))
+        asyncio.run(walk(session, seat))
         return shelf.finish()
     except OSError as error:
         raise UserError(f"{out}: {error.strerror}") from error
@@ -88,16 +104,16 @@ def import_answers(session: Session, file: Path) -> Imported:
     `{"custom_id": KEY, "text": "..."}`.
 
     Raises:
-        DataError: the file cannot be read.
+        DataError: the file cannot be read. ConfigError: all seats are `recorded`, which the cache keeps nothing of.
     """
+    if only_recorded(session):
+        raise ConfigError("recorded answers lie beside the data, not in the cache: `batch record` takes them")
     result = Imported()
-    answers: dict[str, Reply] = {}
-    for key, reply in _read(file, result):
-        if key not in answers or answers[key].status is not Status.OK:
-            answers[key] = reply
-    result.unusable = [(key, reason) for key, reason in dict(result.unusable).items() if key not in answers]
+    answers = read_answers([file], result)
     asked: set[str] = set()
-    asyncio.run(_walk(session, lambda config, real: _Answers(real, answers, asked)))
+    asyncio.run(
+        walk(session, lambda _, real: FromFile(real, answers, asked) if real.capabilities.cache else real)
+    )  # recorded answers need no asking
     for key, reply in answers.items():
         kept = session.cache.get(key)
         if key in asked:
@@ -115,13 +131,25 @@ def import_answers(session: Session, file: Path) -> Imported:
 # ---------------------------------------------------------------------- the walk
 
 
-async def _walk(session: Session, seat: Callable[[RoleConfig, Provider], Any]) -> None:
+def only_recorded(session: Session) -> bool:
+    """Whether every model that the metrics of a run ask is `recorded`."""
+    roles = {role for metric in session.metrics.values() for role in metric.roles} - {"embedder"}
+    if "judge" in roles:
+        roles.update(session.config.judge_roles)
+    found = [session.config.role(role) for role in roles]
+    return bool(found) and all(role is not None and role.provider == "recorded" for role in found)
+
+
+async def walk(session: Session, seat: Callable[[RoleConfig, Provider], Any], journal: Journal | None = None) -> None:
     """Every item through every metric that asks a model, with `seat(config, real)` in place of each provider."""
     config = session.config
 
     def make(role: RoleConfig) -> Any:
-        real: Provider = registry.load("providers", role.provider)(role.settings(config.limits.timeout))
-        return seat(role, real) if real.capabilities.cache else real  # recorded answers need no asking
+        settings = role.settings(config.limits.timeout)
+        if role.provider == "recorded":  # nothing need be recorded yet
+            settings = replace(settings, options={**settings.options, "new": True})
+        real: Provider = registry.load("providers", role.provider)(settings)
+        return seat(role, real)
 
     metrics = {name: metric for name, metric in session.metrics.items() if set(metric.roles) - {"embedder"}}
     engine = Engine(
@@ -129,6 +157,7 @@ async def _walk(session: Session, seat: Callable[[RoleConfig, Provider], Any]) -
         session.library,
         session.cache,
         protocol=config.protocol,
+        journal=journal,
         lenient=config.lenient,
     )
     loop = Loop(engine, metrics, panel=Panel.of(config), on_score=lambda score: None, in_flight=16)
@@ -179,15 +208,53 @@ class _Recorder(_Seat):
         raise Unanswered(Status.MISSING, "exported, not asked")
 
 
-class _Answers(_Seat):
-    """Answers from a file."""
+class _Plain(_Seat):
+    """In the place of recorded answers: gives what is recorded and writes down what is not, for whoever can answer."""
 
-    def __init__(self, real: Provider, answers: Mapping[str, Reply], asked: set[str]) -> None:
+    def __init__(self, real: Provider, shelf: _Shelf, data: Path | None) -> None:
         super().__init__(real)
-        self._answers, self._asked = answers, asked
+        self._shelf, self._data = shelf, data
+
+    async def complete(self, request: Request) -> Reply:
+        try:
+            return await self.real.complete(request)
+        except Unanswered:
+            key = request_key(request)
+            if key not in self._shelf.keys and not request.attempt:
+                self._shelf.keys.add(key)
+                self._shelf.put(orjson.dumps(self._line(key, request), option=orjson.OPT_APPEND_NEWLINE))
+            raise
+
+    def _line(self, key: str, request: Request) -> dict[str, Any]:
+        line = {
+            "custom_id": key,
+            "item": request.item_id,
+            "template": request.template,
+            "images": [self._shown(picture) for picture in request.pictures],
+            "question": question_text(request_record(request)["messages"]),
+        }
+        return {**line, "schema": request.schema} if request.schema else line
+
+    def _shown(self, picture: Picture) -> str:
+        """The path of a picture; a part that was cut out of one is gone by the time anybody looks: its content."""
+        home = (self._data if self._data is None or self._data.is_dir() else self._data.parent) or Path()
+        if picture.path.resolve().is_relative_to(home.resolve()):
+            return str(picture.path)
+        return f"data:{picture.media_type};base64,{base64.b64encode(picture.load()).decode()}"
+
+
+class FromFile(_Seat):
+    """Answers from a file, once the real provider (if asked to, with `first`) has none. `asked` are the keys used."""
+
+    def __init__(self, real: Provider, answers: Mapping[str, Reply], asked: set[str], *, first: bool = False) -> None:
+        super().__init__(real)
+        self._answers, self._asked, self._first = answers, asked, first
 
     async def complete(self, request: Request) -> Reply:
         key = request_key(request)
+        if self._first:
+            with contextlib.suppress(Unanswered):
+                return await self.real.complete(request)
         if key not in self._answers:
             raise Unanswered(Status.MISSING, "no answer in the file")
         self._asked.add(key)
@@ -260,6 +327,24 @@ class _Shelf:
             self._file.close()
         for aside, _ in self._parts:
             aside.unlink(missing_ok=True)
+
+
+def question_text(messages: Sequence[Any]) -> str:
+    """The texts of a conversation as `records.request_record` has it, for people."""
+    return "\n\n".join(part for _, *parts in messages for part in parts if isinstance(part, str)).strip()
+
+
+def read_answers(files: Sequence[Path], result: Imported) -> dict[str, Reply]:
+    """The first good answer to each key; lines without one, and a second one that differs, are noted in `result`."""
+    answers: dict[str, Reply] = {}
+    for file in files:
+        for key, reply in _read(file, result):
+            if key not in answers or answers[key].status is not Status.OK:
+                answers[key] = reply
+            elif reply.status is Status.OK and reply.text != answers[key].text:
+                result.bad.append(f"{file}: {key} is answered twice; the first answer counts")
+    result.unusable = [(key, reason) for key, reason in dict(result.unusable).items() if key not in answers]
+    return answers
 
 
 def _read(file: Path, result: Imported) -> list[tuple[str, Reply]]:

@@ -99,10 +99,10 @@ def complete(config: RunConfig) -> RunConfig:
     captioner = config.captioner
     if captioner is None and recorded.is_file():
         captioner = RoleConfig(model="recorded")
-    if captioner is not None and captioner.provider == "recorded" and "file" not in captioner.options:
-        captioner = captioner.model_copy(update={"options": {**captioner.options, "file": str(recorded)}})
-    if captioner != config.captioner:
-        changes["captioner"] = captioner
+    seats = {"captioner": _replaying(captioner, recorded), "judge": _replaying(config.judge, recorded)}
+    changes |= {name: seat for name, seat in seats.items() if seat != getattr(config, name)}
+    if any(seat.provider == "recorded" for seat in config.panel):
+        changes["panel"] = [_replaying(seat, recorded) for seat in config.panel]
     if not config.metrics:
         chosen = config.model_copy(update=changes)
         changes["metrics"] = _affordable(registry.load("suites", config.suite).metrics, chosen)
@@ -115,6 +115,13 @@ def complete(config: RunConfig) -> RunConfig:
                     f"the metric {name} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o{hint}"
                 )
     return done
+
+
+def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
+    """A `recorded` role with the files of the data folder, unless it names its own."""
+    if role is None or role.provider != "recorded" or "file" in role.options:
+        return role
+    return role.model_copy(update={"options": {**role.options, "file": str(file)}})
 
 
 def _affordable(names: Sequence[str], config: RunConfig) -> list[str]:

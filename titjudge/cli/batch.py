@@ -1,4 +1,4 @@
-"""`batch export` and `batch import`: the questions of a run as a file, and answers from anywhere."""
+"""`batch export`, `batch import` and `batch record`: questions of a run as a file, answers from anywhere, kept or replayed."""
 
 from __future__ import annotations
 
@@ -35,11 +35,18 @@ def batch() -> None:
     Give the options that `judge` will get: questions and answers belong together by provider, model, prompt, picture and
     parameters. (`judge --batch` sends jobs to OpenAI or Gemini by itself.)
 
+    Answers can also be recorded beside the data, where `--captioner recorded --judge recorded` replays them anywhere,
+    without a network: those of a person or model that can see the images, or those a run has paid for.
+
     \b
     Examples:
       python cli.py batch export --data my_images --provider openai --out questions.jsonl
       python cli.py batch import --data my_images --provider openai answers.jsonl
       python cli.py judge --data my_images --provider openai
+      python cli.py batch record --data my_images --provider openai
+      python cli.py batch export --data my_images --provider recorded --out open.jsonl
+      python cli.py batch record --data my_images --provider recorded --by "a person" answered.jsonl
+      python cli.py judge --data my_images --provider recorded
     """
 
 
@@ -51,10 +58,12 @@ def batch() -> None:
 def export(**flags: Any) -> int:
     """Write the questions a run would ask now; nothing is sent.
 
-    An item's second question (the judge's) can be exported once its first (the captioner's) has been imported.
+    An item's second question (the judge's) can be exported once its first (the captioner's) has been imported. With
+    `recorded` in all roles: what is not recorded yet, in plain lines (custom_id, template, images, question, schema).
     """
     from titjudge.cli.show import write_json
     from titjudge.offline import export as export_requests
+    from titjudge.offline import only_recorded
 
     session = _session(flags)
     try:
@@ -66,7 +75,8 @@ def export(**flags: Any) -> int:
     for file in done.files:
         click.echo(f"wrote {file}")
     if done.requests:
-        click.echo(f"{done.requests} questions; bring the answers back with `batch import` and the same options")
+        back = "record" if only_recorded(session) else "import"
+        click.echo(f"{done.requests} questions; bring the answers back with `batch {back}` and the same options")
     write_json(flags["json_file"], {"requests": done.requests, "files": [str(file) for file in done.files]})
     return 0
 
@@ -96,11 +106,51 @@ def import_(**flags: Any) -> int:
         session.cache.close()
     for name, one in found.items():
         click.echo(f"{name}: {one.imported} answers imported, {one.already} were there already")
-        _name("unusable", [f"{key}: {reason}" for key, reason in one.unusable])
-        _name("not asked by this run (or not yet)", one.unknown)
-        _name("malformed", one.bad)
+        _name_rest(one)
     write_json(flags["json_file"], {name: asdict(one) for name, one in found.items()})
     return 0 if any(one.imported or one.already for one in found.values()) else 1
+
+
+@batch.command()
+@click.argument("files", nargs=-1, type=PATH, metavar="[FILE...]")
+@_run_options
+@model_options
+@click.option("--to", type=PATH, metavar="FILE", help="The recording  [default: answers.jsonl in the data folder].")
+@click.option("--by", metavar="WHO", help="Who gave the answers  [default: the name of the model].")
+@JSON
+def record(**flags: Any) -> int:
+    """Record answers beside the data, where `recorded` replays them.
+
+    Takes the answers in each FILE (lines as for `import`) and those in the cache that a run with these options would use.
+    A line of the recording says what was asked, of which image, what was answered and by whom; its key holds no path, so
+    the folder can be moved or given away. A recorded answer is never replaced. The exit code is 1 when there is none.
+    """
+    from dataclasses import asdict
+
+    from titjudge.cli.show import write_json
+    from titjudge.errors import ConfigError
+    from titjudge.providers.recorded import ANSWERS
+    from titjudge.recording import record as record_answers
+
+    session = _session(flags)
+    try:
+        data = session.config.data
+        if flags["to"] is None and not data.is_dir():
+            raise ConfigError(f"{data} is no folder that could hold {ANSWERS}: --to names the recording")
+        to = flags["to"] or data / ANSWERS
+        done = record_answers(session, flags["files"], to, by=flags["by"] or "")
+    finally:
+        session.cache.close()
+    click.echo(f"{to}: {done.imported} answers recorded, {done.already} were there already")
+    _name_rest(done)
+    write_json(flags["json_file"], asdict(done))
+    return 0 if done.imported or done.already else 1
+
+
+def _name_rest(done: Any) -> None:
+    _name("unusable", [f"{key}: {reason}" for key, reason in done.unusable])
+    _name("not asked by this run (or not yet)", done.unknown)
+    _name("malformed", done.bad)
 
 
 def _name(what: str, lines: list[str]) -> None:

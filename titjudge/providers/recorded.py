@@ -1,26 +1,78 @@
-"""Answers from a file: descriptions that were written before, by a model or a person, replayed as a captioner.
+"""Answers from files: what a model or a person said before, replayed as a captioner or a judge, without any network.
 
 `descriptions.jsonl` has one object a line: `image` (path relative to the file's folder) and `description`; an optional
-`instruction` says what was asked.
+`instruction` says what was asked. It answers the one question for a description of an image, whatever its wording.
+
+`answers.jsonl` (beside it) has one answer a line, to exactly one question. `batch record` writes it:
+
+    key         what was asked: SHA-256 over the texts, the bytes of the pictures and the number of the sample, so it is
+                the same on every machine, for every model, role and folder
+    template    name of the prompt              sample      number of a repeated answer, absent for the first
+    images      the pictures, for people        question    the texts that were sent, for people
+    answer      the answer                      by          who gave it
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from titjudge.errors import Unanswered
+import orjson
+
+from titjudge.errors import DataError, Unanswered
 from titjudge.jsonl import read_jsonl
 from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.records import request_record
 from titjudge.types import Failure, FailureKind, Reply, Request, Status, Usage
 
 DESCRIBE = "tit/describe"
+ANSWERS = "answers.jsonl"
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def question_key(messages: Sequence[Any], sample: int = 0) -> str:
+    """What identifies a question wherever and by whom it is answered: 64 hex digits.
+
+    Args:
+        messages: the conversation as `records.request_record` has it (texts, and pictures by the hash of their bytes).
+        sample: number of a repeated answer to the same question.
+    """
+    content = orjson.dumps({"messages": messages, "sample": sample}, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_answers(file: Path) -> dict[str, str]:
+    """Answer by key of a recording.
+
+    Raises:
+        DataError: the file cannot be read, a line is damaged, or a question is answered twice; names file and line.
+    """
+    answers: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for number, record in read_jsonl(file, required=("key", "answer")):
+        key, answer = record["key"], record["answer"]
+        if not isinstance(key, str) or not _KEY.fullmatch(key):
+            raise DataError("'key' is not 64 hex digits", file, number)
+        if not isinstance(answer, str) or not answer.strip():
+            raise DataError("'answer' is not a text", file, number)
+        if key in answers:
+            raise DataError(f"this question is answered in line {lines[key]} already", file, number)
+        answers[key], lines[key] = answer, number
+    return answers
 
 
 class Recorded:
-    """Replays `descriptions.jsonl`. Settings: `options["file"]` is its path. Costs nothing and is never cached.
+    """Replays `descriptions.jsonl` and `answers.jsonl`. Costs nothing and is never cached.
+
+    Settings: `options["file"]` is the path of the descriptions, `options["answers"]` that of the answers (default:
+    answers.jsonl beside the descriptions). Either may be absent (with `options["new"]` both); an answer goes before a
+    description.
 
     Raises:
-        DataError: the file is missing or malformed (when the provider is made).
+        DataError: both files are missing, or one is malformed (when the provider is made).
     """
 
     name = "recorded"
@@ -31,26 +83,39 @@ class Recorded:
 
     def __init__(self, settings: ProviderSettings) -> None:
         self.file = Path(settings.options.get("file", "descriptions.jsonl"))
+        self.answers = Path(settings.options.get("answers") or self.file.with_name(ANSWERS))
+        there = self.answers.is_file() or settings.options.get("new")
+        needed = "answers" in settings.options and not there
+        self._answers = read_answers(self.answers) if self.answers.is_file() or needed else {}
         self._texts: dict[Path, str] = {}
-        for _, record in read_jsonl(self.file, required=("image", "description")):
-            self._texts[(self.file.parent / str(record["image"])).resolve()] = str(record["description"])
+        if self.file.is_file() or not there:
+            for _, record in read_jsonl(self.file, required=("image", "description")):
+                self._texts[(self.file.parent / str(record["image"])).resolve()] = str(record["description"])
 
     async def complete(self, request: Request) -> Reply:
-        """The recorded description of the request's picture.
+        """The recorded answer.
 
         Raises:
-            Unanswered: nothing is recorded for it.
+            Unanswered: nothing is recorded for this question.
         """
+        text = self._answers.get(question_key(request_record(request)["messages"], request.sample))
+        if text is not None:
+            return _reply(text, self.answers)
         pictures = request.pictures
-        if request.template != DESCRIBE:
-            raise Unanswered(
-                Status.MISSING, f"{self.file.name} holds descriptions only, no answer to {request.template}"
-            )
-        text = self._texts.get(pictures[0].path.resolve()) if len(pictures) == 1 else None
-        if text is None:
-            what = pictures[0].path.name if pictures else "a question without a picture"
-            raise Unanswered(Status.MISSING, f"{self.file.name} holds no description of {what}")
-        return Reply(text, finish="stop", model_version="recorded", endpoint=self.file.name, flags=("recorded",))
+        if request.template == DESCRIBE and len(pictures) == 1:
+            text = self._texts.get(pictures[0].path.resolve())
+            if text is not None:
+                return _reply(text, self.file)
+        raise Unanswered(Status.MISSING, self._absent(request))
+
+    def _absent(self, request: Request) -> str:
+        what = request.pictures[0].path.name if request.pictures else "a question without a picture"
+        if request.template == DESCRIBE:
+            return f"{self.file.name} holds no description of {what}"
+        if not self._answers:
+            return f"{self.file.name} holds descriptions only, no answer to {request.template}"
+        again = f", sample {request.sample}" if request.sample else ""
+        return f"{self.answers.name} holds no answer to {request.template} ({what}{again})"
 
     def classify(self, error: Exception) -> Failure:
         return Failure(FailureKind.REJECTED, str(error))
@@ -60,3 +125,7 @@ class Recorded:
 
     async def aclose(self) -> None:
         return None
+
+
+def _reply(text: str, file: Path) -> Reply:
+    return Reply(text, finish="stop", model_version="recorded", endpoint=file.name, flags=("recorded",))
