@@ -172,7 +172,10 @@ class Budget:
     async def _enter(self, want: _Amount, queue: deque[_Wait]) -> _Amount:
         if self.exhausted:
             raise BudgetExhausted(self.reason)
-        await self._wait(_Wait(want), queue)
+        if self._caps == (None, None, None):
+            self._held += want
+        else:
+            await self._wait(_Wait(want), queue)
         return want
 
     async def _wait(self, wait: _Wait, queue: deque[_Wait]) -> None:

@@ -12,7 +12,7 @@ import io
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from titjudge.errors import DataError
 from titjudge.types import Picture
@@ -22,6 +22,10 @@ MAX_PIXELS = 100_000_000
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 _AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 _ORIENTATION = 0x0112
+_SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
+_SMALL_PICTURE = 2**17  # pixels
+
+T = TypeVar("T")
 
 
 class Facts(Protocol):
@@ -49,27 +53,51 @@ class Pictures:
             DataError: missing, empty, truncated, too large, or not an image.
         """
         if path not in self._open:
-            picture, key, facts = await asyncio.to_thread(self._check, path)
-            if facts is not None and self._facts and self._decode:
-                self._facts.set(
-                    key, facts
-                )  # here and not in the thread: two writers of one database wait for each other
-            self._open[path] = picture
+            self._open[path] = await self._checked(path)
         return self._open[path]
 
     def forget(self, path: Path) -> None:
         self._open.pop(path, None)
 
-    def _check(self, path: Path) -> tuple[Picture, str, dict[str, Any] | None]:
-        """The picture, the key of its verdict, and the verdict if it is a new one."""
-        raw = read(path)
+    async def _checked(self, path: Path) -> Picture:
+        raw = await _aside(read, path, when=_weight(path) > _SMALL_FILE)
         digest = hashlib.sha256(raw).hexdigest()
-        key = f"image:{digest}"
-        known = self._facts.get(key) if self._facts else None
-        facts = known or inspect(raw, path, decode=self._decode)
-        load: Callable[[], bytes] = lambda: _send(path, digest, facts)  # noqa: E731
-        picture = Picture(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
-        return picture, key, None if known else facts
+        key = f"image:{digest}"  # the database is asked here and not in a thread: two users would wait for each other
+        facts = self._facts.get(key) if self._facts is not None else None
+        if facts is None:
+            facts = await _aside(inspect, raw, path, decode=self._decode, when=self._decode and not _small(raw))
+            if self._facts is not None and self._decode:
+                self._facts.set(key, facts)
+        verdict = facts
+        load: Callable[[], bytes] = lambda: _send(path, digest, verdict)  # noqa: E731
+        return Picture(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
+
+
+async def _aside(work: Callable[..., T], *args: Any, when: bool, **more: Any) -> T:
+    """`work(...)`, in a thread when it is long: a thread for each small picture costs more than the picture."""
+    return await asyncio.to_thread(work, *args, **more) if when else work(*args, **more)
+
+
+def _weight(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _small(raw: bytes) -> bool:
+    """Whether decoding takes a millisecond or two, by what the header says."""
+    if len(raw) > _SMALL_FILE:
+        return False
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(raw)) as image:
+                return image.width * image.height <= _SMALL_PICTURE
+    except Exception:  # `inspect` says what is wrong
+        return True
 
 
 def read(path: Path) -> bytes:

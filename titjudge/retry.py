@@ -147,6 +147,16 @@ async def call(
                 raise _Again(failure) from error
             raise _ending(failure) from error
 
+    try:
+        return await attempt()  # most questions need no more, and tenacity costs more CPU than the rest of a request
+    except _Again as error:
+        first: list[_Again] = [error]
+
+    async def repetition() -> T:
+        if first:
+            raise first.pop()
+        return await attempt()
+
     retrying = AsyncRetrying(
         sleep=sleep,
         wait=course.wait,
@@ -154,7 +164,7 @@ async def call(
         retry=retry_if_exception_type(_Again),
         retry_error_callback=course.give_up,
     )
-    return await retrying(attempt)
+    return await retrying(repetition)
 
 
 def _ending(failure: Failure) -> TitjudgeError:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
+
+import orjson
 
 # Keywords strict mode has no answer for ("Structured model outputs", supported schemas, platform.openai.com/docs);
 # what they demand is still checked on the answer, by pydantic.
@@ -74,11 +77,15 @@ def strict(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     """A pydantic JSON schema in OpenAI's strict form, and whether it can be strict at all.
 
     Every object is closed and requires all its properties. A schema with free-form objects (`dict[str, ...]`) cannot be
-    strict: it comes back as it is, with False.
+    strict: it comes back as it is, with False. The result is shared by all who ask: it is not to be changed.
     """
-    if _free_form(schema):
-        return dict(schema), False
-    return _strict(schema), True
+    return _strict_form(orjson.dumps(schema))
+
+
+@lru_cache(maxsize=256)
+def _strict_form(raw: bytes) -> tuple[dict[str, Any], bool]:
+    schema = orjson.loads(raw)
+    return (schema, False) if _free_form(schema) else (_strict(schema), True)
 
 
 def _strict(node: Any) -> Any:
