@@ -7,7 +7,8 @@ import pytest
 
 from titjudge.compare.pairwise import PairIndex
 from titjudge.errors import ConfigError
-from titjudge.trust.cascade import Outcome, Rule, apply, recommend
+from titjudge.trust.cascade import apply, recommend
+from titjudge.trust.cascade_rules import Outcome, Rule
 from titjudge.types import Pair
 
 PRICES = {"local": 0.0, "small": 0.001, "large": 0.02}
@@ -80,6 +81,34 @@ def test_a_cascade_does_the_work_of_the_large_judge_for_less_and_holds_on_new_pa
     fresh = apply(found.outcome.rule, new_pairs, new_values, PRICES)
     assert fresh.accuracy == pytest.approx(found.accuracy, abs=0.035)
     assert fresh.price == pytest.approx(found.outcome.price, rel=0.1)
+
+
+def test_what_two_judges_share_is_paid_once() -> None:
+    pairs, values = synthetic(0, 100)
+    prices = {"small": 0.01, "large": 0.02}
+    own = {name: values[name] for name in prices}
+    shared = recommend(pairs, own, prices, together={frozenset(prices): 0.021}, tolerance=0.02)
+    apart = recommend(pairs, own, prices, tolerance=0.02)
+    assert shared.outcome.rule.judges == apart.outcome.rule.judges == ("small", "large")
+    rule = shared.outcome
+    assert rule.price == pytest.approx(0.01 + 0.011 * rule.asked[1])
+    assert apart.outcome.price == pytest.approx(0.01 + 0.02 * apart.outcome.asked[1])
+    assert rule.price < apart.outcome.price
+
+
+def test_the_frontier_has_intervals_and_its_table_stays_short() -> None:
+    pairs, values = synthetic(0, 100)
+    found = recommend(pairs, values, PRICES)
+    assert len(found.frontier) > 12
+    for each in found.frontier:
+        assert each.interval is not None
+        assert each.interval[0] <= each.accuracy <= each.interval[1]
+    table = found.frontier_table()
+    assert len(table.rows) <= 13
+    assert [row[-1] for row in table.rows].count("recommended") == 1
+    prices = [row[3] for row in table.rows]
+    assert prices == sorted(prices)
+    assert "rules are shown" in table.notes[-1]
 
 
 def test_three_judges_are_no_worse_than_two() -> None:

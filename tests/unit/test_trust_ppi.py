@@ -149,8 +149,26 @@ def test_the_board_ranks_as_people_do_where_the_judge_is_partial() -> None:
     naive = {s.generator: s.win_rate.naive for s in board.standings}
     assert naive["a"] > naive["b"]  # the judge alone has it the wrong way round
     assert board.warnings == ()
-    assert [len(table.rows) for table in board.tables()] == [3, 2]
+    assert [len(table.rows) for table in board.tables()] == [3, 3, 2]
     assert board.to_json()["generators"][0]["generator"] == "c"
+
+
+def test_each_couple_of_the_board_is_its_own_win_rate() -> None:
+    human, judge, names = study(1, STRENGTHS, 300, 300)
+    board = people_board(human, judge, names)
+    assert [(c.first, c.second) for c in board.couples] == [("c", "b"), ("c", "a"), ("b", "a")]
+    for each in board.couples:
+        assert each.win_rate == ppi_win_rate(human, judge, names, each.first, each.second)
+
+
+def test_a_wider_level_is_wider_and_is_named() -> None:
+    human, judge, names = study(1, STRENGTHS, 300, 300)
+    usual, sure = (people_board(human, judge, names, level=level) for level in (0.95, 0.999))
+    for one, other in zip(usual.standings, sure.standings, strict=True):
+        assert one.win_rate.interval is not None
+        assert other.win_rate.interval is not None
+        assert np.ptp(other.win_rate.interval) > 1.4 * np.ptp(one.win_rate.interval)
+    assert "99.9% intervals" in sure.tables()[0].notes[1]
 
 
 def test_board_intervals_cover_peoples_win_rates() -> None:

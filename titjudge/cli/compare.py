@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from titjudge.cli.compare_trust import COMMANDS
 from titjudge.cli.options import JSON, PATH
 
 
@@ -21,7 +22,7 @@ class _RunsByDefault(click.Group):
 
 @click.group(cls=_RunsByDefault)
 def compare() -> None:
-    """Compare runs with human pairs (`compare RUN...`), or work on votes and ranks.
+    """Compare runs with human pairs (`compare RUN...`), work on votes and ranks, or ask what a run is worth.
 
     \b
     Examples:
@@ -29,10 +30,17 @@ def compare() -> None:
       python cli.py compare runs/gpt runs/gemini
       python cli.py compare votes votes.csv --pairs-out pairs.jsonl
       python cli.py compare ranks --csv leaderboards.csv --reference human
+      python cli.py compare people runs/first --pairs human_pairs.jsonl
+      python cli.py compare cascade runs/sweep
+      python cli.py compare forgetting runs/first --plot curve.svg
     """
 
 
-@compare.command()
+for command in COMMANDS:
+    compare.add_command(command)
+
+
+@compare.command(short_help="Agreement of runs with the same human pairs or scores.")
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @click.option(
     "--pairs",
@@ -149,7 +157,7 @@ def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
     return 0
 
 
-@compare.command()
+@compare.command(short_help="Votes to preferences, with Krippendorff's alpha.")
 @click.argument("votes_file", type=PATH, metavar="FILE")
 @click.option("--experts", type=PATH, metavar="FILE", help="Votes of the expert panel on the pairs that need them.")
 @click.option("--annotators", default=15, show_default=True, metavar="N", help="Annotators a pair should have.")

@@ -2,7 +2,8 @@
 
 A rule is a chain of judges. Each compares the two images of a pair; a judge whose margin (the absolute difference of its
 two scores, in its own unit) is below its threshold, or that has no answer, passes the pair on to the next; the last one
-decides. A pair costs the price of every judge that was asked. A tie, or no answer, of the last judge is not right.
+decides. A pair costs the price of every judge that was asked, and what several of them share (a description) is paid
+once. A tie, or no answer, of the last judge is not right.
 
 Thresholds are chosen on the very pairs they are marked on, which flatters them: the number to believe is the one across
 folds of prompts, in which the whole choice is made anew without the prompts it is marked on.
@@ -11,110 +12,22 @@ folds of prompts, in which the whole choice is made anew without the prompts it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import permutations
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.compare.pairwise import PairIndex, Values, pair_index
-from titjudge.compare.resample import Floats, Interval, group_sums, ratio_intervals
+from titjudge.compare.resample import Floats, group_sums, ratio_intervals
 from titjudge.errors import ConfigError
-from titjudge.types import Pair, Table
+from titjudge.trust.cascade_rules import Outcome, Recommendation, Rule
+from titjudge.types import Pair
 
 GRID = 17  # thresholds tried for the first of three judges; for the last but one, all that matter are tried
 FOLDS = 5
 TOLERANCE = 0.01
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Who is asked in which order; `thresholds[k]` is the least margin with which `judges[k]` decides (the last always)."""
-
-    judges: tuple[str, ...]
-    thresholds: tuple[float, ...] = ()
-
-    def __str__(self) -> str:
-        steps = [
-            f"{name} if its margin is at least {t:g}" for name, t in zip(self.judges, self.thresholds, strict=False)
-        ]
-        return ", else ".join([*steps, self.judges[-1]])
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A rule on some pairs: `accuracy` in [0, 1], `price` in USD a pair, `asked` the share of pairs each judge sees."""
-
-    rule: Rule
-    accuracy: float
-    price: float
-    asked: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """The rule to use, and how far to believe it.
-
-    `outcome` is on the pairs that chose it; `accuracy`, its 95% `interval` by prompts and `price` are across folds.
-    `best_single` is the most accurate judge alone. `frontier` holds the rules that no other beats in both accuracy and
-    price, cheapest first, on the pairs that chose them.
-    """
-
-    outcome: Outcome
-    accuracy: float | None
-    interval: Interval | None
-    price: float | None
-    singles: tuple[Outcome, ...]
-    best_single: Outcome
-    frontier: tuple[Outcome, ...]
-    pairs: int
-    prompts: int
-    warnings: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "rule": str(self.outcome.rule),
-            "recommended": _record(self.outcome),
-            "cross_validated": {"accuracy": self.accuracy, "interval": self.interval, "price": self.price},
-            "singles": [_record(each) for each in self.singles],
-            "frontier": [_record(each) for each in self.frontier],
-            "pairs": self.pairs,
-            "prompts": self.prompts,
-            "warnings": list(self.warnings),
-        }
-
-    def table(self) -> Table:
-        from titjudge.compare.tables import percent
-
-        rows = [
-            ("recommended, across folds", percent(self.accuracy, self.interval), _thousand(self.price), None),
-            (
-                "recommended, same pairs",
-                percent(self.outcome.accuracy),
-                _thousand(self.outcome.price),
-                str(self.outcome.rule),
-            ),
-        ]
-        rows += [("one judge", percent(s.accuracy), _thousand(s.price), s.rule.judges[0]) for s in self.singles]
-        notes = (f"{self.pairs} pairs of {self.prompts} prompts; believe the row across folds", *self.warnings)
-        return Table("Cascade", ("", "accuracy", "USD per 1,000 pairs", "rule"), tuple(rows), notes)
-
-
-def _record(outcome: Outcome) -> dict[str, Any]:
-    rule = outcome.rule
-    return {
-        "judges": list(rule.judges),
-        "thresholds": list(rule.thresholds),
-        "accuracy": outcome.accuracy,
-        "price": outcome.price,
-        "asked": list(outcome.asked),
-    }
-
-
-def _thousand(price: float | None) -> float | None:
-    return None if price is None else 1000 * price
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +38,18 @@ class _Table:
     price: Floats
     right: Mask
     margin: Floats
+    together: Mapping[frozenset[str], float] = field(default_factory=dict)
 
     def only(self, keep: Mask) -> _Table:
-        return _Table(self.names, self.price, self.right[:, keep], self.margin[:, keep])
+        return replace(self, right=self.right[:, keep], margin=self.margin[:, keep])
+
+    def steps(self, chain: tuple[int, ...]) -> list[float]:
+        """USD a pair that each judge of a chain adds to those before it."""
+        return [after - before for before, after in pairwise(self._total(chain[:k]) for k in range(len(chain) + 1))]
+
+    def _total(self, judges: tuple[int, ...]) -> float:
+        known = self.together.get(frozenset(self.names[k] for k in judges)) if len(judges) > 1 else None
+        return float(self.price[list(judges)].sum()) if known is None else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +83,7 @@ def recommend(
     prices: Mapping[str, float],
     *,
     max_price: float | None = None,
+    together: Mapping[frozenset[str], float] | None = None,
     tolerance: float = TOLERANCE,
     longest: int = 2,
     folds: int = FOLDS,
@@ -173,6 +96,7 @@ def recommend(
     Args:
         values: judge -> score by image id, higher is better; None or absent is no answer.
         prices: judge -> USD a pair (two images); 0 for a local one.
+        together: USD a pair of several judges that share answers; where it is silent, prices add up.
         longest: most judges in a chain, 1 to 3.
     Raises:
         ConfigError: no judges, no price for one, nothing within `max_price`, or no pair with a human preference.
@@ -181,9 +105,12 @@ def recommend(
         raise ConfigError(f"a cascade has 1 to 3 judges, not {longest}")
     pairs = pair_index(index)
     table, group = _read(pairs, dict(values), prices)
+    table = replace(table, together=together or {})
     rules = _frontier(table, longest)
+    single = [_run(table, (k,), ())[0] for k in range(len(table.names))]
+    marked = _with_intervals(table, group, [*rules, *single], resamples, seed)
+    rules, singles = marked[: len(rules)], tuple(marked[len(rules) :])
     chosen = _choose(table, rules, max_price, tolerance)
-    singles = tuple(_run(table, (k,), ())[0] for k in range(len(table.names)))
     best = max(singles, key=lambda each: (each.accuracy, -each.price))
     right, cost, warnings = _across(table, group, longest, max_price, tolerance, folds, seed)
     prompts = len(np.unique(group))
@@ -199,6 +126,22 @@ def recommend(
     return Recommendation(
         chosen, accuracy, interval, price, singles, best, tuple(rules), len(group), prompts, tuple(warnings)
     )
+
+
+def _with_intervals(
+    table: _Table, group: NDArray[np.int64], outcomes: Sequence[Outcome], resamples: int, seed: int
+) -> list[Outcome]:
+    number, prompts = np.unique(group, return_inverse=True)[1], len(np.unique(group))
+    right = [
+        _run(table, tuple(table.names.index(name) for name in each.rule.judges), each.rule.thresholds)[1][0].astype(
+            np.float64
+        )
+        for each in outcomes
+    ]
+    sums = group_sums(number, prompts, *right, np.ones(len(group)))
+    asked = np.repeat(sums[:, -1:], len(outcomes), axis=1)
+    found = ratio_intervals(sums[:, :-1], asked, resamples=resamples, seed=seed)
+    return [replace(each, interval=interval) for each, interval in zip(outcomes, found, strict=True)]
 
 
 def _read(
@@ -228,9 +171,10 @@ def _run(table: _Table, chain: tuple[int, ...], thresholds: Sequence[float]) -> 
     """The outcome of a rule, and for each pair whether it is right and what it costs."""
     size = table.right.shape[1]
     open_, right, cost, asked = np.ones(size, bool), np.zeros(size, bool), np.zeros(size), []
+    prices = table.steps(chain)
     for step, judge in enumerate(chain):
         asked.append(float(open_.mean()))
-        cost[open_] += table.price[judge]
+        cost[open_] += prices[step]
         decides = open_ & (table.margin[judge] >= thresholds[step]) if step < len(thresholds) else open_.copy()
         right[decides] = table.right[judge][decides]
         open_ &= ~decides
@@ -244,15 +188,18 @@ def _candidates(table: _Table, longest: int) -> Iterator[_Candidates]:
         yield _Candidates((k,), np.zeros((1, 0)), np.array([float(table.right[k].sum())]), np.array([price * size]))
     if longest > 1:
         for chain in permutations(range(len(table.names)), 2):
-            thresholds, right, cost = _two(table, *chain)
+            thresholds, right, cost = _two(table, *chain, table.steps(chain))
             yield _Candidates(chain, thresholds[:, None], right, cost)
     if longest > 2:
         for three in permutations(range(len(table.names)), 3):
             yield from _three(table, three)
 
 
-def _two(table: _Table, first: int, second: int) -> tuple[Floats, Floats, Floats]:
-    """Every threshold of `first` that makes a difference: (threshold, right pairs, total cost), each (thresholds,)."""
+def _two(table: _Table, first: int, second: int, prices: Sequence[float]) -> tuple[Floats, Floats, Floats]:
+    """Every threshold of `first` that makes a difference: (threshold, right pairs, total cost), each (thresholds,).
+
+    `prices` are what the first costs, and what the second adds to it.
+    """
     margin = table.margin[first]
     order = np.argsort(-margin, kind="stable")
     own = np.concatenate(([0], np.cumsum(table.right[first][order])))
@@ -260,22 +207,23 @@ def _two(table: _Table, first: int, second: int) -> tuple[Floats, Floats, Floats
     levels = np.unique(margin[margin >= 0])
     levels = np.append(levels, np.nextafter(levels[-1], np.inf) if len(levels) else 0.0)
     decided = np.searchsorted(-margin[order], -levels, side="right")
-    cost = table.price[first] * len(margin) + table.price[second] * (len(margin) - decided)
+    cost: Floats = prices[0] * len(margin) + prices[1] * (len(margin) - decided).astype(np.float64)
     return levels, (own[decided] + passed[decided]).astype(float), cost
 
 
 def _three(table: _Table, chain: tuple[int, int, int]) -> Iterator[_Candidates]:
     margin = table.margin[chain[0]]
     known = margin[margin >= 0]
+    prices = table.steps(chain)
     for level in np.unique(np.quantile(known, np.linspace(0, 1, GRID))) if len(known) else ():
         decides = margin >= level
         rest = table.only(~decides)
         if not rest.right.shape[1]:
             continue
-        thresholds, right, cost = _two(rest, chain[1], chain[2])
+        thresholds, right, cost = _two(rest, chain[1], chain[2], prices[1:])
         both = np.column_stack([np.full(len(thresholds), level), thresholds])
         own = table.right[chain[0]][decides].sum()
-        yield _Candidates(chain, both, right + own, cost + table.price[chain[0]] * len(margin))
+        yield _Candidates(chain, both, right + own, cost + prices[0] * len(margin))
 
 
 def _frontier(table: _Table, longest: int) -> list[Outcome]:

@@ -1,4 +1,4 @@
-"""Claim tables out of scores: from a metric that writes `parts["claims"]`, or from the verdicts of the graph metric."""
+"""Claim tables out of scores: from a metric that writes `parts["claims"]`, from the graph metric, from questions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from titjudge.trust.forgetting import Claim
 from titjudge.types import Item, Score
 
 _PLACE = ("position", "span", "start")
+_TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
 
 
 def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
     """The claims of all scores that have some.
 
     `parts["claims"]` (the agentic judge's) is a list of `{"claim", "kind", "met" or "verdict", "position"}`; instead of a
-    position there may be a `span`, `[start, end]` in characters of the prompt. `parts["alignment"]` of the graph metric stands where its entity is first
-    named in the prompt; an element whose entity the prompt does not name is left out.
+    position there may be a `span`, `[start, end]` in characters of the prompt. An element of the graph metric
+    (`parts["alignment"]`) stands where its entity is first named in the prompt, a question of DSG or TIFA
+    (`parts["questions"]`) where the thing it is about is; what the prompt does not name is left out.
 
     Raises:
         DataError: a claim is malformed.
@@ -37,10 +39,34 @@ def _of(item: Item, score: Score) -> Iterator[Claim]:
     elif isinstance(alignment, Mapping):
         for kind, marks in alignment.items():
             for element, met in marks:
-                place = place_of(element[0], item.prompt)
-                if place is not None:
-                    record = {"claim": " ".join(element), "kind": kind, "position": place, "met": bool(met)}
-                    yield Claim.of({**record, **facts})
+                yield from _named(" ".join(element), kind, [element[0]], bool(met), item, facts)
+    else:
+        for question in score.parts.get("questions") or () if score.value is not None else ():
+            if isinstance(question, Mapping) and (asked := _asked(question)) is not None:
+                yield from _named(str(question.get("question", "")), *asked, item, facts)
+
+
+def _named(
+    claim: str, kind: str, names: Sequence[str], met: bool, item: Item, facts: Mapping[str, Any]
+) -> Iterator[Claim]:
+    """The claim at the place of the first of the names that the prompt holds; nothing where it holds none."""
+    place = next((at for name in names if (at := place_of(name, item.prompt)) is not None), None)
+    if place is not None:
+        yield Claim.of({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
+
+
+def _asked(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | None:
+    """Kind, names and answer of a question of DSG (`attribute - color (cat, red)`) or TIFA (`element`)."""
+    told = _TUPLE.match(str(question.get("tuple", "")))
+    if told and isinstance(question.get("yes"), bool):
+        return (
+            told["kind"].strip(),
+            [name.strip() for name in told["names"].split(",")],
+            bool(question["yes"] and question.get("valid", True)),
+        )
+    if question.get("element") and isinstance(question.get("right"), bool):
+        return str(question.get("type", "")), [str(question["element"])], bool(question["right"])
+    return None
 
 
 def _met(each: Mapping[str, Any], score: Score) -> Any:

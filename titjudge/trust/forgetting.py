@@ -142,14 +142,16 @@ class Forgetting:
 
 
 def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
-    from titjudge.compare.tables import percent
+    from titjudge.compare.tables import WIDE, percent
 
     generators, labels = list(dict.fromkeys(r.generator for r in rates)), list(dict.fromkeys(r.label for r in rates))
-    cells = {(r.generator, r.label): percent(r.rate, r.interval) for r in rates}
+    narrow = len(generators) <= WIDE
+    cells = {(r.generator, r.label): percent(r.rate, r.interval if narrow else None) for r in rates}
     counts = {label: sum(r.claims for r in rates if r.label == label) for label in labels}
     rows = tuple((label, *(cells.get((g, label)) for g in generators), counts[label]) for label in labels)
     unseen = sum(r.unseen for r in rates)
-    notes = (f"95% intervals over prompts; {unseen} claims cannot be seen in their image and are left out",)
+    intervals = "95% intervals over prompts" if narrow else "95% intervals over prompts are in --json"
+    notes = (f"{intervals}; {unseen} claims cannot be seen in their image, or were not settled, and are left out",)
     return Table(title, (what, *(g or "(unnamed)" for g in generators), "claims"), rows, notes)
 
 

@@ -4,11 +4,39 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 from typing import Any
 
+from titjudge.errors import ConfigError, UserError
 from titjudge.trust.forgetting import Forgetting, Rate
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+def check_chart(path: Path) -> None:
+    """Say that a chart cannot be written under that name before anything is computed.
+
+    Raises:
+        ConfigError: the suffix is neither .svg nor .png.
+    """
+    if path.suffix.lower() not in (".svg", ".png"):
+        raise ConfigError(f"{path}: a chart is written as .svg or .png")
+
+
+def write_chart(found: Forgetting, path: Path) -> None:
+    """The chart as a file, SVG or PNG after its suffix.
+
+    Raises:
+        ConfigError: another suffix. UserError: the file cannot be written.
+    """
+    check_chart(path)
+    try:
+        if path.suffix.lower() == ".svg":
+            path.write_text(forgetting_svg(found), encoding="utf-8")
+        else:
+            path.write_bytes(_saved(found, "png"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def forgetting_svg(found: Forgetting) -> str:
@@ -16,11 +44,15 @@ def forgetting_svg(found: Forgetting) -> str:
 
     The same numbers give the same bytes. Names are drawn as plain text, whatever they contain.
     """
+    return _saved(found, "svg").decode()
+
+
+def _saved(found: Forgetting, kind: str) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context({"svg.hashsalt": "titjudge", "svg.fonttype": "none", "text.parse_math": False}):
-        figure = Figure(figsize=(7, 4), layout="constrained")
+        figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
         axes = figure.add_subplot()
         for k, generator in enumerate(dict.fromkeys(rate.generator for rate in found.places)):
             _line(axes, [rate for rate in found.places if rate.generator == generator], generator, f"C{k % 10}", k)
@@ -31,8 +63,10 @@ def forgetting_svg(found: Forgetting) -> str:
         axes.grid(alpha=0.3)
         if found.places:
             axes.legend()
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        out = io.BytesIO()
+        figure.savefig(
+            out, format=kind, metadata={"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+        )
     return out.getvalue()
 
 

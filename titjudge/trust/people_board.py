@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 
 from titjudge.compare.resample import LEVEL, Floats, Interval, codes
-from titjudge.trust.ppi import Columns, Estimate, Fit, Joined, estimate, fit, join, quantile, undefined
+from titjudge.trust.ppi import Columns, Estimate, Fit, Joined, estimate, fit, join, quantile, undefined, win_rate
 from titjudge.types import Pair, Table
 
 POWER = 0.8
@@ -41,15 +41,26 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Couple:
+    """Two generators: how often people prefer `first` over `second` (ties count half)."""
+
+    first: str
+    second: str
+    win_rate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class PeopleBoard:
-    """Best first. `power` is lambda, the judge's weight."""
+    """Best first. `power` is lambda, the judge's weight; `level` that of all intervals."""
 
     standings: tuple[Standing, ...]
     gaps: tuple[Gap, ...]
+    couples: tuple[Couple, ...]
     power: float
     labelled: int
     unlabelled: int
     warnings: tuple[str, ...]
+    level: float = LEVEL
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,7 +68,9 @@ class PeopleBoard:
                 {"generator": s.generator, "rank": s.rank, "ranks": s.ranks, **s.win_rate.to_json()}
                 for s in self.standings
             ],
+            "couples": [{"first": c.first, "second": c.second, **c.win_rate.to_json()} for c in self.couples],
             "gaps": [{name: getattr(gap, name) for name in gap.__dataclass_fields__} for gap in self.gaps],
+            "level": self.level,
             "power": self.power,
             "labelled": self.labelled,
             "unlabelled": self.unlabelled,
@@ -65,39 +78,30 @@ class PeopleBoard:
         }
 
     def tables(self) -> list[Table]:
-        from titjudge.compare.tables import percent
+        return [self._board(), self._couples(), self._gaps()]
 
+    def _board(self) -> Table:
         notes = (
             f"{self.labelled} pairs labelled by people, {self.unlabelled} more judged; weight of the judge {self.power:.2f}",
-            "win rate against the others, ties count half; 95% intervals over prompts; a rank is a range of places",
+            f"win rate against the others, ties count half; {100 * self.level:g}% intervals over prompts; a rank is a range "
+            "of places; worth labels: how many labels alone would say as much",
+            "believe the first column of win rates; that of the judge alone is only as good as the judge",
             *self.warnings,
         )
-        board = tuple(
-            (
-                s.generator,
-                None
-                if s.ranks is None
-                else f"{s.ranks[0]}-{s.ranks[1]}"
-                if s.ranks[0] < s.ranks[1]
-                else str(s.ranks[0]),
-                percent(s.win_rate.value, s.win_rate.interval),
-                percent(s.win_rate.people, s.win_rate.people_interval),
-                percent(s.win_rate.naive),
-                s.win_rate.labelled,
-                s.win_rate.worth and round(s.win_rate.worth),
-            )
-            for s in self.standings
-        )
-        columns = (
-            "generator",
-            "rank",
-            "people, with the judge",
-            "people alone",
-            "judge alone",
-            "labels",
-            "worth labels",
-        )
-        gaps = tuple(
+        columns = ("generator", "rank", *_WAYS, "labels", "worth labels")
+        rows = tuple((s.generator, _places(s.ranks), *_ways(s.win_rate), *_labels(s.win_rate)) for s in self.standings)
+        return Table("Leaderboard for people", columns, rows, notes)
+
+    def _couples(self) -> Table:
+        rows = tuple((f"{c.first} / {c.second}", *_ways(c.win_rate), *_labels(c.win_rate)) for c in self.couples)
+        notes = ("how often people prefer the first; each couple has a weight of the judge of its own",)
+        return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes)
+
+    def _gaps(self) -> Table:
+        from titjudge.compare.tables import percent
+
+        columns = ("neighbours", "difference", "separated", "more labels", "note")
+        rows = tuple(
             (
                 f"{g.first} / {g.second}",
                 percent(g.difference, g.interval),
@@ -107,10 +111,29 @@ class PeopleBoard:
             )
             for g in self.gaps
         )
-        return [
-            Table("Leaderboard for people", columns, board, notes),
-            Table("What more labels would buy", ("neighbours", "difference", "separated", "more labels", "note"), gaps),
-        ]
+        notes = (f"more labels: drawn like those there are, they separate the two with {100 * POWER:g}% power",)
+        return Table("What more labels would buy", columns, rows, notes)
+
+
+_WAYS = ("people, with the judge", "people alone", "judge alone")
+
+
+def _ways(found: Estimate) -> tuple[str | None, str | None, str | None]:
+    from titjudge.compare.tables import percent
+
+    return (
+        percent(found.value, found.interval),
+        percent(found.people, found.people_interval),
+        percent(found.naive, found.naive_interval),
+    )
+
+
+def _labels(found: Estimate) -> tuple[int, int | None]:
+    return found.labelled, None if found.worth is None else round(found.worth)
+
+
+def _places(ranks: tuple[int, int] | None) -> str | None:
+    return None if ranks is None else f"{ranks[0]}-{ranks[1]}" if ranks[0] < ranks[1] else str(ranks[0])
 
 
 def people_board(
@@ -130,7 +153,8 @@ def people_board(
     )
     columns, couples = _columns(joined, names, generator_of)
     if not len(columns.people):
-        return PeopleBoard((), (), 0.0, 0, len(columns.rest), ("people labelled no pair of two known generators",))
+        nobody = ("people labelled no pair of two known generators",)
+        return PeopleBoard((), (), (), 0.0, 0, len(columns.rest), nobody, level)
     found = fit(columns)
     each = [estimate(found, columns, k, level=level, bounds=(0.0, 1.0)) for k in range(len(names))]
     order = sorted(range(len(names)), key=lambda k: (each[k].value is None, -(each[k].value or 0.0), names[k]))
@@ -141,7 +165,25 @@ def people_board(
     warnings = [*_sampled(couples), *sorted({e.reason for e in each if e.reason})]
     if joined.unjudged:
         warnings.append(f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties")
-    return PeopleBoard(standings, gaps, found.power, len(columns.people), len(columns.rest), tuple(warnings))
+    pairs = _pairwise(joined, [names[k] for k in order], generator_of, level)
+    sizes = len(columns.people), len(columns.rest)
+    return PeopleBoard(standings, gaps, pairs, found.power, *sizes, tuple(warnings), level)
+
+
+def _pairwise(
+    joined: Joined, names: Sequence[str], generator_of: Mapping[str, str], level: float
+) -> tuple[Couple, ...]:
+    """The win rate of every couple that has pairs, the better one first."""
+    apart: dict[frozenset[str], Joined] = {}
+    for whole, part in ((joined.labelled, "labelled"), (joined.rest, "rest")):
+        for key, values in whole.items():
+            made = frozenset(generator_of.get(image, "") for image in key[1:])
+            getattr(apart.setdefault(made, Joined()), part)[key] = values
+    return tuple(
+        Couple(first, second, win_rate(own, generator_of, first, second, level=level))
+        for first, second in combinations(names, 2)
+        if (own := apart.get(frozenset((first, second)))) is not None
+    )
 
 
 def _columns(

@@ -9,7 +9,8 @@ the people's own interval remains. Means are in closed form; variances are sums 
 contributions, so that pairs of one prompt may hang together, labelled or not.
 
 Valid when the labelled pairs are a random sample of all pairs. The judge may be anything that does not look at the
-labels; a pair that it did not answer counts as its tie, which costs precision and no validity.
+labels; a pair that it did not answer counts as its tie, which costs precision and no validity, as long as it does so
+among the unlabelled pairs too: they have to be listed as ties.
 """
 
 from __future__ import annotations
@@ -290,6 +291,13 @@ def ppi_win_rate(
         human: the pairs that people labelled. judge: the judge's preferences, on those and on many more.
         generator_of: generator of each image id; other pairs are left out.
     """
+    return win_rate(join(human, judge), generator_of, first, second, level=level)
+
+
+def win_rate(
+    both: Joined, generator_of: Mapping[str, str], first: str, second: str, *, level: float = LEVEL
+) -> Estimate:
+    """Like `ppi_win_rate`, of pairs that are joined already."""
 
     def towards(key: Key) -> float | None:
         made = generator_of.get(key[1]), generator_of.get(key[2])
@@ -298,7 +306,6 @@ def ppi_win_rate(
     def turned(win: float, sign: float) -> float:
         return win if sign > 0 else 1 - win
 
-    both = join(human, judge)
     labelled = [(key[0], turned(y, s), turned(f, s)) for key, (y, f) in both.labelled.items() if (s := towards(key))]
     rest = [(key[0], turned(f, s)) for key, f in both.rest.items() if (s := towards(key))]
     return ppi_mean(

@@ -1,0 +1,193 @@
+"""`compare people`, `compare cascade`, `compare forgetting`: what a stored run or sweep says beyond its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from titjudge.cli.options import JSON, PATH
+
+if TYPE_CHECKING:
+    from titjudge.types import Table
+
+METRIC = click.option("--metric", metavar="NAME", help="The metric to look at, where the run has several.")
+
+
+@click.command(short_help="Generators as people would rank them, from few human and many judge pairs.")
+@click.argument("run", type=PATH)
+@click.option(
+    "--pairs", "pairs_file", type=PATH, metavar="FILE", help="The few human pairs (jsonl or csv)  [default: the run's]."
+)
+@METRIC
+@click.option(
+    "--level",
+    type=click.FloatRange(0.5, 0.9999),
+    default=0.95,
+    show_default=True,
+    metavar="P",
+    help="Level of the intervals.",
+)
+@JSON
+def people(run: Path, pairs_file: Path | None, metric: str | None, level: float, json_file: Path | None) -> int:
+    """Rank the generators of RUN as people would, from few human pairs and all pairs that a judge has scored.
+
+    Prediction-powered inference: the interval holds for people however wrong the judge is, as long as the human pairs
+    are a random sample of all pairs. Beside it stand people alone and the judge alone (whose interval is not to be
+    believed), and how many more labels would separate two neighbours.
+
+    \b
+    Examples:
+      python cli.py compare people runs/first --pairs human_pairs.jsonl
+      python cli.py compare people runs/first --metric tit-llm --level 0.99 --json board.json
+    """
+    from titjudge.run import RunFolder
+    from titjudge.suites.folder import read_pairs
+    from titjudge.trust.study import study
+    from titjudge.types import Pair
+
+    folder = RunFolder(run)
+    folder.manifest()
+    human = read_pairs(pairs_file) if pairs_file else [Pair(**pair) for pair in folder.results().get("pairs", ())]
+    if not human:
+        raise _nothing(pairs_file or run, "no human pairs: give some with --pairs FILE, or collect them with `label`")
+    found = study(folder, human, metric)
+    board = found.board(level)
+    _tell(board.tables(), [], json_file, {"run": str(run), "metric": found.metric, **board.to_json()})
+    return 0
+
+
+@click.command(short_help="The cheapest rule over the judges of a sweep.")
+@click.argument("sweep", type=PATH, metavar="SWEEP_DIR")
+@click.option(
+    "--pairs", "pairs_file", type=PATH, metavar="FILE", help="Human pairs (jsonl or csv)  [default: the sweep's]."
+)
+@click.option("--max-price", type=click.FloatRange(min=0), metavar="USD", help="Most that 1,000 pairs may cost.")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    metavar="SHARE",
+    help="Accuracy that may be given up against the best judge alone.",
+)
+@click.option(
+    "--longest", type=click.IntRange(1, 3), default=2, show_default=True, metavar="N", help="Most judges in a chain."
+)
+@click.option(
+    "--price",
+    "prices",
+    multiple=True,
+    metavar="MODEL=IN,OUT[,CACHED]",
+    help="USD per million tokens, for answers stored without a price; repeatable.",
+)
+@JSON
+def cascade(
+    sweep: Path,
+    pairs_file: Path | None,
+    max_price: float | None,
+    tolerance: float,
+    longest: int,
+    prices: tuple[str, ...],
+    json_file: Path | None,
+) -> int:
+    """Find the cheapest rule over the judges of a sweep: the cheap one first, a dearer one where it is unsure.
+
+    Prices are the list prices of the stored answers; what two judges share (a description) is paid once. The
+    recommendation is the cheapest rule within --tolerance of the best judge alone, or with --max-price the most accurate
+    one that costs no more.
+
+    \b
+    Examples:
+      python cli.py compare cascade runs/sweep
+      python cli.py compare cascade runs/sweep --pairs pairs.jsonl --max-price 5 --json cascade.json
+    """
+    from titjudge.prices import parse_price_flag
+    from titjudge.suites.folder import read_pairs
+    from titjudge.trust.cascade import recommend
+    from titjudge.trust.cascade_sweep import swept_judges
+
+    judges = swept_judges(sweep, dict(parse_price_flag(each) for each in prices), longest=longest)
+    pairs = read_pairs(pairs_file) if pairs_file else judges.pairs
+    if not pairs:
+        raise _nothing(sweep, "no human pairs to mark the judges on: give some with --pairs FILE")
+    if not judges.values:
+        missing = "; ".join(f"{name}: {reason}" for name, reason in judges.left_out.items())
+        raise _nothing(sweep, f"no judge with a price ({missing}): give it with --price MODEL=IN,OUT")
+    found = recommend(
+        pairs,
+        judges.values,
+        judges.prices,
+        max_price=None if max_price is None else max_price / 1000,
+        together=judges.together,
+        tolerance=tolerance,
+        longest=longest,
+    )
+    notes = [f"left out: {name}: {reason} (--price MODEL=IN,OUT)" for name, reason in judges.left_out.items()]
+    if len(judges.values) == 1:
+        notes.append("only one judge: there is nothing to escalate to")
+    if not any(judges.prices.values()):
+        notes.append("every judge is free: the rule is chosen by accuracy alone")
+    lines = [f"\nrecommended: {found.outcome.rule}", *(f"  note: {note}" for note in notes)]
+    record = {"sweep": str(sweep), **found.to_json(), "left_out": judges.left_out}
+    _tell([found.table(), found.frontier_table()], lines, json_file, record)
+    return 0
+
+
+@click.command(short_help="Where in the prompt generators stop reading.")
+@click.argument("run", type=PATH)
+@METRIC
+@click.option(
+    "--bins", type=click.IntRange(2, 50), default=10, show_default=True, metavar="N", help="Places in the prompt."
+)
+@click.option("--plot", type=PATH, metavar="FILE", help="Draw the curve (.svg or .png).")
+@JSON
+def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json_file: Path | None) -> int:
+    """Where generators stop reading: how often claims are met by place in the prompt, by kind and by prompt length.
+
+    For runs of a metric that settles claims: tit-agent, graph-alignment, dsg, tifa.
+
+    \b
+    Examples:
+      python cli.py compare forgetting runs/first
+      python cli.py compare forgetting runs/first --metric tit-agent --plot curve.svg --json curve.json
+    """
+    from titjudge.cli.show import check_writable
+    from titjudge.run import RunFolder
+    from titjudge.trust.forgetting import forgetting as curve
+    from titjudge.trust.forgetting_chart import check_chart, write_chart
+    from titjudge.trust.study import claims_of_run
+
+    if plot is not None:
+        check_chart(plot)
+        check_writable(plot)
+    name, claims = claims_of_run(RunFolder(run), metric)
+    found = curve(claims, bins=bins)
+    if plot is not None:
+        write_chart(found, plot)
+    lines = [f"plot   {plot}"] if plot is not None else []
+    _tell(found.tables(), lines, json_file, {"run": str(run), "metric": name, "claims": len(claims), **found.to_json()})
+    return 0
+
+
+def _tell(tables: Sequence[Table], lines: Sequence[str], json_file: Path | None, record: dict[str, Any]) -> None:
+    """Tables and lines for people; with `--json -` standard output belongs to the JSON alone."""
+    from titjudge.cli.show import show_tables, write_json
+
+    aside = str(json_file) == "-"
+    if not aside:
+        show_tables(tables)
+    for line in lines:
+        click.echo(line, err=aside)
+    write_json(json_file, record)
+
+
+def _nothing(place: Path, message: str) -> Any:
+    from titjudge.errors import DataError
+
+    return DataError(message, place)
+
+
+COMMANDS = (people, cascade, forgetting)

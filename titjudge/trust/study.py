@@ -1,0 +1,133 @@
+"""What a stored run holds for the statistics of trust: the judge's preferences beside people's, and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from titjudge import registry
+from titjudge.compare.pairwise import Values, values_by_metric
+from titjudge.errors import ConfigError, DataError, nearest
+from titjudge.run import RunFolder
+from titjudge.trust.claims import claims_of
+from titjudge.trust.forgetting import Claim
+from titjudge.trust.people_board import PeopleBoard, people_board
+from titjudge.types import Item, Pair, Score
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A run's preferences as two lists of pairs.
+
+    `judge` holds every pair of images of one prompt by two generators; the `unscored` ones, of which an image has no
+    score, are its ties: people's pairs and the others are treated alike, or the interval would not hold. `human` are the
+    people's pairs of known images, under the run's own prompt ids; `unknown` counts the others.
+    """
+
+    metric: str
+    generator_of: dict[str, str]
+    human: list[Pair]
+    judge: list[Pair]
+    unscored: int
+    unknown: int
+
+    def board(self, level: float) -> PeopleBoard:
+        """The leaderboard for people; what was left out, or counted as a tie, is among its warnings."""
+        found = people_board(self.human, self.judge, self.generator_of, level=level)
+        told = []
+        if self.unscored:
+            told.append(f"{self.unscored} of {len(self.judge)} pairs lack a score of the judge: counted as its ties")
+        if self.unknown:
+            told.append(f"{self.unknown} human pairs are left out: their images are not two of one prompt in this run")
+        return replace(found, warnings=(*found.warnings, *told))
+
+
+def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> Study:
+    """Join people's pairs with what a metric of a run says of all pairs.
+
+    Raises:
+        ConfigError: no such metric, or several and none was named.
+        DataError: no run folder, fewer than two generators, or no human pair of the run's images.
+    """
+    run.manifest()
+    scores = list(run.scores(slim=True).values())
+    name = choose([score.metric for score in scores], metric, run)
+    items = [item for item in run.items(slim=True) if isinstance(item, Item)]
+    generator_of = {item.id: item.generator for item in items}
+    if len(set(generator_of.values())) < 2:
+        raise DataError("its images name fewer than two generators: there is nothing to rank", run.path)
+    group_of = {item.id: item.group for item in items}
+    known = [
+        replace(pair, group=group_of[pair.a])
+        for pair in human
+        if pair.a in group_of and group_of[pair.a] == group_of.get(pair.b)
+    ]
+    if not any(generator_of[pair.a] != generator_of[pair.b] for pair in known):
+        named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not known else ""
+        raise DataError(f"no human pair has two images of one prompt by two generators of this run{named}", run.path)
+    judge, unscored = _preferences(items, _values(scores, name))
+    return Study(name, generator_of, known, judge, unscored, len(human) - len(known))
+
+
+def choose(names: Iterable[str], wanted: str | None, run: RunFolder) -> str:
+    """The one metric to look at.
+
+    Raises:
+        ConfigError: no such metric, or several and none was named.
+        DataError: there is none.
+    """
+    there = sorted(set(names))
+    if wanted is not None and wanted not in there:
+        raise ConfigError(f"{run.path} has no metric '{wanted}'.{nearest(wanted, there)} (it has {', '.join(there)})")
+    if not there:
+        raise DataError("it holds no score to look at", run.path)
+    if wanted is None and len(there) > 1:
+        raise ConfigError(f"{run.path} has several metrics: choose one with --metric ({', '.join(there)})")
+    return wanted or there[0]
+
+
+def _values(scores: Sequence[Score], name: str) -> Values:
+    """Item id -> value of one metric, more is better."""
+    higher = registry.load("metrics", name.partition(" [")[0]).higher_is_better
+    return values_by_metric((s for s in scores if s.metric == name), negate=() if higher else (name,))[name]
+
+
+def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int]:
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(item.group, []).append(item)
+    pairs, unscored = [], 0
+    for group, members in groups.items():
+        for a, b in combinations(members, 2):
+            if a.generator == b.generator:
+                continue
+            x, y = values.get(a.id), values.get(b.id)
+            unscored += x is None or y is None
+            preferred = "tie" if x is None or y is None or x == y else "a" if x > y else "b"
+            pairs.append(Pair(group, a.id, b.id, preferred))
+    return pairs, unscored
+
+
+def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[Claim]]:
+    """A metric of a run, and the claims that its scores hold.
+
+    Raises:
+        ConfigError: no such metric, or several with claims and none was named.
+        DataError: no run folder, or no score has claims.
+    """
+    run.manifest()
+    items = [item for item in run.items() if isinstance(item, Item)]
+    by_metric: dict[str, list[Score]] = {}
+    for score in run.scores().values():
+        by_metric.setdefault(score.metric, []).append(score)
+    if metric is not None:
+        choose(by_metric, metric, run)
+    found = {name: claims for name, scores in by_metric.items() if (claims := claims_of(items, scores))}
+    if not found or (metric is not None and metric not in found):
+        whose = f"the scores of {metric} hold" if metric else "its scores hold"
+        raise DataError(
+            f"{whose} no claims with a place in the prompt (tit-agent, graph-alignment and dsg write some)", run.path
+        )
+    name = choose(found, metric, run)
+    return name, found[name]
