@@ -66,9 +66,11 @@ def test_an_outage_in_the_middle_keeps_what_was_found(image: Path) -> None:
     assert [each["failed"] for each in score.parts["evidence"]] == ["", "failed", ""]
 
 
-def test_recorded_descriptions_answer_no_other_question(image: Path) -> None:
-    recorded = Reply("A long description.", flags=("recorded",))
-    eyes = dict.fromkeys(("tit/describe", "agent/ask", "agent/count"), recorded)
+def test_what_is_not_on_file_settles_nothing(image: Path) -> None:
+    eyes = {
+        "agent/ask": Unanswered(Status.MISSING, "no answer"),
+        "agent/count": Unanswered(Status.MISSING, "no answer"),
+    }
     ask = StandIn(turn(looks=[("ask", "colour?"), ("count", "bowls")]), turn(all_met("E1")), eyes=eyes)
     score = judged(ask, image)
     assert [each["failed"] for each in score.parts["evidence"]] == ["", "missing", "missing"]

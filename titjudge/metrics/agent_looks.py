@@ -159,7 +159,7 @@ class Eyes:
         """Carry out one look.
 
         Raises:
-            Unanswered: it brought nothing (refused, failed, or only recorded descriptions are on file).
+            Unanswered: it brought nothing (refused, failed, or not on file where answers are recorded).
         """
         if order.tool == "describe":
             return await self._describe()
@@ -196,8 +196,6 @@ class Eyes:
         reply = await self._ask(
             template, role="captioner", images=[image], params=params, accept_truncated=True, **variables
         )
-        if "recorded" in reply.flags:  # that provider has descriptions, whatever it is asked
-            raise Unanswered(Status.MISSING, "only recorded descriptions are on file: no question can be answered")
         return _report(reply, MAX_REPORT)
 
     async def _read_text(self) -> Report:
