@@ -8,7 +8,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -28,7 +28,8 @@ class Scripted:
     """One answer. `kind` is "" or one of
     refusal, content_filter, azure_filter, blocked (the prompt), length, thought (the limit went into thinking), empty,
     malformed (JSON cut short), html, drop_before, drop_after (reset before or in the middle of the answer), hang,
-    quota, bad_key, no_model, no_schema (400: response_format is not supported).
+    quota, bad_key, no_model, no_schema (400: response_format is not supported), no_tools (400: no tool use).
+    `calls` are tools that the model calls, each (name, arguments): a dict, or text as a model may garble it.
     `body` (bytes, str or JSON) replaces the whole body, `usage` entries of the wire's own usage; seconds in `latency`.
     """
 
@@ -39,6 +40,7 @@ class Scripted:
     body: Any = None
     usage: Mapping[str, Any] = field(default_factory=dict)
     latency: float = 0.0
+    calls: Sequence[tuple[str, Any]] = ()
 
     @classmethod
     def fault(cls, kind: str | int, retry_after: float | str | None = None, **more: Any) -> Scripted:
@@ -48,7 +50,15 @@ class Scripted:
         return cls(kind="" if str(kind).isdigit() else str(kind), status=status, headers=headers, **more)
 
 
-_STATUS = {"azure_filter": 400, "no_schema": 400, "html": 502, "quota": 429, "bad_key": 401, "no_model": 404}
+_STATUS = {
+    "azure_filter": 400,
+    "no_schema": 400,
+    "no_tools": 400,
+    "html": 502,
+    "quota": 429,
+    "bad_key": 401,
+    "no_model": 404,
+}
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,7 @@ def _texts_and_images(node: Any) -> tuple[list[str], list[str]]:
                 into.extend(found)
     elif isinstance(node, dict):
         for key, value in node.items():
-            if key in ("text", "content", "system", "input") and isinstance(value, str):
+            if key in ("text", "content", "system", "input", "output") and isinstance(value, str):
                 texts.append(value)
             elif key == "url" and isinstance(value, str) and value.startswith("data:"):
                 images.append(value.partition(",")[2])
@@ -118,6 +128,9 @@ def _texts_and_images(node: Any) -> tuple[list[str], list[str]]:
                 for into, found in zip((texts, images), _texts_and_images(value), strict=True):
                     into.extend(found)
     return texts, images
+
+
+_SCHEMA_TOOL = "json_tool_call"  # litellm's name for the tool that stands for a schema
 
 
 def _schema_in(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -132,7 +145,7 @@ def _schema_in(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
         or config.get("response_json_schema")  # litellm writes snake_case, which the API reads as well
         or config.get("response_schema")
         or output.get("schema")
-        or tools[0].get("input_schema")
+        or next((each.get("input_schema") for each in tools if each.get("name") == _SCHEMA_TOOL), None)
     )
 
 
@@ -183,6 +196,16 @@ def openai_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
         message.update(content=None, refusal=REFUSAL)
     elif scripted.kind in ("empty", "content_filter", "blocked", "thought"):
         message["content"] = ""
+    elif scripted.calls:
+        message["content"] = scripted.text
+        message["tool_calls"] = [
+            {
+                "id": ident,
+                "type": "function",
+                "function": {"name": name, "arguments": given if isinstance(given, str) else json.dumps(given)},
+            }
+            for ident, (name, given) in _numbered(seen, scripted)
+        ]
     sent, _ = _tokens(seen)
     out = len(text) // 4 + server.reasoning_tokens
     usage = {
@@ -193,7 +216,8 @@ def openai_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
         "completion_tokens_details": {"reasoning_tokens": server.reasoning_tokens},
         **scripted.usage,
     }
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish.get(scripted.kind, "stop")}
+    ended = finish.get(scripted.kind, "tool_calls" if scripted.calls else "stop")
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": ended}
     out_ = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": seen.model, "choices": [choice]}
     return {**out_, "usage": usage, "system_fingerprint": "fp_1"}
 
@@ -225,11 +249,37 @@ def gemini_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
     content: dict[str, Any] = {"role": "model"}
     if scripted.kind not in ("refusal", "content_filter", "empty", "thought"):
         thought = [{"text": "Let me look at it.", "thought": True}] if server.reasoning_tokens else []
-        content["parts"] = [*thought, {"text": text}]
+        said = [{"text": text}] if scripted.text is not None or not scripted.calls else []
+        garbled = any(isinstance(given, str) for _, given in scripted.calls)
+        calls = (
+            []
+            if garbled
+            else [
+                {"functionCall": {"id": ident, "name": name, "args": given}}
+                for ident, (name, given) in _numbered(seen, scripted)
+            ]
+        )
+        if calls:
+            calls[0]["thoughtSignature"] = signature(seen)
+        content["parts"] = [*thought, *said, *calls]
+        if garbled:
+            content.pop("parts")
+            finish[""] = "MALFORMED_FUNCTION_CALL"
     return {
         **answer,
         "candidates": [{"index": 0, "content": content, "finishReason": finish.get(scripted.kind, "STOP")}],
     }
+
+
+def _numbered(seen: Seen, scripted: Scripted) -> list[tuple[str, tuple[str, Any]]]:
+    """Calls with ids that no other question's answer has."""
+    said = hashlib.sha256(seen.text.encode()).hexdigest()[:8]
+    return [(f"call_{said}_{number}", call) for number, call in enumerate(scripted.calls)]
+
+
+def signature(seen: Seen) -> str:
+    """The thought signature Gemini puts on the first call of its answer to a question."""
+    return base64.b64encode(b"thought " + hashlib.sha256(seen.text.encode()).digest()[:6]).decode()
 
 
 def anthropic_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> Any:
@@ -238,13 +288,22 @@ def anthropic_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) 
     sent, _ = _tokens(seen)
     empty = scripted.kind in ("empty", "thought", "refusal", "content_filter", "blocked")
     content: list[Any] = [] if empty else [{"type": "text", "text": text}]
-    tools = seen.body.get("tools")
-    if tools and content:
+    tools = [each for each in seen.body.get("tools") or () if each["name"] == _SCHEMA_TOOL]
+    if scripted.calls:
+        said = [{"type": "text", "text": scripted.text}] if scripted.text else []
+        thinking = (
+            [{"type": "thinking", "thinking": "Let me look.", "signature": "sig"}] if seen.body.get("thinking") else []
+        )
+        content = [*thinking, *said] + [
+            {"type": "tool_use", "id": ident, "name": name, "input": given}
+            for ident, (name, given) in _numbered(seen, scripted)
+        ]
+    elif tools and content:
         content = [{"type": "tool_use", "id": "toolu_1", "name": tools[0]["name"], "input": json.loads(text)}]
     cached = server.cached_tokens
     usage = {"input_tokens": sent - cached, "output_tokens": len(text) // 4, "cache_read_input_tokens": cached}
     answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": seen.model, "content": content}
-    reason = stop.get(scripted.kind, "tool_use" if tools else "end_turn")
+    reason = stop.get(scripted.kind, "tool_use" if tools or scripted.calls else "end_turn")
     return {**answer, "stop_reason": reason, "stop_sequence": None, "usage": {**usage, **scripted.usage}}
 
 
@@ -267,6 +326,7 @@ _CODES = {  # status or kind -> OpenAI's type and code, Google's status, Anthrop
     "429": ("requests", "rate_limit_exceeded", "RESOURCE_EXHAUSTED", "rate_limit_error", "Rate limit reached."),
     "quota": ("insufficient_quota", "insufficient_quota", "RESOURCE_EXHAUSTED", "rate_limit_error", _NO_QUOTA),
     "no_schema": (_INVALID, None, "INVALID_ARGUMENT", _INVALID, "response_format json_schema is not supported"),
+    "no_tools": (_INVALID, None, "INVALID_ARGUMENT", _INVALID, "this model does not support tools"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.providers import models, tokens
-from titjudge.types import Message, Picture, Request
+from titjudge.types import Message, Picture, Request, Tool, ToolCall, ToolResult
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,11 @@ def test_input_bound_counts_everything() -> None:
         ("openai", "o3", "o-series", True),
         ("openai", "o4-mini-2025-04-16", "o-series", True),
         ("openai", "gpt-5-mini", "gpt-5", True),
-        ("openai", "gpt-5.2", "gpt-5", True),
+        ("openai", "gpt-5.1", "gpt-5", True),
+        ("openai", "gpt-5-2025-08-07", "gpt-5", True),
+        ("openai", "gpt-5.2", "gpt-5.2 and later", True),
+        ("openai", "gpt-5.4-mini", "gpt-5.2 and later", True),
+        ("openai", "gpt-6", "gpt-5.2 and later", True),
         ("openai", "gpt-5-chat-latest", "gpt-5-chat", False),
         ("openai", "Qwen/Qwen2.5-VL-7B-Instruct", "compatible", False),
         ("openai", "olmo-2", "compatible", False),
@@ -159,3 +164,38 @@ def test_reasoning_models_take_no_temperature() -> None:
     assert "temperature" in able.omit
     assert "max_tokens" not in able.omit
     assert able.thinking > 0
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "tools"),
+    [
+        ("openai", "gpt-4o", True),
+        ("openai", "o4-mini", True),
+        ("openai", "o1-mini", False),
+        ("openai", "gpt-5", True),
+        ("openai", "gpt-5.4", False),  # chat completions take no tools beside reasoning
+        ("openai", "gpt-5-chat-latest", False),
+        ("openai", "Qwen/Qwen3-32B", False),
+        ("gemini", "gemini-2.5-pro", True),
+        ("gemini", "gemma-3-27b-it", False),
+        ("litellm", "anthropic/claude-sonnet-4-5", True),
+        ("litellm", "mistral/mistral-large", False),
+    ],
+)
+def test_who_calls_tools(provider: str, model: str, tools: bool) -> None:
+    assert models.family(provider, model).tools is tools
+
+
+def test_the_bound_holds_tools_calls_and_results() -> None:
+    look = Tool("look", "looks at a thing", {"type": "object", "properties": {"thing": {"type": "string"}}})
+    call = ToolCall("look", '{"thing": "' + "x" * 500 + '"}', "call_1", "s" * 300)
+    asked = Message("user", ("what is it?",))
+    plain = Request("openai", "gpt-4o", (asked,))
+    offered = replace(plain, tools=(look,))
+    talk = replace(
+        offered,
+        messages=(asked, Message("assistant", (), (call,)), Message("user", (), (), (ToolResult(call, "r" * 900),))),
+    )
+    bounds = [tokens.input_bound(each, "openai", "gpt-4o", {})[0] for each in (plain, offered, talk)]
+    assert bounds[0] < bounds[1] - len(look.description)
+    assert bounds[1] + 500 + 300 + 900 < bounds[2]

@@ -86,7 +86,12 @@ class Batch:
         key = request_key(request)
         found = await self.desk.ask(key, request)
         schema_in_words = found.job.in_prompt and request.schema is not None
-        reply = self.desk.wire.read(found.line, in_prompt=schema_in_words)
+        tools = bool(request.tools)
+        try:
+            reply = self.desk.wire.read(found.line, in_prompt=schema_in_words, tools=tools)
+        finally:
+            if tools:  # the answer may say that none are called here
+                self.capabilities = replace(self.capabilities, tools=self.desk.wire.native_tools)
         self.desk.log.note_taken(found.job, key, final=reply.status is not Status.OK)
         return reply.with_(
             endpoint=self.desk.wire.address, seconds=time.perf_counter() - started, flags=(*reply.flags, FLAG)

@@ -116,10 +116,10 @@ class GeminiBatches(Service):
     def _good(line: Any) -> bool:
         return isinstance(line.get("response"), Mapping)
 
-    def read(self, line: Any, *, in_prompt: bool) -> Reply:
+    def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
         if self._good(line):
             answer = wire.Answer(200, {}, orjson.dumps(line["response"]))
-            return self.real._reply(answer, IN_PROMPT if in_prompt else "")
+            return self.real._reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
         error = line.get("error") or line.get("status")
         if not isinstance(error, Mapping):
             raise self._garbled(line)
@@ -128,7 +128,7 @@ class GeminiBatches(Service):
         status = (
             code if isinstance(code, int) and code >= 400 else _GRPC.get(code if isinstance(code, int) else -1, 500)
         )
-        raise self.real._error_of(wire.Answer(status, {}, orjson.dumps({"error": dict(error)})))
+        raise self.real._error_of(wire.Answer(status, {}, orjson.dumps({"error": dict(error)})), tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
         """The failure of a request whose job was refused."""

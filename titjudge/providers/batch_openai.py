@@ -103,7 +103,7 @@ class OpenAIBatches(Service):
         response = line.get("response")
         return isinstance(response, Mapping) and 200 <= int(response.get("status_code") or 0) < 300
 
-    def read(self, line: Any, *, in_prompt: bool) -> Reply:
+    def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
         try:
             response, error = line.get("response"), line.get("error") or {}
             if not response:
@@ -113,8 +113,8 @@ class OpenAIBatches(Service):
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self._garbled(line) from None
         if not 200 <= answer.status < 300:
-            raise self.real._refusal_of(answer, native=not in_prompt)
-        return self.real._reply(answer, IN_PROMPT if in_prompt else "")
+            raise self.real._refusal_of(answer, native=not in_prompt, tools=tools)
+        return self.real._reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
         """The failure of a request whose job was refused."""

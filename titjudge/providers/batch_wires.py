@@ -55,6 +55,9 @@ class Wire(Protocol):
     @property
     def native_schema(self) -> bool: ...
 
+    @property
+    def native_tools(self) -> bool: ...
+
     async def line(self, key: str, request: Request, *, in_prompt: bool) -> bytes: ...
 
     async def upload(self, path: Path, tag: str) -> str: ...
@@ -69,7 +72,7 @@ class Wire(Protocol):
 
     async def answers(self, look: Look, keys: Sequence[str]) -> list[Line]: ...
 
-    def read(self, line: Any, *, in_prompt: bool) -> Reply:
+    def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
         """The reply in a line.
 
         Raises:
@@ -109,6 +112,10 @@ class Service:
     @property
     def native_schema(self) -> bool:
         return self._hosted.native_schema
+
+    @property
+    def native_tools(self) -> bool:
+        return self._hosted.capabilities.tools
 
     def _translated(self, error: Exception) -> Exception:
         raise NotImplementedError

@@ -90,6 +90,8 @@ class Estimate:
         text = sum(tokens.text_tokens_estimate(message.text) for message in request.messages)
         if request.schema:
             text += tokens.text_tokens_estimate(str(request.schema))
+        if request.tools:
+            text += tokens.text_tokens_estimate(tokens.tools_text(request))
         out = []
         for length, share in zip(guess, _THINKING, strict=True):
             thinking = int(thought * share)

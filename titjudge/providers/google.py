@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.providers import calls
 from titjudge.providers import http as wire
 from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after, whole
 from titjudge.providers.hosted import Hosted, clean, encoded, not_json, parsed
@@ -32,6 +33,7 @@ _REFUSED = frozenset(
         "IMAGE_RECITATION",
     ]
 )
+_GARBLED = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
 _FINISHED = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
 _CONFIG = {
     "max_tokens": "maxOutputTokens",
@@ -71,8 +73,8 @@ class Gemini(Hosted):
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
         answer, endpoint = await self._post(self._path, body)
         if not 200 <= answer.status < 300:
-            raise self._error_of(answer)
-        reply = self._reply(answer, IN_PROMPT if in_prompt else "")
+            raise self._error_of(answer, tools=bool(request.tools))
+        reply = self._reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools))
         return reply.with_(endpoint=endpoint.identity, seconds=time.perf_counter() - started)
 
     @property
@@ -101,6 +103,8 @@ class Gemini(Hosted):
         if request.schema is not None and not in_prompt:
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = gemini_schema(request.schema)
+        if request.tools:
+            out["tools"] = calls.gemini_tools(request.tools)
         if safety:
             out["safetySettings"] = safety
         if config:
@@ -113,7 +117,7 @@ class Gemini(Hosted):
 
     # ------------------------------------------------------------------ answers
 
-    def _reply(self, answer: wire.Answer, flag: str) -> Reply:
+    def _reply(self, answer: wire.Answer, flag: str, *, tools: bool = False) -> Reply:
         try:
             data = parsed(answer.body)
             usage = usage_of(data.get("usageMetadata"))
@@ -122,14 +126,22 @@ class Gemini(Hosted):
             parts = (candidate.get("content") or {}).get("parts") or []
             text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
             finish, detail = candidate.get("finishReason") or "", candidate.get("finishMessage") or ""
+            called = calls.gemini_calls(parts) if tools else ()
         except (ValueError, LookupError, TypeError, AttributeError):
             raise self._failure(FailureKind.RETRY, not_json(answer.body)) from None
         flags = tuple(each for each in (flag, "" if data.get("usageMetadata") else NO_USAGE) if each)
-        status, reason = self._status(text, blocked, finish, detail, usage)
+        garbled = (
+            tools and finish in _GARBLED
+        )  # an answer all the same: the model is told, and not asked the same again
+        status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
         version = data.get("modelVersion") or ""
-        return Reply(clean(text), status, reason, usage, finish or blocked, model_version=version, flags=flags)
+        return Reply(
+            clean(text), status, reason, usage, finish or blocked, model_version=version, flags=flags, tool_calls=called
+        )
 
-    def _status(self, text: str, blocked: str, finish: str, detail: str, usage: Usage) -> tuple[Status, str]:
+    def _status(
+        self, text: str, blocked: str, finish: str, detail: str, usage: Usage, *, called: bool = False
+    ) -> tuple[Status, str]:
         if blocked and blocked != "BLOCK_REASON_UNSPECIFIED":
             return Status.REFUSED, f"the prompt was blocked: {blocked}"
         if finish in _REFUSED:
@@ -137,13 +149,15 @@ class Gemini(Hosted):
         if finish == "MAX_TOKENS":
             eaten = " (all of it went into thinking)" if not text.strip() and usage.thinking else ""
             return Status.TRUNCATED, f"the answer reached its token limit{eaten}"
+        if called:
+            return Status.OK, ""
         if finish not in _FINISHED or not text.strip():
             raise self._failure(
                 FailureKind.RETRY, f"no usable answer (finish: {finish or 'none'}) {detail}".strip(), usage=usage
             )
         return Status.OK, ""
 
-    def _error_of(self, answer: wire.Answer) -> ProviderFailure:
+    def _error_of(self, answer: wire.Answer, *, tools: bool = False) -> ProviderFailure:
         try:
             data = parsed(answer.body)
             error = (data[0] if isinstance(data, list) else data)["error"]
@@ -151,6 +165,8 @@ class Gemini(Hosted):
             details = [each for each in details if isinstance(each, Mapping)]
         except (ValueError, LookupError, TypeError, AttributeError):
             message, details = answer.body[:2000].decode("utf-8", "replace") or "no text", []
+        if tools and self._learns_no_tools(answer.status, message):
+            return self._failure(FailureKind.REJECTED, f"no tools are called here: {message}")
         kind = _kind(answer.status, message, details)
         wait = None
         if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
@@ -167,6 +183,9 @@ async def _content_of(message: Message) -> dict[str, Any]:
         else:
             data = orjson.Fragment(b'"%s"' % await encoded.get(part))
             parts.append({"inlineData": {"data": data, "mimeType": part.media_type}})
+    if message.calls or message.results:
+        results, made = calls.gemini_parts(message)
+        parts = [*results, *parts, *made]
     return {"parts": parts, "role": "model" if message.role == "assistant" else "user"}
 
 

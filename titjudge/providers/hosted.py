@@ -7,12 +7,13 @@ import os
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from titjudge.errors import ConfigError
-from titjudge.providers import Capabilities, ProviderSettings, models, tokens
+from titjudge.providers import Capabilities, ProviderSettings, calls, models, tokens
 from titjudge.providers import http as wire
 from titjudge.providers.faults import ProviderFailure, classify, one_line
 from titjudge.types import Failure, FailureKind, Picture, Request, Usage
@@ -75,7 +76,10 @@ class Hosted:
         self.account = f"{self.name}|{self.base_url}|{self._key_env()}|{settings.model}"
         self.on_headers: Callable[[Mapping[str, str]], None] | None = None
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
-        self.capabilities: Capabilities = self.family.capabilities()
+        asked = calls.wanted(settings)
+        self.capabilities: Capabilities = self.family.capabilities(
+            tools=self._calls_tools() if asked is None else asked
+        )
         self._transport = transport or wire.shared
         self._headers: dict[str, dict[str, str]] = {}
         self._key = ""
@@ -102,6 +106,16 @@ class Hosted:
 
     async def aclose(self) -> None:
         await self._transport.leave(self)
+
+    def _calls_tools(self) -> bool:
+        return self.family.tools
+
+    def _learns_no_tools(self, status: int, message: str) -> bool:
+        """Whether an error says that no tools are called here; from then on none are offered."""
+        if self.settings.options.get("tools") is not None or not calls.unknown_here(status, message):
+            return False
+        self.capabilities = replace(self.capabilities, tools=False)
+        return True
 
     async def _post(self, path: str, body: bytes) -> tuple[wire.Answer, wire.Endpoint]:
         """Send once; only an address that cannot be reached at all (nothing sent) makes way for the next."""

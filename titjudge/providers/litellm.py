@@ -13,16 +13,19 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+import orjson
+
 from titjudge.errors import ConfigError
-from titjudge.providers import Capabilities, ProviderSettings, models, tokens
+from titjudge.providers import Capabilities, ProviderSettings, calls, models, tokens
 from titjudge.providers.faults import ProviderFailure, classify, kind_of_status, one_line, retry_after
 from titjudge.providers.hosted import clean, encoded
 from titjudge.providers.http import Endpoint
 from titjudge.providers.openai import IN_PROMPT, NO_USAGE, append_text, response_format, text_of, usage_of
 from titjudge.providers.strict import instruction
-from titjudge.types import Failure, FailureKind, Message, Reply, Request, Status, Usage
+from titjudge.types import Failure, FailureKind, Message, Reply, Request, Status, ToolCall, Usage
 
 _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by status
     "ContentPolicyViolationError": FailureKind.REFUSED,
@@ -62,7 +65,8 @@ class LiteLLM:
         self.account = (
             f"{self.name}|{self.base_url or settings.model.partition('/')[0]}|{settings.api_key_env}|{settings.model}"
         )
-        self.capabilities: Capabilities = self.family.capabilities()
+        asked = calls.wanted(settings)
+        self.capabilities: Capabilities = self.family.capabilities(tools=self.family.tools if asked is None else asked)
         self.native_schema = settings.structured != "prompt"
         self.on_headers: Callable[[Mapping[str, str]], None] | None = None
         self._litellm: Any = None
@@ -79,10 +83,12 @@ class LiteLLM:
                 self.native_schema = False
                 message = one_line(f"no JSON-schema answers here, asking in words: {error}")
                 raise ProviderFailure(FailureKind.RETRY, message, retry_after=0.0) from None
+            if request.tools and self._learns_no_tools(error):
+                raise ProviderFailure(FailureKind.REJECTED, one_line(f"no tools are called here: {error}")) from None
             raise
         hidden = getattr(answer, "_hidden_params", {})
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
-        reply = _reply(answer, IN_PROMPT if in_prompt else "")
+        reply = _reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools))
         endpoint = self.base_url or self.model.partition("/")[0]
         return reply.with_(endpoint=endpoint, seconds=time.perf_counter() - started)
 
@@ -131,6 +137,9 @@ class LiteLLM:
         params = self.family.sent(request.params)
         detail, budget = params.pop("detail", None), params.pop("thinking_budget", None)
         messages = [await _message_of(each, detail) for each in request.messages]
+        if request.tools:
+            pairs = zip(request.messages, messages, strict=True)
+            messages = [turn for each, made in pairs for turn in _turns(each, made)]
         if request.schema is not None and in_prompt:
             append_text(messages, instruction(request.schema))
         out: dict[str, Any] = {"model": self.model, "messages": messages, "timeout": self.settings.timeout, **params}
@@ -139,6 +148,9 @@ class LiteLLM:
             out["thinking"] = {"type": "enabled", "budget_tokens": budget}
         if request.schema is not None and not in_prompt:
             out["response_format"] = response_format(request)
+        if request.tools:
+            out["tools"] = calls.openai_tools(request.tools)
+            out["_skip_mcp_handler"] = True  # litellm would import its MCP gateway, which needs a package of its own
         if self.settings.base_url:
             out["api_base"] = self.settings.base_url
         if key := self._key():
@@ -157,6 +169,14 @@ class LiteLLM:
         if self.settings.structured != "auto" or getattr(error, "status_code", 0) not in (400, 422):
             return False
         return any(word in str(error).lower() for word in _NO_SCHEMAS)
+
+    def _learns_no_tools(self, error: Exception) -> bool:
+        """Whether an exception says that no tools are called here; from then on none are offered."""
+        status = getattr(error, "status_code", 0)
+        if self.settings.options.get("tools") is not None or not calls.unknown_here(status, str(error)):
+            return False
+        self.capabilities = replace(self.capabilities, tools=False)
+        return True
 
     def _pass_on(self, headers: Any) -> None:
         if self.on_headers is not None and headers:
@@ -201,7 +221,25 @@ async def _message_of(message: Message, detail: str | None) -> dict[str, Any]:
     return {"role": message.role, "content": content}
 
 
-def _reply(answer: Any, flag: str) -> Reply:
+def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
+    """As OpenAI's; the thinking before a call goes back with it, as Anthropic demands."""
+    turns = calls.openai_turns(message, turn)
+    if message.calls and message.calls[0].signature:
+        turns[0]["thinking_blocks"] = orjson.loads(message.calls[0].signature)
+    return turns
+
+
+def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    """The calls of an answer. Gemini's signatures stand in the ids that litellm gives; Anthropic's thinking goes with
+    the first call."""
+    made = calls.openai_calls(message.get("tool_calls"))
+    blocks = message.get("thinking_blocks")
+    if made and blocks:
+        return (replace(made[0], signature=orjson.dumps(blocks).decode()), *made[1:])
+    return made
+
+
+def _reply(answer: Any, flag: str, *, tools: bool = False) -> Reply:
     data = answer.model_dump()
     usage = usage_of(data.get("usage"))
     choice = (data.get("choices") or [{}])[0]
@@ -209,6 +247,7 @@ def _reply(answer: Any, flag: str) -> Reply:
     special = message.get("provider_specific_fields") or {}
     refusal = message.get("refusal") or special.get("refusal")
     text = clean(text_of(message.get("content")))
+    called = _calls(message) if tools else ()
     status, reason = Status.OK, ""
     if refusal:
         status, reason = Status.REFUSED, f"the model declined: {clean(refusal)}"
@@ -216,8 +255,8 @@ def _reply(answer: Any, flag: str) -> Reply:
         status, reason = Status.REFUSED, "the content filter stopped the answer"
     elif finish == "length":
         status, reason = Status.TRUNCATED, "the answer reached its token limit"
-    elif not text.strip():
+    elif not (called or text.strip()):
         raise ProviderFailure(FailureKind.RETRY, f"the answer holds no text (finish: {finish or 'none'})", usage=usage)
     version = "@".join(filter(None, (data.get("model"), data.get("system_fingerprint"))))
     flags = tuple(each for each in (flag, "" if data.get("usage") else NO_USAGE) if each)
-    return Reply(text, status, reason, usage, finish, model_version=version, flags=flags)
+    return Reply(text, status, reason, usage, finish, model_version=version, flags=flags, tool_calls=called)

@@ -37,7 +37,8 @@ class Family:
 
     `limit_name` is the wire name of `max_tokens`; `thinks` says that hidden tokens are billed as output;
     `thinking` is how many of them to leave room for when no budget is set (tokens); `max_output` bounds an answer for
-    which no `max_tokens` is set; `system` is False when the model takes no system turn.
+    which no `max_tokens` is set; `system` is False when the model takes no system turn; `tools` says that it calls tools
+    where it is asked (OpenAI's from 5.2 on do so beside reasoning only on another address than chat completions).
     """
 
     name: str
@@ -50,10 +51,10 @@ class Family:
     images: bool = True
     schema: bool = True
     system: bool = True
+    tools: bool = True
 
-    def capabilities(self, *, schema: bool | None = None) -> Capabilities:
-        able = self.schema if schema is None else schema
-        return Capabilities(images=self.images, schema=able, omit=self.omit, thinking=self.thinking)
+    def capabilities(self, *, tools: bool = False) -> Capabilities:
+        return Capabilities(images=self.images, schema=self.schema, omit=self.omit, thinking=self.thinking, tools=tools)
 
     def sent(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that go out: those given, without those the family rejects."""
@@ -70,20 +71,22 @@ _NO_THINKING = _GEMINI | {"thinking_budget", "thinking_level"}
 _BY_BUDGET = _GEMINI | {"thinking_level"}
 _FIXED_SAMPLING = _CLAUDE | {"temperature", "top_p", "top_k"}
 
-_COMPATIBLE_FAMILY = Family("compatible", "", _COMPATIBLE)
+_COMPATIBLE_FAMILY = Family("compatible", "", _COMPATIBLE, tools=False)
 _FAMILIES: dict[str, tuple[Family, ...]] = {
     "openai": (
-        Family("gpt-5-chat", r"gpt-5(\.\d+)?-chat", _OPENAI),
-        Family("o-series, text only", r"o1-mini|o1-preview|o3-mini", max_output=100_000, images=False, **_REASONS),
+        Family("gpt-5-chat", r"gpt-5(\.\d+)?-chat", _OPENAI, tools=False),
+        Family("o1, first", r"o1-mini|o1-preview", max_output=100_000, images=False, tools=False, **_REASONS),
+        Family("o-series, text only", r"o3-mini", max_output=100_000, images=False, **_REASONS),
         Family("o-series", r"o[1-9]\b", max_output=100_000, **_REASONS),
-        Family("gpt-5", r"(gpt|chatgpt)-[5-9]", max_output=128_000, **_REASONS),
+        Family("gpt-5", r"gpt-5(\.1)?(?!\.)", max_output=128_000, **_REASONS),
+        Family("gpt-5.2 and later", r"(gpt|chatgpt)-[5-9]", max_output=128_000, tools=False, **_REASONS),
         Family("gpt-4.1", r"gpt-4\.1", _OPENAI, max_output=32_768),
         Family("gpt-4o", r"(chat)?gpt-4o|gpt-4\.5", _OPENAI),
         Family("gpt-4-turbo", r"gpt-4-(turbo|vision)", _OPENAI, max_output=4_096, schema=False),
         Family("gpt-4, text only", r"gpt-(4|3\.5)\b", _OPENAI, max_output=8_192, images=False, schema=False),
     ),
     "gemini": (
-        Family("gemma", r"gemma", _NO_THINKING, max_output=8_192, schema=False, system=False),
+        Family("gemma", r"gemma", _NO_THINKING, max_output=8_192, schema=False, system=False, tools=False),
         Family("gemini-2.0", r"gemini-(1|2\.0)", _NO_THINKING, max_output=8_192),
         Family("gemini-2.5-flash-lite", r"gemini-2\.5-flash-lite", _BY_BUDGET, thinks=True, max_output=65_536),
         Family("gemini-2.5", r"gemini-2\.5", _BY_BUDGET, thinks=True, thinking=8_192, max_output=65_536),

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.providers import calls
 from titjudge.providers import http as wire
 from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after, whole
 from titjudge.providers.hosted import Hosted, clean, encoded, not_json, parsed
@@ -28,6 +29,7 @@ _FILTERED = (  # OpenAI and Azure, Alibaba, xAI
     *("content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked"),
     *("data_inspection_failed", "safety_check_failed"),
 )
+_OWN_HOSTS = ("api.openai.com", ".azure.com")
 _NO_SCHEMAS = ("response_format", "json_schema", "structured output", "guided", "grammar")
 
 
@@ -36,6 +38,7 @@ class OpenAI(Hosted):
 
     `base_url` (or OPENAI_BASE_URL) may hold several comma-separated addresses; `structured` auto asks for JSON-schema
     answers natively and, once a server has said that it knows none, in words from then on (flag `schema-in-prompt`).
+    The option `tools` (true, false) says whether the model calls tools natively, where the table cannot know.
     Parameters: `max_tokens`, `detail` (of images: low, high, auto), `reasoning_effort`, and any other the server knows.
     """
 
@@ -55,9 +58,10 @@ class OpenAI(Hosted):
         in_prompt = request.schema is not None and not self.native_schema
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
         answer, endpoint = await self._post("/chat/completions", body)
+        tools = bool(request.tools)
         if not 200 <= answer.status < 300:
-            raise self._refusal_of(answer, native=request.schema is not None and not in_prompt)
-        reply = self._reply(answer, IN_PROMPT if in_prompt else "")
+            raise self._refusal_of(answer, native=request.schema is not None and not in_prompt, tools=tools)
+        reply = self._reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
         return reply.with_(endpoint=endpoint.identity, seconds=time.perf_counter() - started)
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
@@ -65,6 +69,9 @@ class OpenAI(Hosted):
         params = self.family.sent(request.params)
         detail = params.pop("detail", None)
         messages = [await message_of(each, detail) for each in request.messages]
+        if request.tools:
+            pairs = zip(request.messages, messages, strict=True)
+            messages = [turn for each, made in pairs for turn in calls.openai_turns(each, made)]
         if request.schema is not None and in_prompt:
             append_text(messages, instruction(request.schema))
         out: dict[str, Any] = {"model": self.model, "messages": messages}
@@ -73,7 +80,13 @@ class OpenAI(Hosted):
         out.update(params)
         if request.schema is not None and not in_prompt:
             out["response_format"] = response_format(request)
+        if request.tools:
+            out["tools"] = calls.openai_tools(request.tools)
         return out
+
+    def _calls_tools(self) -> bool:
+        """At OpenAI and Azure by the table; of any other server nobody knows, and the option `tools` says so."""
+        return self.family.tools and all(each.host.endswith(_OWN_HOSTS) for each in self.endpoints.all)
 
     def _authorisation(self, endpoint: wire.Endpoint, key: str) -> dict[str, str]:
         headers = {"Authorization": endpoint.credentials or f"Bearer {key}"} if endpoint.credentials or key else {}
@@ -87,7 +100,7 @@ class OpenAI(Hosted):
 
     # ------------------------------------------------------------------ answers
 
-    def _reply(self, answer: wire.Answer, flag: str) -> Reply:
+    def _reply(self, answer: wire.Answer, flag: str, *, tools: bool = False) -> Reply:
         try:
             data = parsed(answer.body)
             usage = usage_of(data.get("usage"))
@@ -99,11 +112,12 @@ class OpenAI(Hosted):
             message = choice.get("message") or {}
             text, refusal = text_of(message.get("content")), message.get("refusal")
             finish = choice.get("finish_reason") or ""
+            called = calls.openai_calls(message.get("tool_calls")) if tools else ()
         except (ValueError, LookupError, TypeError, AttributeError):
             raise self._failure(FailureKind.RETRY, not_json(answer.body)) from None
         fingerprint = data.get("system_fingerprint")
         flags = tuple(each for each in (flag, "" if data.get("usage") else NO_USAGE) if each)
-        status, reason = self._status(text, refusal, finish, usage)
+        status, reason = self._status(text, refusal, finish, usage, called=bool(called))
         return Reply(
             clean(text),
             status,
@@ -112,23 +126,26 @@ class OpenAI(Hosted):
             finish,
             model_version="@".join(filter(None, (data.get("model"), fingerprint))),
             flags=flags,
+            tool_calls=called,
         )
 
-    def _status(self, text: str, refusal: str | None, finish: str, usage: Usage) -> tuple[Status, str]:
+    def _status(
+        self, text: str, refusal: str | None, finish: str, usage: Usage, *, called: bool = False
+    ) -> tuple[Status, str]:
         if refusal:
             return Status.REFUSED, f"the model declined: {clean(refusal)}"
         if finish == "content_filter":
             return Status.REFUSED, "the content filter stopped the answer"
         if finish == "length":
             return Status.TRUNCATED, "the answer reached its token limit"
-        if not text.strip():
+        if not (called or text.strip()):
             raise self._failure(
                 FailureKind.RETRY, f"the answer holds no text (finish: {finish or 'none'})", usage=usage
             )
         return Status.OK, ""
 
-    def _refusal_of(self, answer: wire.Answer, *, native: bool) -> ProviderFailure:
-        """The failure behind an error status; learns from it when the server knows no JSON schemas."""
+    def _refusal_of(self, answer: wire.Answer, *, native: bool, tools: bool = False) -> ProviderFailure:
+        """The failure behind an error status; learns from it when the server knows no JSON schemas or no tools."""
         try:
             data = parsed(answer.body)
             error = data.get("error", data)
@@ -139,6 +156,8 @@ class OpenAI(Hosted):
             return self._failure(
                 FailureKind.RETRY, f"no JSON-schema answers here, asking in words: {_text_in(error)}", wait=0.0
             )
+        if tools and self._learns_no_tools(answer.status, _text_in(error)):
+            return self._failure(FailureKind.REJECTED, f"no tools are called here: {_text_in(error)}")
         return self._error_of(answer.status, error, answer.headers)
 
     def _knows_no_schemas(self, message: str) -> bool:

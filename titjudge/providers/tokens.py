@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+import orjson
+
 from titjudge.providers.models import bare, vendor
 from titjudge.types import Request
 
@@ -196,6 +198,16 @@ def text_tokens_estimate(text: str) -> int:
 
 
 _PER_MESSAGE, _PER_REQUEST = 8, 16  # role markers and the start of the answer, generously
+_PER_TOOLS = 1000  # what a provider tells its model about calling tools (Anthropic: up to some 800)
+
+
+def tools_text(request: Request) -> str:
+    """Everything that tools add to a request, as one text: those offered, calls with ids and signatures, results."""
+    said = [f"{tool.name} {tool.description} {orjson.dumps(tool.parameters).decode()}" for tool in request.tools]
+    for message in request.messages:
+        said += [f"{call.name} {call.arguments} {call.id} {call.signature}" for call in message.calls]
+        said += [f"{each.call.name} {each.call.id} {each.text}" for each in message.results]
+    return "\n".join(said)
 
 
 def input_bound(
@@ -208,5 +220,7 @@ def input_bound(
     )
     rule = image_rule(provider, model)
     images = sum(rule.rule(max(1, each.width), max(1, each.height), detail) + rule.margin for each in request.pictures)
+    if request.tools:
+        text += _PER_TOOLS + text_tokens_bound(tools_text(request))
     overhead = _PER_REQUEST + _PER_MESSAGE * len(request.messages)
     return text + text_tokens_bound(extra) + images + overhead, images

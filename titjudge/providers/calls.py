@@ -1,0 +1,139 @@
+"""Tools, calls and their results as the wires want them: OpenAI's chat form (which litellm speaks, too) and Gemini's parts.
+
+Sources: "Function calling" (platform.openai.com/docs/guides/function-calling), "Function calling" and "Thought signatures"
+(ai.google.dev/gemini-api/docs).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from titjudge.errors import ConfigError
+from titjudge.providers.strict import gemini as gemini_schema
+from titjudge.providers.strict import name_of, strict
+from titjudge.types import Message, ProviderSettings, Tool, ToolCall
+
+_ABOUT_TOOLS = re.compile(r"\btools?\b|tool_choice|function.?call", re.IGNORECASE)
+
+
+def wanted(settings: ProviderSettings) -> bool | None:
+    """The option `tools` of a role: True or False; None when it is not set.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    given = settings.options.get("tools")
+    if given is None or isinstance(given, bool):
+        return given
+    raise ConfigError(f"the option tools of {settings.model} is true or false, not {given!r}")
+
+
+def unknown_here(status: int, message: str) -> bool:
+    """Whether an error says that this model or server calls no tools (vLLM, Ollama, OpenRouter, OpenAI beside reasoning)."""
+    if status == 500:
+        return "jinja" in message.lower()  # llama.cpp
+    return status in (400, 404, 422, 501) and _ABOUT_TOOLS.search(message) is not None
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any] | None:
+    """The arguments of a call; None when they are not a JSON object."""
+    try:
+        found = orjson.loads(call.arguments or "{}")
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+# ---------------------------------------------------------------------- OpenAI's chat form
+
+
+def openai_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    """`tools` of a chat completion, strict wherever the schema allows it."""
+    offered = []
+    for tool in tools:
+        schema, is_strict = strict(tool.parameters)
+        function = {"name": tool.name, "description": tool.description, "parameters": schema, "strict": is_strict}
+        offered.append({"type": "function", "function": function})
+    return offered
+
+
+def openai_turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
+    """A turn with its calls, or the results it brings and then the turn itself where it says something, too."""
+    if message.calls:
+        return [{**turn, "content": turn["content"] or None, "tool_calls": [_openai_call(c) for c in message.calls]}]
+    results = [{"role": "tool", "tool_call_id": each.call.id, "content": each.text} for each in message.results]
+    return [*results, turn] if message.parts else results or [turn]
+
+
+def _openai_call(call: ToolCall) -> dict[str, Any]:
+    """A call as the model made it; arguments that are no object become none, a name no tool could have a possible one."""
+    arguments = call.arguments if arguments_of(call) is not None and call.arguments else "{}"
+    return {"id": call.id, "type": "function", "function": {"name": name_of(call.name), "arguments": arguments}}
+
+
+def openai_calls(given: Any) -> tuple[ToolCall, ...]:
+    """The calls of an answer's `tool_calls`; each has an id, and no two the same."""
+    calls: list[ToolCall] = []
+    seen: set[str] = set()
+    for number, each in enumerate(given or ()):
+        function = (each.get("function") or each.get("custom") or {}) if isinstance(each, Mapping) else {}
+        arguments = function.get("arguments", function.get("input"))
+        if not isinstance(arguments, str):
+            arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+        ident = str(each.get("id") or f"call_{number}") if isinstance(each, Mapping) else f"call_{number}"
+        ident = f"{ident}_{number}" if ident in seen else ident
+        seen.add(ident)
+        calls.append(ToolCall(_whole(function.get("name")), _whole(arguments), _whole(ident)))
+    return tuple(calls)
+
+
+def _whole(text: Any) -> str:
+    """Text that can be stored: without lone surrogates."""
+    return str(text or "").encode("utf-8", "replace").decode()
+
+
+# ---------------------------------------------------------------------- Gemini's parts
+
+
+def gemini_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    """`tools` of generateContent."""
+    declared = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "parametersJsonSchema": gemini_schema(tool.parameters),
+        }
+        for tool in tools
+    ]
+    return [{"functionDeclarations": declared}]
+
+
+def gemini_parts(message: Message) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Results, which stand before the text of a turn, and calls, which stand after it, each with its thought signature."""
+    results = []
+    for each in message.results:
+        response = {"name": name_of(each.call.name), "response": {"output": each.text}}
+        results.append({"functionResponse": {"id": each.call.id, **response} if each.call.id else response})
+    calls = []
+    for call in message.calls:
+        made: dict[str, Any] = {"name": name_of(call.name), "args": arguments_of(call) or {}}
+        part: dict[str, Any] = {"functionCall": {"id": call.id, **made} if call.id else made}
+        calls.append({**part, "thoughtSignature": call.signature} if call.signature else part)
+    return results, calls
+
+
+def gemini_calls(parts: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
+    """The calls among the parts of an answer."""
+    calls = []
+    for part in parts:
+        call = part.get("functionCall")
+        if isinstance(call, Mapping):
+            arguments = _whole(json.dumps(call.get("args") or {}, ensure_ascii=False))
+            signature = _whole(part.get("thoughtSignature"))
+            calls.append(ToolCall(_whole(call.get("name")), arguments, _whole(call.get("id")), signature))
+    return tuple(calls)
