@@ -84,6 +84,8 @@ def vllm(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setitem(sys.modules, "vllm", module)
     monkeypatch.setitem(sys.modules, "vllm.sampling_params", params)
     monkeypatch.setattr(LLM, "made", [])
+    for name in ("VLLM_LOGGING_LEVEL", "VLLM_NO_USAGE_STATS"):  # set by the provider, put back by the test
+        monkeypatch.setenv(name, "1")
     return module
 
 
@@ -195,6 +197,39 @@ def test_sampling_is_the_requests_before_the_models_own(model: Path) -> None:
     assert greedy == {"temperature": 0, "top_p": 0.8, "max_tokens": 7}
     assert (first["temperature"], first["top_p"], first["max_tokens"]) == (0.7, 0.8, 512)
     assert first["seed"] != second["seed"]
+
+
+@pytest.mark.usefixtures("vllm")
+def test_stop_words_go_with_the_request(model: Path) -> None:
+    ask(provider(model), question("a", stop=["END"]), question("b"))
+    with_stop, without = (params.given for params in LLM.made[0].calls[0][1])
+    assert with_stop["stop"] == ["END"]
+    assert "stop" not in without
+
+
+@pytest.mark.usefixtures("vllm")
+@pytest.mark.parametrize("where", ["the model", "its core"])
+def test_the_engine_is_ended_with_the_run(where: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM 0.32 has no LLM.shutdown; its processes end through the core."""
+    ended: list[str] = []
+    holder = SimpleNamespace(shutdown=lambda: ended.append(where))
+    if where == "the model":
+        monkeypatch.setattr(LLM, "shutdown", lambda self: holder.shutdown(), raising=False)
+    else:
+        monkeypatch.setattr(LLM, "llm_engine", SimpleNamespace(engine_core=holder), raising=False)
+    ask(provider(model), question("a"))
+    assert ended == [where]
+
+
+@pytest.mark.usefixtures("vllm")
+def test_vllm_is_quiet_and_reports_to_nobody_unless_told(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    monkeypatch.setenv("VLLM_LOGGING_LEVEL", "DEBUG")
+    monkeypatch.setenv("VLLM_NO_USAGE_STATS", "")  # so that it is put back
+    monkeypatch.delenv("VLLM_NO_USAGE_STATS")
+    ask(provider(model), question("a"))
+    assert (os.environ["VLLM_LOGGING_LEVEL"], os.environ["VLLM_NO_USAGE_STATS"]) == ("DEBUG", "1")
 
 
 @pytest.mark.usefixtures("vllm")
