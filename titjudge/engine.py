@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -214,7 +215,7 @@ class Engine:
             read = await self._repair(role, request, reply, schema, reservation)
         assert read is not None
         self._note(request, read)
-        self._keep(key, role, read)
+        await self._keep(key, role, read)
         return read
 
     def _read(self, reply: Reply, schema: type[Any] | None, request: Request) -> Reply | None:
@@ -242,13 +243,8 @@ class Engine:
         turn = prompt.messages({"problem": problem, "schema": shown})
         messages = (*request.messages, Message("assistant", (reply.text,)), *turn)
         again = replace(request, messages=messages, attempt=request.attempt + 1)
-        task = asyncio.current_task()
-        assert task is not None
-        self._sending.add(task)  # the first answer is paid for: it is not dropped while the second is on its way
-        try:
+        with self._not_dropped():
             fixed = await self.answer(role, again, schema=schema, reservation=reservation)
-        finally:
-            self._sending.discard(task)
         both = None if fixed.list_cost is None or reply.list_cost is None else fixed.list_cost + reply.list_cost
         return fixed.with_(key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=both, cached=False)
 
@@ -260,8 +256,6 @@ class Engine:
         bound = role.provider.usage_bound(request)
         worst = role.cost(bound)
         tokens = bound.input + bound.output
-        task = asyncio.current_task()
-        assert task is not None
 
         async def once() -> Reply:
             if self.stopping:
@@ -269,15 +263,13 @@ class Engine:
             draw = await (reservation or self.budget).draw(worst, tokens)
             try:
                 async with role.limiter.slot(tokens) as slot:
-                    self._sending.add(task)
+                    started = time.monotonic()
                     try:
-                        started = time.monotonic()
-                        reply = await role.provider.complete(request)
-                        slot.used(reply.usage.input + reply.usage.output)
+                        with self._not_dropped():
+                            reply = await role.provider.complete(request)
                     except DataError as error:  # the picture changed or went away since it was opened
                         raise Unanswered(Status.BAD_INPUT, str(error)) from error
-                    finally:
-                        self._sending.discard(task)
+                    slot.used(reply.usage.input + reply.usage.output)
                 billed = bound if "usage-missing" in reply.flags else reply.usage
                 reply = reply.with_(list_cost=role.price_of(billed), seconds=time.monotonic() - started)
                 self._bill(draw, request.role, role.cost(billed), billed.input + billed.output)
@@ -346,9 +338,21 @@ class Engine:
         kept = self.cache.get(key)
         return None if kept is None else reply_from(kept).with_(key=key, cached=True)
 
-    def _keep(self, key: str, role: Role, reply: Reply) -> None:
+    async def _keep(self, key: str, role: Role, reply: Reply) -> None:
         if self.cache is not None and role.provider.capabilities.cache and not self._read_only:
-            self.cache.set(key, reply_record(reply))
+            with self._not_dropped():
+                await self.cache.put(key, reply_record(reply))
+
+    @contextmanager
+    def _not_dropped(self) -> Iterator[None]:
+        """What the running task has paid for is not dropped when the run ends."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._sending.add(task)
+        try:
+            yield
+        finally:
+            self._sending.discard(task)
 
     def _note(self, request: Request, reply: Reply) -> None:
         if _short(reply.key) in self._used:
@@ -393,15 +397,14 @@ class Engine:
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
         if self.cache is not None and not self._read_only:
-            self.cache.set(key, embedding_record(vector))
+            with self._not_dropped():
+                await self.cache.put(key, embedding_record(vector))
         return vector
 
     async def _embed_remote(self, text: str, reservation: Reservation | None) -> Embedding:
         embedder, role = self.roles.embedder(), self.roles.embedder_role()
         tokens = len(text.encode())  # no token is shorter than a byte
         worst = role.cost(Usage(input=tokens))
-        task = asyncio.current_task()
-        assert task is not None
 
         async def once() -> Embedding:
             if self.stopping:
@@ -409,11 +412,8 @@ class Engine:
             draw = await (reservation or self.budget).draw(worst, tokens)
             try:
                 async with role.limiter.slot(tokens):
-                    self._sending.add(task)
-                    try:
+                    with self._not_dropped():
                         (vector,) = await embedder.embed([text])
-                    finally:
-                        self._sending.discard(task)
                 cost = role.cost(Usage(input=vector.tokens_used))
                 self._bill(draw, "embedder", cost, vector.tokens_used)
                 self.roles.embedded.spent += cost

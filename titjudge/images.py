@@ -33,7 +33,7 @@ class Facts(Protocol):
 
     def get(self, key: str, /) -> dict[str, Any] | None: ...
 
-    def set(self, key: str, value: dict[str, Any], /) -> None: ...
+    async def put(self, key: str, value: dict[str, Any], /) -> None: ...
 
 
 class Pictures:
@@ -67,7 +67,7 @@ class Pictures:
         if facts is None:
             facts = await _aside(inspect, raw, path, decode=self._decode, when=self._decode and not _small(raw))
             if self._facts is not None and self._decode:
-                self._facts.set(key, facts)
+                await self._facts.put(key, facts)
         verdict = facts
         load: Callable[[], bytes] = lambda: _send(path, digest, verdict)  # noqa: E731
         return Picture(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)

@@ -100,7 +100,7 @@ class _Blank:
         found = self._cache.get(key)
         return {**found, "vector": BLANK_VECTOR} if found is not None and "vector" in found else found
 
-    def set(self, key: str, value: dict[str, Any]) -> None:
+    async def put(self, key: str, value: dict[str, Any]) -> None:
         raise AssertionError("a plan writes nothing")
 
 

@@ -311,8 +311,8 @@ class Session:
         return None
 
     def _restore(self, folder: RunFolder) -> None:
-        """Answers that a full disk kept out of the cache are in the run's own journal: put them back."""
-        if not str(self._before.get("status", "")).startswith("incomplete: disk"):
+        """Answers that a full disk or a kill kept out of the cache are in the run's own journal: put them back."""
+        if not str(self._before.get("status", "")).startswith(("incomplete: disk", "running")):
             return
         for record in folder.replies():
             if (

@@ -339,6 +339,21 @@ def test_killed_in_the_middle_nothing_is_asked_twice(tmp_path: Path, number: sig
     assert results(tmp_path)["metrics"]["tit-llm"]["coverage"] == 1
 
 
+def test_answers_that_a_kill_kept_out_of_the_cache_come_back_from_the_journal(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--out", "run", "--json")
+    with Server(good) as server:
+        cli(tmp_path, *arguments, "first.json", **hosted(server))
+        asked = server.count()
+        manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+        (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+        (tmp_path / "run" / "scores.jsonl").unlink()
+        shutil.rmtree(tmp_path / "cache")
+        cli(tmp_path, *arguments, "again.json", **hosted(server))
+        assert server.count() == asked > 0
+    assert results(tmp_path, "again.json")["metrics"] == results(tmp_path, "first.json")["metrics"]
+
+
 def test_the_same_picture_under_three_names_is_paid_once(tmp_path: Path) -> None:
     data = tmp_path / "data"
     for name in ("a", "b", "c"):
