@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +18,7 @@ from titjudge.types import ProviderSettings
 DEFAULT_MODELS = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}
 Positive = Annotated[int, Field(gt=0)]
 _OFFLINE = ("recorded", "local", "fake")
+_RUN_HERE = ("local", "vllm", "sentence-transformers")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -194,7 +196,8 @@ class RunConfig(_Strict):
 def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> RunConfig:
     """A configuration from a YAML file with `overrides` (nested dicts; None values are left out) on top.
 
-    `overrides` may hold a `base_url`: the address of the captioner and of every judge that is asked over the network.
+    `overrides` may hold a `base_url`: the address of the captioner and of every judge that is asked over the network; and
+    `trust_remote_code`: whether the models that run here may run the code that comes with them.
 
     Relative paths in the file are relative to the working directory, as on the command line.
 
@@ -214,10 +217,12 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
         content = loaded or {}
     given = {key: value for key, value in content.items() if value is not None}  # `limits:` and nothing behind it
     flags = dict(overrides or {})
-    address = flags.pop("base_url", None)
+    address, trusted = flags.pop("base_url", None), flags.pop("trust_remote_code", None)
     merged = _merge(_seated(given), _seated(flags))
     if address is not None:
         merged = _at(merged, address)
+    if trusted:
+        merged = _trusting(merged)
     try:
         config = RunConfig.model_validate(merged)
     except ValidationError as error:
@@ -258,21 +263,51 @@ def _seated(content: dict[str, Any]) -> dict[str, Any]:
 def _at(content: dict[str, Any], address: str) -> dict[str, Any]:
     """The content with its captioner and judges at one address."""
 
-    def placed(role: Any) -> Any:
-        role = _role(role)
-        if not isinstance(role, dict) or str(role.get("model", "")).partition("/")[0] in _OFFLINE:
-            return role
-        return {**role, "base_url": address}
+    def placed(role: dict[str, Any]) -> dict[str, Any]:
+        return role if _provider_of(role) in _OFFLINE else {**role, "base_url": address}
 
-    out = dict(content)
-    for name in ("captioner", "judge"):
-        if name in content:
-            out[name] = placed(content[name])
-    if isinstance(content.get("panel"), list):
-        out["panel"] = [placed(role) for role in content["panel"]]
+    out = _with_roles(content, ("captioner", "judge"), placed)
     if not any(isinstance(role, dict) and role.get("base_url") == address for role in _seats(out)):
         raise ConfigError("--base-url needs a model to ask there: --captioner or --judge openai/MODEL")
     return out
+
+
+def _trusting(content: dict[str, Any]) -> dict[str, Any]:
+    """The content with its models that run here allowed to run the code that comes with them."""
+
+    found: list[str] = []
+
+    def trusted(role: dict[str, Any]) -> dict[str, Any]:
+        if _provider_of(role) not in _RUN_HERE:
+            return role
+        found.append(_provider_of(role))
+        return {**role, "options": {**(role.get("options") or {}), "trust_remote_code": True}}
+
+    out = _with_roles(content, ("captioner", "judge", "embedder"), trusted)
+    if not found:
+        raise ConfigError(
+            "--trust-remote-code needs a model that runs here: local/, vllm/ or sentence-transformers/MODEL"
+        )
+    return out
+
+
+def _with_roles(
+    content: dict[str, Any], names: tuple[str, ...], change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
+    """The content with the named roles and the panel changed, those that are well formed."""
+
+    def changed(role: Any) -> Any:
+        role = _role(role)
+        return change(role) if isinstance(role, dict) else role
+
+    out = {**content, **{name: changed(content[name]) for name in names if name in content}}
+    if isinstance(content.get("panel"), list):
+        out["panel"] = [changed(role) for role in content["panel"]]
+    return out
+
+
+def _provider_of(role: dict[str, Any]) -> str:
+    return str(role.get("model", "")).partition("/")[0]
 
 
 def _seats(content: dict[str, Any]) -> list[Any]:

@@ -83,7 +83,7 @@ def test_every_flag_of_judge_has_its_key() -> None:
     from titjudge.cli.judge import judge
     from titjudge.config import Limits, RunConfig
 
-    keys = {*RunConfig.model_fields, *Limits.model_fields, "base_url"}
+    keys = {*RunConfig.model_fields, *Limits.model_fields, "base_url", "trust_remote_code"}
     names = {"provider": "captioner", "price": "prices"}
     not_settings = {"json_file", "dry_run", "config_file"}
     for option in judge.params:
@@ -122,6 +122,19 @@ def test_a_base_url_holds_for_the_models_of_the_file_too(tmp_path: Path) -> None
     ]
     with pytest.raises(ConfigError, match="--base-url needs a model"):
         load_config(None, {"base_url": "http://x/v1"})
+
+
+def test_code_that_comes_with_models_is_trusted_where_models_run(tmp_path: Path) -> None:
+    text = "{captioner: local/a, judge: [openai/b, {model: vllm/c, options: {dtype: float16}}], embedder: sentence-transformers/d}"
+    config = from_text(tmp_path, text, {"trust_remote_code": True})
+    assert config.captioner is not None
+    assert config.judge is not None
+    assert config.captioner.options == config.embedder.options == {"trust_remote_code": True}
+    assert config.judge.options == {}
+    assert config.panel[0].options == {"dtype": "float16", "trust_remote_code": True}
+    assert from_text(tmp_path, text).embedder.options == {}
+    with pytest.raises(ConfigError, match="needs a model that runs here"):
+        load_config(None, {"captioner": {"model": "openai/a"}, "trust_remote_code": True})
 
 
 def test_a_key_in_the_place_of_its_name_is_refused_and_not_repeated(tmp_path: Path) -> None:
