@@ -173,3 +173,70 @@ def small_results() -> dict[str, Any]:
             {"group": "p2", "a": "a2.png", "b": "gone.png", "preference": "a"},
         ],
     }  # fmt: skip
+
+
+AGENT_CLAIMS = (
+    ("There is a bowl", "entity", "macro", "A round blue bowl", "met", "E1"),
+    ("The bowl holds three oranges", "attribute", "micro", "three bright oranges", "not_met", "E2"),
+    ("The apples are red", "attribute", "micro", "three glossy red apples", "met", "E1"),
+    ("A chalkboard reads FRESH FARM FRUIT", "text", "macro", "FRESH FARM FRUIT", "cannot_be_seen", "E3"),
+    ("The letters are pale", "style", "micro", "pale capital letters", "open", None),
+)
+
+
+def agent_parts(prompt: str, changed: dict[int, str] | None = None) -> dict[str, Any]:
+    """Parts of a tit-agent score for a prompt that holds `PROMPT`; `changed` gives some claims another verdict."""
+    claims = []
+    for number, (claim, kind, level, quote, verdict, evidence) in enumerate(AGENT_CLAIMS, 1):
+        start = prompt.index(quote)
+        claims.append({
+            "number": number, "claim": claim, "kind": kind, "level": level, "weight": 3 if level == "macro" else 1,
+            "span": [start, start + len(quote)], "quote": quote, "position": start / len(prompt),
+            "verdict": (changed or {}).get(number, verdict), "evidence": evidence,
+            "before": [["met", "E1"]] if number == 2 else [],
+        })  # fmt: skip
+    looks = (
+        ("E1", "describe", "", None, DESCRIPTION, ""),
+        ("E2", "count", "oranges in the bowl", None, "I see two of them, side by side. Count: 2", ""),
+        ("E3", "zoom", "What does the chalkboard say?", [0.5, 0.0, 1.0, 0.45], "The board is empty.", ""),
+        ("E4", "read_text", "", None, "", "refused"),
+    )
+    evidence = [
+        {"id": name, "tool": tool, "question": question, "box": box, "text": text, "failed": failed, "cut": name == "E1",
+         "settles": not failed, "source": ""}
+        for name, tool, question, box, text, failed in looks
+    ]  # fmt: skip
+    first = [{"claim": n, "verdict": "met", "evidence": "E1"} for n in (1, 2, 3)]
+    second = [
+        {"claim": 2, "verdict": "not_met", "evidence": "E2"},
+        {"claim": 4, "verdict": "cannot_be_seen", "evidence": "E3"},
+    ]
+    transcript = [
+        {"round": 0, "thought": "", "settled": [], "looks": ["E1"], "refused": []},
+        {"round": 1, "thought": "The number of oranges is not certain.", "settled": first, "looks": ["E2", "E3", "E4"],
+         "refused": ["there is no tool 'x-ray'; there are: describe, ask"]},
+        {"round": 2, "thought": "", "settled": second, "looks": [], "refused": []},
+    ]  # fmt: skip
+    return {
+        "claims": claims, "evidence": evidence, "transcript": transcript, "stopped": "no progress",
+        "counts": {"looks": 4, "rounds": 2}, "prompt_words": len(prompt.split()),
+    }  # fmt: skip
+
+
+def agent_run(folder: Path, prompts: int = 12, **manifest: Any) -> RunFolder:
+    """Images of two generators with claim tables and transcripts; model_b forgets the end of its prompts."""
+    items, scores = [], []
+    for p in range(prompts):
+        for name, colour in (("a", (200, 80, 40)), ("b", (40, 90, 200))):
+            prompt = f"\N{BOWL WITH SPOON} Scene {p}. {PROMPT}" + " And there is a quiet street beyond it." * 12 * (
+                p % 2
+            )
+            path = picture(folder / "img" / f"{name}{p}.png", colour, (96, 64))
+            items.append(item := Item(f"{name}{p}.png", prompt, path, f"model_{name}", f"p{p}"))
+            late = {4: "not_met", 5: "not_met"} if name == "b" else {4: "met", 5: "met"} if p % 3 else {}
+            scores.append(
+                score(item, "tit-agent", 70.0 if name == "a" else 40.0, reason="3 of 4 claims met; 4 looks",
+                      **agent_parts(prompt, late))
+            )  # fmt: skip
+    about = {"tit-agent": {"version": "1", "range": [0, 100], "source": "titjudge"}}
+    return write_run(folder, items, scores, results={}, **({"metrics": about} | manifest))

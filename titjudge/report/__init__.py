@@ -6,6 +6,7 @@
 | `model` | run folders to plain JSON, every long text once |
 | `summary`, `side_by_side`, `cells` | headline, tables, differences between runs |
 | `people`, `charts` | a metric against people, in numbers and as SVG |
+| `cases`, `forgetting`, `card` | claims and transcripts of an agentic judge; where generators stop reading; the trust card |
 | `thumbnails` | images that fit the room there is |
 | `exports` | csv, json, parquet, LaTeX, Markdown |
 | `web/` | the page, its style and its script |

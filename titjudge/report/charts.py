@@ -21,12 +21,12 @@ HAZE = 400  # faint dots at most
 _COLOURS = {"#000011": "ink", "#000022": "soft", "#000033": "grid", "#000044": "paper"} | {
     f"#0000{number + 5:x}5": f"c{number}" for number in range(MAX_METRICS)
 }
-_NAME = {name: colour for colour, name in _COLOURS.items()}
-_MARKERS = ("o", "s", "^", "D", "v", "P")
-_DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
+NAME = {name: colour for colour, name in _COLOURS.items()}
+MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 _KEPT = frozenset({"fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-dashoffset", "fill-opacity", "stroke-opacity",
                    "opacity", "text-anchor", "font-size"})  # fmt: skip
-_NAMESPACE = "{http://www.w3.org/2000/svg}"
+NAMESPACE = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 
 
@@ -71,7 +71,7 @@ def _lines(report: Report, cut: people.Cut, title: str, note: str, axis: str, *,
 
     def draw(figure: Any) -> None:
         axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
-        _frame(axes)
+        frame(axes)
         shift = 0.5 / max(1, len(shown))
         for place, judge in enumerate(shown):
             _series(axes, cut[judge], judge, (place - (len(shown) - 1) / 2) * shift * 0.5, joined)
@@ -79,26 +79,26 @@ def _lines(report: Report, cut: people.Cut, title: str, note: str, axis: str, *,
         axes.set_xticks(range(len(labels)), [label if len(label) < 15 else label[:13] + "…" for label in labels])
         axes.set_xlim(-0.5, len(labels) - 0.5)
         axes.set_xlabel(axis)
-        _percent(axes)
-        axes.axhline(0.5, color=_NAME["soft"], linewidth=0.8, dashes=(2, 3), zorder=1)
+        draw_percent(axes)
+        axes.axhline(0.5, color=NAME["soft"], linewidth=0.8, dashes=(2, 3), zorder=1)
 
     rows = [
-        (report.judges[judge].label, one.label, _percentage(one.value), _span(one.interval), str(one.pairs))
+        (report.judges[judge].label, one.label, percentage(one.value), span(one.interval), str(one.pairs))
         for judge in cut
         for one in cut[judge]
     ]
-    return Chart(title, note, _svg(draw, title), ("metric", axis, "agreement", "95% interval", "pairs"), tuple(rows))
+    return Chart(title, note, svg_of(draw, title), ("metric", axis, "agreement", "95% interval", "pairs"), tuple(rows))
 
 
 def _series(axes: Any, bins: Sequence[people.Bin], place: int, offset: float, joined: bool) -> None:
     drawn = [(number + offset, one) for number, one in enumerate(bins) if one.value is not None]
-    colour = _NAME[f"c{place}"]
+    colour = NAME[f"c{place}"]
     for x, one in drawn:
         if one.interval is not None:
             axes.plot([x, x], one.interval, color=colour, linewidth=1.1, alpha=0.55, solid_capstyle="round", zorder=2)
     axes.plot(
         [x for x, _ in drawn], [one.value for _, one in drawn], color=colour, linewidth=1.6,
-        linestyle=_DASHES[place] if joined else "none", marker=_MARKERS[place], markersize=5.5,
+        linestyle=DASHES[place] if joined else "none", marker=MARKERS[place], markersize=5.5,
         markeredgewidth=0, zorder=3,
     )  # fmt: skip
 
@@ -113,8 +113,8 @@ def _scatter(report: Report, judge: int, place: int) -> Chart | None:
 
     def draw(figure: Any) -> None:
         axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
-        _frame(axes)
-        axes.plot([x for x, _ in haze], [y for _, y in haze], color=_NAME[f"c{place}"], linestyle="none", marker="o",
+        frame(axes)
+        axes.plot([x for x, _ in haze], [y for _, y in haze], color=NAME[f"c{place}"], linestyle="none", marker="o",
                   markersize=3.2, markeredgewidth=0, alpha=0.38, zorder=2)  # fmt: skip
         axes.margins(0.08, 0.1)
         _points(axes, points, place)
@@ -125,19 +125,19 @@ def _scatter(report: Report, judge: int, place: int) -> Chart | None:
         (
             about.label,
             point.label or "(no name)",
-            _percentage(point.human),
+            percentage(point.human),
             f"{point.score:.{about.digits}f}",
-            _span(point.interval, about.digits),
+            span(point.interval, about.digits),
         )
         for point in points
     )
     note = "One large mark a generator, its bar the 95% interval of the mean; one faint dot an image."
-    return Chart(f"{_short(about.label)} against people", note, _svg(draw, f"scatter {judge}"),
+    return Chart(f"{_short(about.label)} against people", note, svg_of(draw, f"scatter {judge}"),
                  ("metric", "generator", "won with people", "mean score", "95% interval"), rows)  # fmt: skip
 
 
 def _points(axes: Any, points: Sequence[people.Point], place: int) -> None:
-    colour = _NAME[f"c{place}"]
+    colour = NAME[f"c{place}"]
     for point in points:
         if point.interval is not None:
             axes.plot(
@@ -150,7 +150,7 @@ def _points(axes: Any, points: Sequence[people.Point], place: int) -> None:
                 zorder=3,
             )
     axes.plot([p.human for p in points], [p.score for p in points], color=colour, linestyle="none",
-              marker=_MARKERS[place], markersize=7, markeredgewidth=0, zorder=4)  # fmt: skip
+              marker=MARKERS[place], markersize=7, markeredgewidth=0, zorder=4)  # fmt: skip
     _names(axes, points)
 
 
@@ -175,7 +175,7 @@ def _names(axes: Any, points: Sequence[people.Point]) -> None:
             free = not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken)
             if free and box[2] < right + 4 and left > axes.bbox.x0:
                 axes.annotate(text, (point.human, point.score), xytext=(dx, dy), textcoords="offset points", fontsize=9,
-                              ha="left" if dx > 0 else "right", va="bottom", color=_NAME["ink"], zorder=5)  # fmt: skip
+                              ha="left" if dx > 0 else "right", va="bottom", color=NAME["ink"], zorder=5)  # fmt: skip
                 taken.append(box)
                 break
 
@@ -185,35 +185,36 @@ def _short(text: str, length: int = 28) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def _frame(axes: Any) -> None:
+def frame(axes: Any) -> None:
     axes.set_facecolor("none")
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(_NAME["soft"])
-    axes.tick_params(length=0, colors=_NAME["soft"], labelsize=9.5)
-    axes.yaxis.grid(True, color=_NAME["grid"], linewidth=0.8)
+    axes.spines["bottom"].set_color(NAME["soft"])
+    axes.tick_params(length=0, colors=NAME["soft"], labelsize=9.5)
+    axes.yaxis.grid(True, color=NAME["grid"], linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.xaxis.label.set_color(_NAME["soft"])
+    axes.xaxis.label.set_color(NAME["soft"])
     axes.xaxis.label.set_size(9.5)
 
 
-def _percent(axes: Any) -> None:
+def draw_percent(axes: Any, lowest: float = 0.4) -> None:
+    """An axis of shares up to 100% that begins at `lowest`, or below where a mark asks for it."""
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:.0%}")
     low, _ = axes.get_ylim()
-    axes.set_ylim(min(0.4, max(0.0, low)), 1.02)
+    axes.set_ylim(min(lowest, max(0.0, low)) - (0.02 if not lowest else 0.0), 1.02)
 
 
-def _percentage(value: float | None) -> str:
+def percentage(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
-def _span(interval: tuple[float, float] | None, digits: int | None = None) -> str:
+def span(interval: tuple[float, float] | None, digits: int | None = None) -> str:
     if interval is None:
         return "–"
     return " – ".join(f"{end:.1%}" if digits is None else f"{end:.{digits}f}" for end in interval)
 
 
-def _svg(draw: Callable[[Any], None], salt: str, width: float = 6.2, height: float = 2.75) -> str:
+def svg_of(draw: Callable[[Any], None], salt: str, width: float = 6.2, height: float = 2.75) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -234,7 +235,7 @@ def plain(svg: str) -> str:
     used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
     for parent in root.iter():
         for child in list(parent):
-            if child.tag in (f"{_NAMESPACE}metadata", f"{_NAMESPACE}style"):
+            if child.tag in (f"{NAMESPACE}metadata", f"{NAMESPACE}style"):
                 parent.remove(child)
     for element in root.iter():
         _strip(element, used)
@@ -243,7 +244,7 @@ def plain(svg: str) -> str:
 
 
 def _strip(element: Any, used: set[str]) -> None:
-    element.tag = element.tag.removeprefix(_NAMESPACE)
+    element.tag = element.tag.removeprefix(NAMESPACE)
     attributes: dict[str, str] = {}
     classes: list[str] = []
     for name, content in element.attrib.items():

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from titjudge.report.cases import DRAWN, case
 from titjudge.report.texts import Texts, valid
 from titjudge.types import BadItem, Item, Score
 
@@ -18,6 +21,7 @@ Json = dict[str, Any]
 _SHOWN = frozenset({"description", "missing", "contradicted", "prompt_tokens_used", "prompt_tokens",
                     "description_tokens_used", "description_tokens"})  # fmt: skip
 _SIGN = {"a": 1, "tie": 0, "b": -1}
+CARD = "card.json"  # of the run, or beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Loaded:
     scores: dict[tuple[str, str], Score]
     replies: dict[str, Json]
     vectors: dict[str, Json]
+    card: Json = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -93,7 +98,20 @@ def _load(run: RunFolder, name: str) -> Loaded:
         if key not in replies or record.get("status") == "ok":
             replies[key] = record
     vectors = {str(r.get("key", "")): {k: r.get(k) for k in ("text", "used", "total")} for r in run.vectors()}
-    return Loaded(name, manifest, results, items, run.scores(), replies, vectors)
+    card = _card(run.path / CARD, run.path.parent / CARD)
+    return Loaded(name, manifest, results, items, run.scores(), replies, vectors, card)
+
+
+def _card(*files: Path) -> Json:
+    """The trust card in the first of the files that holds one; empty where none does."""
+    for file in files:
+        try:
+            found = orjson.loads(file.read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            continue
+        if isinstance(found, dict) and isinstance(found.get("lines"), list):
+            return found
+    return {}
 
 
 def _names(runs: Sequence[RunFolder]) -> list[str]:
@@ -221,12 +239,13 @@ class _Writer:
         if entry.image is not None and entry.image in images:
             record["im"] = images[entry.image]
         record["s"] = [
-            self._score(entry.scores[place], self.report.judges[place].run, known) if place in entry.scores else None
+            self._score(entry, place, known) if place in entry.scores else None
             for place in range(len(self.report.judges))
         ]
         return record
 
-    def _score(self, score: Score, run: int, known: Sequence[str]) -> Json:
+    def _score(self, entry: Entry, place: int, known: Sequence[str]) -> Json:
+        score, run = entry.scores[place], self.report.judges[place].run
         parts = score.parts
         record: Json = {"v": None if score.value is None else round(score.value, 6), "st": str(score.status)}
         if score.reason:
@@ -242,7 +261,11 @@ class _Writer:
         ]
         if any(isinstance(count, int) for count in read):
             record["n"] = read
-        if rest := {key: value for key, value in parts.items() if key not in _SHOWN}:
+        drawn = case(parts, entry.prompt, self.texts)
+        if drawn is not None:
+            record["ag"] = drawn
+        hidden = _SHOWN | DRAWN if drawn is not None else _SHOWN
+        if rest := {key: value for key, value in parts.items() if key not in hidden}:
             record["x"] = [[key, self.texts.compose(_plain(value), known)] for key, value in rest.items()]
         record["k"] = [number for key in score.replies if (number := self._reply(run, key, known)) is not None]
         return record

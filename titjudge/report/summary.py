@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from titjudge.report import boards, cells, provenance
+from titjudge.report import boards, card, cells, provenance
 from titjudge.report.cells import DASH, Json, fragment, money
 from titjudge.report.facts import deviations, either, identity, mapping, metric, strings
 from titjudge.report.model import Judge, Loaded, Report
@@ -22,6 +22,7 @@ def summary(report: Report) -> Json:
             *_compared(report),
             *boards.leaderboards(report),
             *boards.official(report),
+            *card.cards(report),
         ],
         "failures": [*provenance.failures(report), provenance.cost(report)],
         "provenance": provenance.provenance(report),

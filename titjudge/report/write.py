@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from titjudge.report.charts import charts
+from titjudge.report.forgetting import Curve, curves
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import Thumbnail, thumbnails
@@ -25,8 +26,18 @@ if TYPE_CHECKING:
 LIMIT = 15_000_000  # bytes of the whole file, but for full_images
 _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
 _PACK_ABOVE = 300_000  # characters of JSON from which it is compressed
-_SCRIPTS = ("base.js", "marks.js", "tables.js", "lists.js", "receipts.js", "images.js", "pairs.js", "main.js")
-_STYLES = ("base.css", "views.css")
+_SCRIPTS = (
+    "base.js",
+    "marks.js",
+    "tables.js",
+    "lists.js",
+    "receipts.js",
+    "cases.js",
+    "images.js",
+    "pairs.js",
+    "main.js",
+)
+_STYLES = ("base.css", "views.css", "cases.css")
 
 
 def write_report(
@@ -56,26 +67,38 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
     paths = list(dict.fromkeys(entry.image for entry in report.entries if entry.image is not None))
     data = as_json(report, {path: number for number, path in enumerate(paths)})
     data["summary"] = summary(report)
+    stops = curves(report)
+    data["summary"]["claims"] = [curve.steps for curve in stops]
     packed = _data(data)
-    drawn = [_fields(chart) for chart in charts(report)]
+    drawn = [_fields(chart) for chart in (*charts(report), *(each for curve in stops for each in curve.charts))]
     style, script = _joined(_STYLES), _joined(_SCRIPTS)
     used = len(packed) + sum(len(chart["svg"]) for chart in drawn) + len(style) + len(script) + _ROOM_KEPT
     made = thumbnails(paths, max(0, (limit - used) * 3 // 4), full=full_images)
-    return _page(data["summary"]["title"], drawn, style, script, packed, _image_lines(made))
+    return _page(data["summary"]["title"], drawn, stops, style, script, packed, _image_lines(made))
 
 
 def _fields(chart: Any) -> Mapping[str, Any]:
     return {name: getattr(chart, name) for name in chart.__dataclass_fields__}
 
 
-def _page(title: str, drawn: Sequence[Mapping[str, Any]], style: str, script: str, data: str, images: str) -> bytes:
+def _page(
+    title: str,
+    drawn: Sequence[Mapping[str, Any]],
+    stops: Sequence[Curve],
+    style: str,
+    script: str,
+    data: str,
+    images: str,
+) -> bytes:
     import jinja2
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     page = environment.from_string(_file("page.html"))
+    people = len(drawn) - sum(len(curve.charts) for curve in stops)
     return page.render(
         title=title,
-        charts=drawn,
+        charts=drawn[:people],
+        curves=stops,
         chart_data=_chart_data(drawn),
         style=style,
         script=script,

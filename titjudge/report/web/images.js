@@ -33,7 +33,11 @@ const imagesView = {
     const item = data.items[at];
     const prompt = text(item.p);
     const scored = item.s.map((score, judge) => [score, judge]).filter(([score]) => score);
-    const details = findDetails(prompt, scored.flatMap(([score]) => score.mi || []), scored.flatMap(([score]) => score.co || []));
+    const cases = scored.filter(([score]) => score.ag);
+    const details = [
+      ...findDetails(prompt, scored.flatMap(([score]) => score.mi || []), scored.flatMap(([score]) => score.co || [])),
+      ...cases.slice(0, 1).flatMap(([score]) => claimMarks(score.ag)),
+    ];
     const descriptions = new Map();
     for (const [score, judge] of scored) {
       if (score.d === undefined) continue;
@@ -48,6 +52,7 @@ const imagesView = {
           scored.map(([score, judge]) => scoreBlock(score, judge, details)), !scored.length && !item.bad ? h("p.note", null, "Not judged.") : null),
         h("section.the-prompt", null, h("h3", null, "Prompt"), promptBlock(prompt, details, item.s)),
         h("div.the-description", null, [...descriptions].map(([number, who]) => descriptionBlock(number, who, descriptions.size > 1, item.s)))),
+      ...cases.map(([score, judge]) => caseBlock(score.ag, item, prompt, data.judges[judge].label)),
     ];
   },
 };
@@ -67,7 +72,7 @@ function promptBlock(prompt, details, scores) {
   const kinds = new Set(details.map((one) => one.kind));
   return [
     h("p.reading", { dir: "auto" }, markedPrompt(prompt, details, cuts)),
-    kinds.size ? h("p.key-line", null, [...kinds].sort().map((kind) => h("span", null, h("mark." + kind, null, kind), " "))) : null,
+    kinds.size ? h("p.key-line", null, MARKS.filter((kind) => kinds.has(kind)).map((kind) => h("span", null, h("mark." + kind, null, MARK_NAMES[kind] || kind), " "))) : null,
   ];
 }
 
@@ -112,7 +117,7 @@ function hasStatus(item, status, judge) {
 
 function haystack(item) {
   if (item.hay === undefined) {
-    const told = item.s.filter(Boolean).flatMap((score) => [text(score.d), text(score.r), ...(score.mi || []), ...(score.co || [])]);
+    const told = item.s.filter(Boolean).flatMap((score) => [text(score.d), text(score.r), ...(score.mi || []), ...(score.co || []), ...(score.ag ? score.ag.claims.map((claim) => text(claim.t)) : [])]);
     item.hay = [item.id, item.g, item.grp, text(item.p), item.bad || "", ...told].join("\n").toLowerCase();
   }
   return item.hay;
@@ -124,7 +129,7 @@ function order(items, by, judge) {
     low: (item) => valued(item),
     high: (item) => (valued(item) === null ? null : -valued(item)),
     long: (item) => -text(item.p).length,
-    flaws: (item) => -item.s.reduce((sum, score) => sum + (score ? (score.mi || []).length + (score.co || []).length : 0), 0),
+    flaws: (item) => -item.s.reduce((sum, score) => sum + (score ? (score.mi || []).length + (score.co || []).length + unmet(score).length : 0), 0),
     odd: (item) => { const ranks = item.s.map((score, at) => (score && score.v !== null ? rankShare(at, score.v) : null)).filter((one) => one !== null); return ranks.length > 1 ? Math.min(...ranks) - Math.max(...ranks) : null; },
   };
   if (!keys[by]) return items;

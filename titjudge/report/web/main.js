@@ -1,5 +1,5 @@
 // The sections, the address, the keyboard, light and dark.
-const VIEWS = ["overview", "people", "images", "pairs", "failures", "provenance"];
+const VIEWS = [...document.querySelectorAll("nav a")].map((link) => link.dataset.view);
 const split = {};
 
 function drawStatic() {
@@ -15,6 +15,8 @@ function drawStatic() {
   add($("#manifests"), [told.manifests.map((one) => h("details.block", null, h("summary", null, "The whole manifest, ", outside(one.run)), outside(one.text, "pre")))]);
   const legend = $("#legend");
   if (legend) add(legend, [data.judges.slice(0, 6).map((judge, at) => h("li", null, marker(at), outside(judge.label)))]);
+  for (const line of document.querySelectorAll(".curve .legend li")) line.prepend(marker(Number(line.dataset.colour)));
+  for (const spot of document.querySelectorAll(".steps-table")) spot.append(drawTable(told.claims[Number(spot.dataset.steps)]));
   const charts = JSON.parse($("#chart-data").textContent);
   for (const spot of document.querySelectorAll(".chart-table")) {
     const chart = charts[Number(spot.dataset.chart)];
@@ -88,7 +90,7 @@ function onKey(event) {
     r: () => { const all = [...document.querySelectorAll(".view:not([hidden]) .receipts")]; const shut = all.some((one) => !one.open); all.forEach((one) => { one.open = shut; }); },
   }[event.key];
   if (act) { event.preventDefault(); act(); }
-  else if (/^[1-6]$/.test(event.key)) location.hash = "#" + VIEWS[Number(event.key) - 1];
+  else if (/^[1-9]$/.test(event.key) && VIEWS[Number(event.key) - 1]) location.hash = "#" + VIEWS[Number(event.key) - 1];
 }
 
 const THEMES = ["auto", "light", "dark"];

@@ -99,9 +99,13 @@ function markedPrompt(prompt, details, cuts) {
   return nodes;
 }
 
+// The gravest first: a word inside several marks is drawn as the first of them.
+const MARKS = ["contradicted", "notmet", "missing", "unseen", "met"];
+const MARK_NAMES = { notmet: "not met", unseen: "not settled" };
+
 function mark(inside, content) {
-  const kind = inside.some((one) => one.kind === "contradicted") ? "contradicted" : "missing";
-  const title = [...new Set(inside.map((one) => `${one.kind}: ${one.detail}`))].join("\n");
+  const kind = MARKS.find((one) => inside.some((detail) => detail.kind === one));
+  const title = [...new Set(inside.map((one) => `${MARK_NAMES[one.kind] || one.kind}: ${one.detail}`))].join("\n");
   return h("mark." + kind, { title: shorten(title, 600) }, content);
 }
 

@@ -109,7 +109,7 @@ function verdictTable(pair, a, b) {
 const scoreOf = (score, judge) => (!score ? "–" : score.v === null ? statusName(score.st) : shown(score.v, judge));
 
 function missed(item) {
-  const found = [...new Set(item.s.flatMap((score) => (score ? [...(score.co || []).map((one) => "contradicted\n" + one), ...(score.mi || []).map((one) => "missing\n" + one)] : [])))];
+  const found = [...new Set(item.s.flatMap((score) => (score ? [...(score.co || []).map((one) => "contradicted\n" + one), ...unmet(score).map((claim) => "notmet\n" + text(claim.t)), ...(score.mi || []).map((one) => "missing\n" + one)] : [])))];
   if (!found.length) return h("p.note", null, "No judge named anything.");
-  return h("div.details", null, h("ul", null, found.map((one) => { const [kind, detail] = [one.slice(0, one.indexOf("\n")), one.slice(one.indexOf("\n") + 1)]; return h("li." + kind, null, h("small", null, kind + " "), outside(detail)); })));
+  return h("div.details", null, h("ul", null, found.map((one) => { const [kind, detail] = [one.slice(0, one.indexOf("\n")), one.slice(one.indexOf("\n") + 1)]; return h("li." + kind, null, h("small", null, (MARK_NAMES[kind] || kind) + " "), outside(detail)); })));
 }

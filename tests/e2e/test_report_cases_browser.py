@@ -1,0 +1,153 @@
+"""Claims, transcripts and the forgetting curve of a report in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_runs import PROMPT, agent_parts, agent_run, picture, score, write_run
+from test_report_browser import HOSTILE, VENDOR, browser, show, until, visit  # skipped without playwright, as that is
+
+from titjudge.report import write_report
+from titjudge.types import Item
+
+__all__ = ["browser", "show"]  # fixtures
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cases")
+    return write_report([agent_run(folder / "run")], folder / "report.html")
+
+
+def test_claims_are_told_with_their_evidence_and_marked_in_the_prompt(show: Callable[..., Any], report: Path) -> None:
+    page = show(report, "#images?i=0")
+    detail = page.locator("#view-images .detail")
+    rows = detail.locator(".claims tbody tr")
+    assert rows.count() == 5
+    second = rows.nth(1).inner_text()
+    for told in (
+        "The bowl holds three oranges",
+        "attribute",
+        "micro",
+        "three bright oranges",
+        "not met",
+        "before: met (E1)",
+        "Count: 2",
+    ):
+        assert told in second
+    assert "cannot be seen" in rows.nth(3).inner_text()
+    assert "open" in rows.nth(4).inner_text()
+    assert detail.locator(".the-prompt mark.notmet").first.inner_text() == "three bright oranges"
+    assert "A round blue bowl" in detail.locator(".the-prompt mark.met").all_inner_texts()
+    assert detail.locator(".the-prompt mark.unseen").first.inner_text() == "FRESH FARM FRUIT"
+    assert detail.locator(".key-line").inner_text().split("\n") == ["not met", "not settled", "met"]
+
+
+def test_the_transcript_is_folded_and_the_keyboard_opens_it(show: Callable[..., Any], report: Path) -> None:
+    page = show(report, "#images?i=0")
+    folded = page.locator("#view-images .transcript")
+    assert "2 rounds, 4 looks, stopped: no progress" in folded.inner_text()
+    assert folded.locator("li").count() == 0
+    folded.locator("summary").focus()
+    page.keyboard.press("Enter")
+    until(page, "document.querySelector('.transcript').open && document.querySelectorAll('.rounds > li').length === 3")
+    told = folded.inner_text()
+    for text in ("First look", "The number of oranges is not certain.", "E2 count “oranges in the bowl”", "Settled claim 2 (not met).",
+                 "Box 0.50, 0.00, 1.00, 0.45", "Brought nothing: refused", "Refused: there is no tool 'x-ray'", "Settled no claim."):  # fmt: skip
+        assert text in told
+    drawn = folded.locator(".boxed rect").evaluate(
+        "e => ['x', 'y', 'width', 'height'].map((name) => e.getAttribute(name))"
+    )
+    assert drawn == ["0.5", "0", "0.5", "0.45"]
+    page.keyboard.press("r")
+    until(page, "!document.querySelector('.transcript').open || document.querySelector('.receipts').open")
+
+
+def test_the_curve_has_its_own_section(show: Callable[..., Any], report: Path) -> None:
+    page = show(report)
+    page.keyboard.press("3")
+    page.locator("#view-claims").wait_for(state="visible")
+    assert page.locator("#view-claims .chart svg").count() == 3
+    assert page.locator("#view-claims .legend li").all_inner_texts() == ["model_a", "model_b"]
+    assert page.locator("#view-claims .legend .marker").count() == 2
+    page.locator("#view-claims .chart summary").first.click()
+    assert "not settled" in page.locator("#view-claims .chart table").first.inner_text()
+    assert page.locator("#view-claims .steps-table table tbody tr").count() == 2
+    page.keyboard.press("4")
+    page.locator("#view-images").wait_for(state="visible")
+
+
+def test_what_was_not_met_is_named_in_the_pair(show: Callable[..., Any], tmp_path: Path) -> None:
+    pairs = [{"group": "p0", "a": "a0.png", "b": "b0.png", "preference": "a"}]
+    run = agent_run(tmp_path / "run", prompts=1)
+    (run.path / "results.json").write_text('{"pairs": %s}' % str(pairs).replace("'", '"'))  # noqa: UP031
+    page = show(write_report([run], tmp_path / "report.html"), "#pairs?i=0")
+    assert "not met The bowl holds three oranges" in page.locator("#view-pairs .details").first.inner_text()
+
+
+def test_hostile_claims_and_looks_are_text(show: Callable[..., Any], tmp_path: Path) -> None:
+    items, scores = [], []
+    for number, text in enumerate(HOSTILE):
+        item = Item(
+            f"{number}.png",
+            f"{PROMPT} {text[:200]}",
+            picture(tmp_path / "img" / f"{number}.png"),
+            text[:200],
+            f"p{number}",
+        )
+        parts = agent_parts(item.prompt)
+        for claim in parts["claims"]:
+            claim |= {"claim": text, "kind": text[:60], "level": text[:60], "before": [[text, text]]}
+        parts["claims"][0] |= {"verdict": text, "span": [-5, 10**9]}
+        for look in parts["evidence"]:
+            look |= {"tool": text, "question": text, "text": text, "source": text}
+        parts["evidence"][3]["failed"] = text
+        for entry in parts["transcript"]:
+            entry |= {"thought": text, "refused": [text]}
+        items.append(item)
+        scores.append(score(item, "tit-agent", 50.0, **parts | {"stopped": text}))
+    run = write_run(tmp_path / "run", items, scores, results={}, metrics={"tit-agent": {"range": [0, 100]}})
+    page = show(write_report([run], tmp_path / "report.html"))
+    for place in ("claims", *(f"images?i={n}" for n in range(len(items)))):
+        visit(page, place)
+        page.keyboard.press("r")
+        page.wait_for_timeout(20)
+        assert page.evaluate("window.hacked") is None
+        assert page.evaluate("[...document.querySelectorAll('a')].every(a => a.getAttribute('href').startsWith('#'))")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+
+
+def test_on_a_phone_nothing_is_wider_than_the_page(show: Callable[..., Any], report: Path) -> None:
+    page = show(report, "#claims", width=390, height=800)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    visit(page, "images?i=1")
+    page.keyboard.press("r")
+    until(page, "document.querySelectorAll('.rounds > li').length === 3")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_no_serious_fault_in_claims(browser: Any, report: Path, dark: bool) -> None:
+    axe = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
+    scheme = "dark" if dark else "light"
+    context = browser.new_context(viewport={"width": 1300, "height": 800}, color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    page.evaluate(axe)
+    found = []
+    for place in ("claims", "images?i=0"):
+        visit(page, place)
+        page.keyboard.press("r")
+        page.wait_for_timeout(50)
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        found += [
+            (place, fault["id"], fault["nodes"][0]["html"][:160], fault["nodes"][0]["failureSummary"][:300])
+            for fault in result["violations"]
+            if fault["impact"] in ("serious", "critical")
+        ]
+    context.close()
+    assert found == []

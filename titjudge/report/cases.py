@@ -1,0 +1,98 @@
+"""What an agentic judge found about an image, as the page draws it: claims, evidence, transcript; long texts once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from titjudge.report.texts import Texts
+
+Json = dict[str, Any]
+DRAWN = frozenset({"claims", "evidence", "transcript"})
+"""Parts of a score that a case holds; what is left of them is among the receipts."""
+
+
+def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
+    """Claims with the words of the prompt they come from, evidence and transcript; None where no claim was settled.
+
+    Places in the prompt are in UTF-16 units, as the browser counts. Anything malformed is left out, and never an error.
+    """
+    claims = [_claim(each, prompt, texts) for each in _objects(parts.get("claims")) if "verdict" in each]
+    if not claims:
+        return None
+    found: Json = {"claims": claims}
+    if evidence := [_evidence(each, texts) for each in _objects(parts.get("evidence"))]:
+        found["evidence"] = evidence
+    if rounds := [_round(each, texts) for each in _objects(parts.get("transcript"))]:
+        found["rounds"] = rounds
+    if parts.get("stopped"):
+        found["stopped"] = str(parts["stopped"])
+    return found
+
+
+def _claim(each: Mapping[str, Any], prompt: str, texts: Texts) -> Json:
+    made: Json = {"n": _whole(each.get("number")), "t": texts.add(str(each.get("claim", "")))}
+    made |= {key: str(each[key]) for key in ("kind", "level", "verdict", "evidence") if each.get(key)}
+    span = each.get("span")
+    if isinstance(span, list | tuple) and len(span) == 2 and all(_whole(end) is not None for end in span):
+        start, end = (min(max(int(at), 0), len(prompt)) for at in span)
+        if start < end:
+            made["at"] = [_units(prompt, start), _units(prompt, end)]
+    before = [f"{one[0]} ({one[1]})" for one in _lists(each.get("before")) if len(one) == 2]
+    return made | ({"before": before} if before else {})
+
+
+def _evidence(each: Mapping[str, Any], texts: Texts) -> Json:
+    made: Json = {"id": str(each.get("id", "")), "tool": str(each.get("tool", ""))}
+    made |= {key: str(each[key]) for key in ("question", "failed", "source") if each.get(key)}
+    if each.get("text"):
+        made["t"] = texts.add(str(each["text"]))
+    box = each.get("box")
+    if isinstance(box, list | tuple) and len(box) == 4 and all(_fraction(value) for value in box):
+        made["box"] = [round(float(value), 4) for value in box]
+    if each.get("cut"):
+        made["cut"] = 1
+    return made
+
+
+def _round(each: Mapping[str, Any], texts: Texts) -> Json:
+    made: Json = {"n": _whole(each.get("round"))}
+    if each.get("thought"):
+        made["t"] = texts.add(str(each["thought"]))
+    settled = [
+        [_whole(one.get("claim")), str(one.get("verdict", "")), str(one.get("evidence", ""))]
+        for one in _objects(each.get("settled"))
+    ]
+    for name, listed in (
+        ("settled", settled),
+        ("looks", _strings(each.get("looks"))),
+        ("refused", _strings(each.get("refused"))),
+    ):
+        if listed:
+            made[name] = listed
+    return made
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def _lists(value: Any) -> list[Any]:
+    return [each for each in value if isinstance(each, list | tuple)] if isinstance(value, list | tuple) else []
+
+
+def _strings(value: Any) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list | tuple) else []
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _fraction(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _units(text: str, at: int) -> int:
+    """The place of a character as JavaScript counts it."""
+    return at if text.isascii() else len(text[:at].encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,139 @@
+"""The forgetting curve in a report: charts and tables of how often claims are met, for each metric that settles claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from titjudge.errors import DataError
+from titjudge.report.cells import Json, cell, p_value, percent, table
+from titjudge.report.charts import (
+    DASHES,
+    MARKERS,
+    MAX_METRICS,
+    NAME,
+    Chart,
+    draw_percent,
+    frame,
+    percentage,
+    span,
+    svg_of,
+)
+from titjudge.report.model import Loaded, Report
+from titjudge.trust.claims import claims_of
+from titjudge.trust.forgetting import BINS, Claim, Forgetting, Rate, forgetting
+from titjudge.types import Item
+
+PLACES = tuple(f"{100 * k / BINS:.0f}-{100 * (k + 1) / BINS:.0f}%" for k in range(BINS))
+_VIEWS = (
+    ("places", "Claims met by place in the prompt", "place in the prompt, %", True),
+    ("kinds", "Claims met by kind", "kind of claim", False),
+    ("lengths", "Claims met by length of the prompt", "words in the prompt", True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One metric of one run. `names` are the generators with a colour, in its order."""
+
+    title: str
+    names: tuple[str, ...]
+    note: str
+    charts: tuple[Chart, ...]
+    steps: Json
+
+
+def curves(report: Report) -> list[Curve]:
+    """One entry a metric whose scores hold claims; none where nothing was settled."""
+    made = []
+    for judge in report.judges:
+        claims = _claims(report.runs[judge.run], judge.metric)
+        if any(claim.met is not None for claim in claims):
+            made.append(_curve(judge.label, claims))
+    return made
+
+
+def _claims(run: Loaded, metric: str) -> list[Claim]:
+    items = [item for item in run.items if isinstance(item, Item)]
+    try:
+        return claims_of(items, [score for (_, name), score in run.scores.items() if name == metric])
+    except DataError:  # a claim that is malformed: `compare forgetting` names it
+        return []
+
+
+def _curve(title: str, claims: Sequence[Claim]) -> Curve:
+    found = forgetting(claims)
+    generators = list(dict.fromkeys(rate.generator for rate in found.places))
+    drawn = generators[:MAX_METRICS]
+    charts = [_chart(found, drawn, *view, title) for view in _VIEWS]
+    unseen = sum(rate.unseen for rate in found.places)
+    note = f"{len(claims) - unseen:,} claims met or not met; {unseen:,} more cannot be seen, or were not settled."
+    if len(drawn) < len(generators):
+        note += f" {len(drawn)} of {len(generators)} generators are drawn, all are in the tables."
+    shown = tuple(chart for chart in charts if chart is not None)
+    return Curve(title, tuple(name or "(no name)" for name in drawn), note, shown, _steps(found))
+
+
+def _chart(
+    found: Forgetting, drawn: Sequence[str], attribute: str, title: str, axis: str, joined: bool, salt: str
+) -> Chart | None:
+    """One line, or row of marks, a generator; None with a single label, which the table of steps covers."""
+    rates: tuple[Rate, ...] = getattr(found, attribute)
+    labels = list(dict.fromkeys(rate.label for rate in rates))
+    if attribute == "places" and len(labels) > 1:
+        labels = list(PLACES)  # also those without a claim, so that the axis is true
+    if len(labels) < 2:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
+        frame(axes)
+        for place, generator in enumerate(drawn):
+            shift = (place - (len(drawn) - 1) / 2) * 0.04 * len(labels) / max(2, len(drawn))
+            own = {rate.label: rate for rate in rates if rate.generator == generator}
+            _series(axes, [own.get(label) for label in labels], place, shift, joined)
+        axes.set_xticks(range(len(labels)), [_short(label) for label in labels])
+        axes.set_xlim(-0.5, len(labels) - 0.5)
+        axes.set_xlabel(axis)
+        draw_percent(axes, 0.0)
+
+    rows = tuple(
+        (r.generator or "(no name)", r.label, percentage(r.rate), span(r.interval), str(r.claims), str(r.unseen))
+        for r in rates
+    )
+    columns = ("generator", axis, "met", "95% interval", "claims", "not settled")
+    return Chart(title, "", svg_of(draw, f"{salt} {attribute}"), columns, rows)
+
+
+def _series(axes: Any, rates: Sequence[Rate | None], place: int, shift: float, joined: bool) -> None:
+    shown = [(at + shift, rate) for at, rate in enumerate(rates) if rate is not None and rate.rate is not None]
+    colour = NAME[f"c{place}"]
+    for x, rate in shown:
+        if rate.interval is not None:
+            axes.plot([x, x], rate.interval, color=colour, linewidth=1.1, alpha=0.55, solid_capstyle="round", zorder=2)
+    axes.plot(
+        [x for x, _ in shown], [rate.rate for _, rate in shown], color=colour, linewidth=1.6,
+        linestyle=DASHES[place] if joined else "none", marker=MARKERS[place], markersize=5.5, markeredgewidth=0, zorder=3,
+    )  # fmt: skip
+
+
+def _short(label: str) -> str:
+    label = label.removesuffix("%")
+    return label if len(label) < 15 else label[:13] + "…"
+
+
+def _steps(found: Forgetting) -> Json:
+    rows = []
+    for step in found.steps:
+        at = "–" if step.position is None else percent(step.position, step.interval)
+        fall = percent(step.within_kinds) if step.within_kinds is not None else "–"
+        said = cell(step.reason or "a step", sub=p_value(step.p_value))
+        rows.append([step.generator or "(no name)", said, at, percent(step.before), percent(step.after), fall])
+    notes = [
+        "The place in the prompt after which a generator meets fewer claims, with its 95% interval; p by exchanging verdicts "
+        "within prompts.",
+        "Fall within kinds: among claims of the same kind only, since style and light tend to stand last.",
+    ]
+    columns = ["generator", "found", "stops reading at", "met before", "met after", "fall within kinds"]
+    return table("The step of each generator", columns, rows, notes=notes, text=2)

@@ -1,0 +1,74 @@
+// An agentic judge's case: the claims of a prompt with what settled each, and the transcript of its looks.
+const VERDICTS = { met: ["met", "met"], not_met: ["notmet", "not met"], cannot_be_seen: ["unseen", "cannot be seen"], open: ["unseen", "open"] };
+const verdictOf = (name) => VERDICTS[name] || ["unseen", name];
+const unmet = (score) => (score.ag ? score.ag.claims.filter((claim) => claim.verdict === "not_met") : []);
+
+/** Spans of the prompt for each claim, as `markedPrompt` takes them. */
+function claimMarks(found) {
+  return found.claims.filter((claim) => claim.at).map((claim) => ({ from: claim.at[0], to: claim.at[1], kind: verdictOf(claim.verdict)[0], detail: text(claim.t) }));
+}
+
+function caseBlock(found, item, prompt, label) {
+  const evidence = new Map((found.evidence || []).map((one) => [one.id, one]));
+  return h("section.the-case", null, h("h3", null, "Claims", h("small", null, outside(label))),
+    claimTable(found.claims, evidence, prompt), found.rounds ? transcript(found, evidence, item) : null);
+}
+
+function claimTable(claims, evidence, prompt) {
+  const head = ["", "claim", "kind", "words of the prompt", "verdict", "settled by"];
+  const rows = claims.map((claim) => {
+    const [kind, name] = verdictOf(claim.verdict);
+    const look = evidence.get(claim.evidence);
+    return h("tr", null,
+      h("td.num", null, claim.n ?? ""), h("th", { scope: "row" }, outside(text(claim.t))), h("td.kind", null, outside(claim.kind || "", "span"), claim.level ? outside(claim.level, "small") : null),
+      h("td.quote", null, claim.at ? outside(shorten(prompt.slice(...claim.at), 160)) : "–"),
+      h("td", null, h("span.verdict." + kind, null, name), claim.before ? h("small", null, outside(`before: ${claim.before.join(", ").replaceAll("_", " ")}`)) : null),
+      h("td", null, look ? [h("span.quiet", null, outside(asked(look))), h("small.result", null, outside(shorten(text(look.t) || look.failed || "", 140)))] : "–"));
+  });
+  return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "Claims" }, h("table.claims", null, h("caption.away", null, "Claims of the prompt"),
+    h("thead", null, h("tr", null, head.map((name, at) => (name ? h("th", { scope: "col", class: at ? null : "num" }, name) : h("td.num"))))), h("tbody", null, rows)));
+}
+
+/** A look in one line: its number, the tool and the question. */
+const asked = (look) => `${look.id} ${look.tool}${look.question ? ` “${look.question}”` : ""}`;
+
+function transcript(found, evidence, item) {
+  const looks = found.rounds.reduce((sum, round) => sum + (round.looks || []).length, 0);
+  const last = found.rounds[found.rounds.length - 1];
+  const said = [`${number(last.n ?? found.rounds.length)} rounds`, `${number(looks)} looks`, found.stopped ? `stopped: ${found.stopped}` : ""].filter(Boolean).join(", ");
+  const folded = h("details.receipts.transcript", null, h("summary", null, "Transcript ", outside(`(${said})`)));
+  folded.addEventListener("toggle", () => {
+    if (folded.open && folded.children.length === 1) folded.append(h("ol.rounds", null, found.rounds.map((round) => roundBlock(round, found, evidence, item))));
+  });
+  return folded;
+}
+
+function roundBlock(round, found, evidence, item) {
+  const settled = (round.settled || []).map(([claim, verdict, by]) => {
+    const about = found.claims.find((one) => one.n === claim);
+    const [kind, name] = verdictOf(verdict);
+    return h("li", null, `Claim ${claim}: `, h("span.verdict." + kind, null, name), ` by ${by} `, about ? outside(text(about.t), "small") : null);
+  });
+  const looks = (round.looks || []).map((id) => evidence.get(id)).filter(Boolean);
+  return h("li", null, h("h4", null, round.n ? `Round ${round.n}` : "First look"),
+    round.t === undefined ? null : outside(text(round.t), "p"),
+    settled.length ? h("ul.settled", null, settled) : null,
+    looks.map((look) => lookBlock(look, found, item)),
+    (round.refused || []).map((note) => h("p.note", null, "Refused: ", outside(note, "span"))));
+}
+
+function lookBlock(look, found, item) {
+  const settles = found.rounds.flatMap((round) => round.settled || []).filter(([, , by]) => by === look.id);
+  return h("div.look", null, look.box ? boxed(item, look) : null,
+    h("div", null, outside(asked(look), "h5"), look.box ? h("p.note", null, "Box ", look.box.map((edge) => edge.toFixed(2)).join(", "), " (left, top, right, bottom)") : null,
+      look.failed ? h("p.status-bad", null, "Brought nothing: ", outside(look.failed, "span")) : outside(text(look.t), "p"),
+      look.cut ? h("p.note", null, "The answer was longer and is cut here.") : null, look.source ? h("p.note", null, outside(look.source, "span")) : null,
+      h("p.note", null, settles.length ? `Settled ${settles.map(([claim, verdict]) => `claim ${claim} (${verdictOf(verdict)[1]})`).join(", ")}.` : "Settled no claim.")));
+}
+
+/** The image with the box that a zoom looked into. */
+function boxed(item, look) {
+  const [left, top, right, bottom] = look.box;
+  return h("figure.boxed", null, picture(item, `Where ${look.id} looked`),
+    svg("svg", { viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: left, y: top, width: right - left, height: bottom - top })));
+}
