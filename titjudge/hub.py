@@ -36,6 +36,14 @@ def absent(model: str) -> UserError:
     )
 
 
+def untrusted(model: str) -> UserError:
+    """The one line for a model that comes with code of its own."""
+    return UserError(
+        f"model '{model}' wants to run its own code: give --trust-remote-code if you trust it (or the option "
+        "trust_remote_code: true)"
+    )
+
+
 @lru_cache(maxsize=64)
 def folder_of(model: str, revision: str = "") -> tuple[Path, str]:
     """Folder of a model's small files and the commit they are of ("" for a folder of the person's own).
@@ -163,7 +171,7 @@ def loading_error(model: str, error: BaseException) -> UserError:
     elif "size mismatch" in lower or "mismatched" in lower or "ignore_mismatched_sizes" in lower:
         why = f"its weights do not fit its config.json ({brief}); fetch it again"
     elif "trust_remote_code" in lower or "custom code" in lower:
-        why = "it wants to run its own code; set the option trust_remote_code: true if you trust it"
+        return untrusted(model)
     elif "unrecognized" in lower or "does not recognize this architecture" in lower or "model type" in lower:
         why = f"the installed transformers does not know its architecture ({brief})"
     elif isinstance(error, FileNotFoundError | OSError) and not Path(model).expanduser().is_dir():

@@ -1,6 +1,6 @@
 """Vision-language and language models on this machine, through transformers' Auto classes and the models' own templates.
 
-Qwen2.5-VL, Qwen3-VL, InternVL, Gemma 3, SmolVLM, LLaVA and whatever else `AutoModelForImageTextToText` or
+Qwen2.5-VL (MiMo-VL is one), Qwen3-VL, InternVL, Gemma 3 and 3n, SmolVLM, LLaVA and whatever else `AutoModelForImageTextToText` or
 `AutoModelForCausalLM` knows. Requests that arrive together are generated for together; a metric never knows.
 """
 
@@ -11,12 +11,10 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from titjudge import hub
-from titjudge.batching import MicroBatcher
-from titjudge.errors import ConfigError, UserError
+from titjudge.errors import ConfigError
 from titjudge.providers import Capabilities, ProviderSettings
-from titjudge.providers.tokens import input_bound
-from titjudge.types import Failure, FailureKind, Reply, Request, Usage
+from titjudge.providers.in_process import InProcess
+from titjudge.types import Reply, Request
 
 if TYPE_CHECKING:
     from titjudge.providers.local_load import Loaded
@@ -52,7 +50,7 @@ OMITTED = frozenset(
 _CHANGE_ANSWERS = ("attention", "enable_thinking", "processor")
 
 
-class Local:
+class Local(InProcess["Loaded"]):
     """One model of this machine, loaded when the first request comes, in the thread that generates.
 
     Args:
@@ -70,74 +68,31 @@ class Local:
     """
 
     name = "local"
-    version = 1
 
     def __init__(self, settings: ProviderSettings) -> None:
         unknown = sorted(set(settings.options) - OPTIONS)
         if unknown:
             raise ConfigError(f"unknown option of local models '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
-        if not settings.model:
-            raise ConfigError("name the model: local/MODEL, a name on the hub or a folder")
-        self.settings = settings
-        self.model = settings.model
-        self.account = f"local|{settings.model}"
-        self._options = dict(settings.options)
-        self._loaded: Loaded | None = None
-        self._broken: UserError | None = None
+        self._rows = int(settings.options.get("batch_size", 16))
+        self._tokens = int(settings.options.get("batch_tokens", 65_536))
         self._closing = False
-        self._rows = int(self._options.get("batch_size", 16))
-        self._tokens = int(self._options.get("batch_tokens", 65_536))
-        self._batcher: MicroBatcher[Request, Reply] = MicroBatcher(self._run, max_batch=4 * self._rows)
-
-    # -- what can be known without loading -----------------------------------------------------------------------------
-
-    @cached_property
-    def _place(self) -> tuple[Any, str]:
-        folder, commit = hub.folder_of(self.model, str(self._options.get("revision", "")))
-        if hub.has_remote_code(folder) and not self._options.get("trust_remote_code"):
-            config = hub.read_json(folder, "config.json")
-            if not _known(str(config.get("model_type", ""))):
-                raise UserError(
-                    f"model '{self.model}' wants to run its own code; set the option trust_remote_code: true if you trust it"
-                )
-        return folder, commit
+        super().__init__(settings, most=4 * self._rows)
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """Whether it reads pictures, from its config.json.
+        """Whether it reads pictures.
 
         Raises:
             UserError: no such model, or it wants to run its own code.
         """
-        config = hub.read_json(self._place[0], "config.json")
-        sees = any(name in config for name in ("vision_config", "vision_tower", "mm_vision_tower", "perceiver_config"))
-        return Capabilities(images=sees, schema=False, omit=OMITTED, local=True)
+        return Capabilities(images=self._sees, schema=False, omit=OMITTED, local=True)
 
     @cached_property
     def base_url(self) -> str:
         """What pins the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
-        pinned = hub.identity_of(self.model, str(self._options.get("revision", "")))
-        words = [pinned.get("revision") or pinned["content"], str(self._options.get("dtype", "auto"))]
+        words = [self._weights, str(self._options.get("dtype", "auto"))]
         words += [f"{name}={self._options[name]}" for name in _CHANGE_ANSWERS if name in self._options]
         return "local:" + ",".join([*words, f"transformers={version('transformers')}"])
-
-    def ready(self) -> None:
-        """Find the model now rather than at the first request.
-
-        Raises:
-            UserError: there is none.
-        """
-        _ = self.capabilities
-
-    # -- answering -----------------------------------------------------------------------------------------------------
-
-    async def complete(self, request: Request) -> Reply:
-        """Generate one answer, together with the requests that arrive at the same time.
-
-        Raises:
-            UserError: the model cannot be loaded. Unanswered: the picture cannot be read. RowError: see `classify`.
-        """
-        return await self._batcher.submit(request)
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
         from titjudge.providers import local_generate
@@ -154,50 +109,22 @@ class Local:
             template=thinking,
             stopping=lambda: self._closing,
         )
-        pinned = hub.identity_of(self.model, str(self._options.get("revision", "")))
-        said = f"{(pinned.get('revision') or pinned['content'])[:12]} {loaded.dtype} {loaded.attention} pil".replace(
-            "  ", " "
-        )
+        said = f"{self._weights[:12]} {loaded.dtype} {loaded.attention} pil".replace("  ", " ")
         endpoint = f"local {loaded.device}"
         return [
             answer.with_(model_version=said, endpoint=endpoint) if isinstance(answer, Reply) else answer
             for answer in answers
         ]
 
-    def _ready_model(self) -> Loaded:
-        if self._broken is not None:
-            raise self._broken
-        if self._loaded is None:
-            from titjudge.providers import local_load
+    def _load(self) -> Loaded:
+        from titjudge.providers import local_load
 
-            try:
-                folder, commit = self._place
-                self._loaded = local_load.load(self.model, folder, commit, self._options)
-            except UserError as error:
-                self._broken = error
-                raise
-        return self._loaded
-
-    def classify(self, error: Exception) -> Failure:
-        fatal = isinstance(error, UserError | MemoryError)
-        said = " ".join(str(error).split())[:400] or type(error).__name__
-        return Failure(FailureKind.FATAL if fatal else FailureKind.REJECTED, said)
-
-    def usage_bound(self, request: Request) -> Usage:
-        total, images = input_bound(request, self.name, self.model, request.params)
-        return Usage(input=total, output=int(request.params.get("max_tokens") or 512), image=images)
+        folder, commit = self._place
+        return local_load.load(self.model, folder, commit, self._options)
 
     async def aclose(self) -> None:
         self._closing = True
-        self._batcher.close()
-        self._loaded = None
-
-
-def _known(model_type: str) -> bool:
-    """Whether transformers has this architecture itself (the folder's own code is then not needed, nor run)."""
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-
-    return model_type in CONFIG_MAPPING_NAMES
+        await super().aclose()
 
 
 __all__ = ["Local"]

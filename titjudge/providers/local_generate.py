@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from titjudge.errors import DataError, Unanswered, UserError
+from titjudge.providers.in_process import RowError, answer_limit
 from titjudge.providers.local_load import Loaded
 from titjudge.providers.strict import instruction
 from titjudge.types import Picture, Reply, Request, Status, Usage
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-
-
-class RowError(Exception):
-    """One request cannot be answered; the others of its batch can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +118,8 @@ def plan(loaded: Loaded, at: int, request: Request) -> Plan:
     if request.schema is not None:
         turns = _with_instruction(turns, instruction(request.schema))
     text = sum(len(part.encode()) for each in request.messages for part in each.parts if isinstance(part, str))
-    limit = int(request.params.get("max_tokens") or 512)
-    return Plan(at, request, turns, pictures, text // 4 + _picture_tokens(loaded, pictures), limit)
+    length = text // 4 + _picture_tokens(loaded, pictures)
+    return Plan(at, request, turns, pictures, length, answer_limit(request))
 
 
 def _content(parts: Sequence[Any], images: bool) -> Any:

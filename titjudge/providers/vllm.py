@@ -18,14 +18,12 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from titjudge import hub
-from titjudge.batching import MicroBatcher
 from titjudge.cache import request_key
 from titjudge.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
 from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.providers.in_process import InProcess, RowError, answer_limit
 from titjudge.providers.strict import instruction
-from titjudge.providers.tokens import input_bound
-from titjudge.types import Failure, FailureKind, Message, Picture, Reply, Request, Status, Usage
+from titjudge.types import Message, Picture, Reply, Request, Status, Usage
 
 SAMPLING = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
@@ -43,11 +41,7 @@ _SAME_ANSWERS = frozenset(  # options of the engine that change how fast it is, 
 )  # fmt: skip
 
 
-class RowError(Exception):
-    """One request cannot be answered; the others of its batch can."""
-
-
-class VLLM:
+class VLLM(InProcess[Any]):
     """One model in vLLM's `LLM`, loaded when the first request comes, in the thread that generates.
 
     Args:
@@ -64,40 +58,24 @@ class VLLM:
     """
 
     name = "vllm"
-    version = 1
 
     def __init__(self, settings: ProviderSettings) -> None:
-        if not settings.model:
-            raise ConfigError("name the model: vllm/MODEL, a name on the hub or a folder")
         if settings.base_url:
             raise ConfigError(f"a vLLM server is asked with openai/{settings.model} --base-url {settings.base_url}")
+        super().__init__(settings, most=int(settings.options.get("batch_size", 1024)))
         if not _installed():
             served = f"openai/{settings.model} --base-url http://HOST:8000/v1"
             raise MissingExtra("vllm", "vllm", f"vllm/{settings.model} in this process (or, from a server, {served})")
-        self.settings = settings
-        self.model = settings.model
-        self.account = f"vllm|{settings.model}"
-        self._options = dict(settings.options)
-        self._llm: Any = None
         self._defaults: dict[str, Any] = {}
-        self._broken: UserError | None = None
-        self._batcher: MicroBatcher[Request, Reply] = MicroBatcher(
-            self._run, max_batch=int(self._options.get("batch_size", 1024))
-        )
-
-    # -- what can be known without loading -----------------------------------------------------------------------------
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """Whether it reads pictures, from its config.json.
+        """Whether it reads pictures.
 
         Raises:
-            UserError: no such model.
+            UserError: no such model, or it wants to run its own code.
         """
-        folder, _ = hub.folder_of(self.model, self._revision)
-        config = hub.read_json(folder, "config.json")
-        sees = any(name in config for name in ("vision_config", "vision_tower", "mm_vision_tower", "perceiver_config"))
-        return Capabilities(images=sees, schema=self._constrains, omit=OMITTED, local=True)
+        return Capabilities(images=self._sees, schema=self._constrains, omit=OMITTED, local=True)
 
     @cached_property
     def base_url(self) -> str:
@@ -107,38 +85,11 @@ class VLLM:
         return "vllm:" + ",".join([self._weights, *words, f"vllm={_version()}"])
 
     @property
-    def _revision(self) -> str:
-        return str(self._options.get("revision", ""))
-
-    @property
     def _constrains(self) -> bool:
         return self.settings.structured != "prompt"
 
-    @cached_property
-    def _weights(self) -> str:
-        pinned = hub.identity_of(self.model, self._revision)
-        return pinned.get("revision") or pinned["content"]
-
-    def ready(self) -> None:
-        """Find the model now rather than at the first request.
-
-        Raises:
-            UserError: there is none.
-        """
-        _ = self.capabilities
-
-    # -- answering -----------------------------------------------------------------------------------------------------
-
-    async def complete(self, request: Request) -> Reply:
-        """Generate one answer, together with the requests that arrive at the same time.
-
-        Raises:
-            UserError: the model cannot be loaded. Unanswered: the picture cannot be read. RowError: see `classify`.
-        """
-        return await self._batcher.submit(request)
-
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
-        llm = self._loaded()
+        llm = self._ready_model()
         found: list[Reply | Exception] = [RowError("not generated")] * len(requests)
         ready: list[tuple[int, list[dict[str, Any]], Any]] = []
         for at, request in enumerate(requests):
@@ -177,37 +128,31 @@ class VLLM:
 
         sent = dict(self._defaults)
         sent |= {name: request.params[name] for name in (*SAMPLING, "stop") if name in request.params}
-        sent["max_tokens"] = int(request.params.get("max_tokens") or 512)
+        sent["max_tokens"] = answer_limit(request)
         if sent.get("temperature", 1.0) > 0:
             sent["seed"] = int.from_bytes(hashlib.sha256(request_key(request).encode()).digest()[:4], "big") >> 1
         if request.schema is not None and self._constrains:
             sent |= constrained(dict(request.schema))
         return SamplingParams(**sent)
 
-    def _loaded(self) -> Any:
-        if self._broken is not None:
-            raise self._broken
-        if self._llm is None:
-            os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # nothing is reported to anybody
-            os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-            from vllm import LLM
+    def _load(self) -> Any:
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # nothing is reported to anybody
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+        from vllm import LLM
 
-            arguments = {name: value for name, value in self._options.items() if name not in _OURS}
-            if self._revision:
-                arguments["revision"] = self._revision
-            if self.capabilities.images:
-                arguments.setdefault("limit_mm_per_prompt", {"image": 4})
-            try:
-                self._llm = LLM(model=self.model, **arguments)
-                defaults = self._llm.get_default_sampling_params()
-                self._defaults = {
-                    name: value for name in SAMPLING if (value := getattr(defaults, name, None)) is not None
-                }
-            except Exception as error:
-                said = " ".join(str(error).split())[:400]
-                self._broken = UserError(f"vLLM cannot load '{self.model}': {said or type(error).__name__}")
-                raise self._broken from error
-        return self._llm
+        arguments = {name: value for name, value in self._options.items() if name not in _OURS}
+        if self._revision:
+            arguments["revision"] = self._revision
+        if self._sees:
+            arguments.setdefault("limit_mm_per_prompt", {"image": 4})
+        try:
+            llm = LLM(model=self.model, **arguments)
+            defaults = llm.get_default_sampling_params()
+        except Exception as error:
+            said = " ".join(str(error).split())[:400]
+            raise UserError(f"vLLM cannot load '{self.model}': {said or type(error).__name__}") from error
+        self._defaults = {name: value for name in SAMPLING if (value := getattr(defaults, name, None)) is not None}
+        return llm
 
     def _reply(self, output: Any) -> Reply:
         """What came; a thought that the model wrote before its answer is a flag, not part of the answer."""
@@ -237,22 +182,14 @@ class VLLM:
             flags=(f"thought: {thought}",) if thought else (),
         )
 
-    def classify(self, error: Exception) -> Failure:
-        fatal = isinstance(error, UserError | MemoryError)
-        said = " ".join(str(error).split())[:400] or type(error).__name__
-        return Failure(FailureKind.FATAL if fatal else FailureKind.REJECTED, said)
-
-    def usage_bound(self, request: Request) -> Usage:
-        total, images = input_bound(request, self.name, self.model, request.params)
-        return Usage(input=total, output=int(request.params.get("max_tokens") or 512), image=images)
-
     async def aclose(self) -> None:
-        self._batcher.close()
-        llm, self._llm = self._llm, None
+        llm = self._loaded
+        await super().aclose()
         core = getattr(getattr(llm, "llm_engine", None), "engine_core", None)
         for holder in (llm, core):  # 0.32 ends its processes through the core; left to the interpreter, they are killed
-            if hasattr(holder, "shutdown"):
-                holder.shutdown()
+            shutdown = getattr(holder, "shutdown", None)
+            if shutdown is not None:
+                shutdown()
                 return
 
 
