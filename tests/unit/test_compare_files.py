@@ -42,17 +42,17 @@ def test_decided_pairs_become_records() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("v.csv", b"", "v.csv:1: no column 'prompt_id'"),
-        ("v.csv", b"prompt_id,image_a,image_b,annotator\n", "no column 'preference'"),
-        ("v.csv", HEADER.encode() + b"\np,x,y,ann\n", "v.csv:2: 4 cells"),
+        ("v.csv", b"", "v.csv:1: the column 'prompt_id' is missing (there are: none)"),
+        ("v.csv", b"prompt_id,image_a,image_b,annotator\n", "the column 'preference' is missing"),
+        ("v.csv", HEADER.encode() + b"\np,x,y,ann\n", "v.csv:2: 4 cells where the first line has 5 columns"),
         ("v.csv", HEADER.encode() + b"\np,x,y,,a\n", "v.csv:2: 'annotator' is missing"),
         ("v.csv", HEADER.encode() + b"\np,x,y,ann,a\np,x,y,bob,better\n", "v.csv:3: preference 'better'"),
         ("v.csv", HEADER.encode() + b"\np,x,y,\xff,a\n", "not UTF-8"),
-        ("v.jsonl", b"\xff", "not UTF-8"),
-        ("v.jsonl", b"\n[1]\n", "v.jsonl:2: not an object"),
-        ("v.jsonl", b"{", "v.jsonl:1: not JSON"),
-        ("v.jsonl", b'{"prompt_id": "p", "image_a": true}', "'image_a' is missing"),
-        ("v.jsonl", b"[" * 100_000, "not JSON"),
+        ("v.jsonl", b"\xff", "not a JSON object in UTF-8"),
+        ("v.jsonl", b"\n[1]\n", "v.jsonl:2: every line is a JSON object"),
+        ("v.jsonl", b"{", "v.jsonl:1: not a JSON object"),
+        ("v.jsonl", b'{"prompt_id": "p", "image_a": true}', "the key 'image_b' is missing"),
+        ("v.jsonl", b"[" * 100_000, "not a JSON object"),
     ],
 )
 def test_bad_files_are_named_with_the_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -64,5 +64,5 @@ def test_bad_files_are_named_with_the_line(tmp_path: Path, name: str, content: b
 
 def test_a_missing_file_is_a_user_error(tmp_path: Path) -> None:
     for name in ("none.csv", "none.jsonl"):
-        with pytest.raises(DataError, match="cannot be read"):
+        with pytest.raises(DataError, match=rf"{name}: .*No such file"):
             read_votes(tmp_path / name)

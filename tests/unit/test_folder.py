@@ -70,7 +70,7 @@ def test_manifests_as_jsonl_and_csv(tmp_path: Path) -> None:
         assert (item.id, item.generator, item.prompt) == ("a b/ü.png", "g", long)
         assert item.image == tmp_path / "a b" / "ü.png"
         assert str(item.meta["seed"]) == "3"
-    assert "too few columns" in loaded(tmp_path / "m.csv")[1]["m.csv:3"]
+    assert "cells where the first line has" in loaded(tmp_path / "m.csv")[1]["m.csv:3"]
 
 
 def test_descriptions_may_stand_in_for_images(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.files import csv_rows
 from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
+from titjudge.csvfile import csv_rows
 from titjudge.errors import DataError, nearest
 from titjudge.types import Table
 

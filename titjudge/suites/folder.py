@@ -14,19 +14,18 @@ used is a BadItem with its reason; the rest is judged.
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.csvfile import read_table, scan_table
 from titjudge.errors import DataError
 from titjudge.images import SUFFIXES
 from titjudge.jsonl import scan_jsonl
 from titjudge.types import BadItem, Item, Pair, Score, Table
 
 _GENERATOR = ("generator", "variant_model", "model")
-_CSV_FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
 
 
 class Folder:
@@ -69,9 +68,7 @@ def read_pairs(file: Path) -> list[Pair]:
         DataError: a line is malformed; names file and line.
     """
     pairs = []
-    for number, record in _rows(file, ("prompt_id", "image_a", "image_b", "preference")):
-        if isinstance(record, DataError):
-            raise record
+    for number, record in read_table(file, ("prompt_id", "image_a", "image_b", "preference")):
         preference = str(record["preference"]).strip().lower()
         if preference not in ("a", "b", "tie"):
             raise DataError(f"the preference is a, b or tie, not '{record['preference']}'", file, number)
@@ -87,32 +84,6 @@ def read_pairs(file: Path) -> list[Pair]:
             )
         )
     return pairs
-
-
-def _rows(file: Path, required: tuple[str, ...]) -> Iterable[tuple[int, dict[str, Any] | DataError]]:
-    if file.suffix.lower() != ".csv":
-        return scan_jsonl(file, required)
-    return _csv_rows(file, required)
-
-
-def _csv_rows(file: Path, required: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    csv.field_size_limit(_CSV_FIELD_LIMIT)
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as handle:
-            reader = csv.DictReader(handle)
-            absent = [key for key in required if key not in (reader.fieldnames or ())]
-            if absent:
-                raise DataError(
-                    f"the column '{absent[0]}' is missing (there are: {', '.join(reader.fieldnames or ())})", file, 1
-                )
-            for record in reader:
-                short = any(record.get(key) is None for key in required)
-                yield (
-                    reader.line_num,
-                    DataError("the line has too few columns", file, reader.line_num) if short else record,
-                )
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"the table cannot be read: {error}", file) from error
 
 
 def _images(folder: Path) -> Iterator[Item | BadItem]:
@@ -147,7 +118,7 @@ def _manifest(file: Path) -> Iterator[Item | BadItem]:
 
 
 def _manifest_items(file: Path) -> Iterator[Item | BadItem]:
-    for number, record in _rows(file, ("prompt",)):
+    for number, record in scan_table(file, ("prompt",)):
         if isinstance(record, DataError):
             yield BadItem(f"{file.name}:{number}", str(record))
             continue
@@ -155,11 +126,7 @@ def _manifest_items(file: Path) -> Iterator[Item | BadItem]:
         if not record.get("image") and not record.get("description"):
             yield BadItem(f"{file.name}:{number}", f"{file.name}:{number}: neither 'image' nor 'description'")
             continue
-        meta = {
-            key: value
-            for key, value in record.items()
-            if key not in ("prompt", "image", "prompt_id") and key is not None
-        }
+        meta = {key: value for key, value in record.items() if key not in ("prompt", "image", "prompt_id")}
         group = str(record.get("prompt_id") or prompt)
         if not record.get("image"):
             yield _text(str(record.get("id") or f"{file.name}:{number}"), prompt, _generator(record), group, meta)

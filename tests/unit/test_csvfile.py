@@ -1,0 +1,75 @@
+"""One reader of CSV for manifests, pairs, votes, scores and rankings."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from titjudge.csvfile import csv_rows, read_table, scan_csv, scan_table
+from titjudge.errors import DataError
+
+
+def file_of(folder: Path, text: str, name: str = "t.csv") -> Path:
+    path = folder / name
+    path.write_text(text, "utf-8", newline="")
+    return path
+
+
+def test_rows_have_their_names_and_lines(tmp_path: Path) -> None:
+    path = file_of(tmp_path, '\ufeffimage, prompt ,note\r\na.png,"one, two\r\nlines",x\r\n,,\r\nb.png,three\r\n')
+    assert list(read_table(path, ("image", "prompt"))) == [
+        (3, {"image": "a.png", "prompt": "one, two\r\nlines", "note": "x"}),
+        (5, {"image": "b.png", "prompt": "three", "note": None}),
+    ]
+
+
+def test_a_bad_row_is_described_and_the_others_are_read(tmp_path: Path) -> None:
+    path = file_of(tmp_path, "image,prompt\na.png,one, two\nb.png\nc.png,three\n")
+    (_, many), (_, few), (_, good) = scan_csv(path, ("prompt",))
+    assert "t.csv:2: 3 cells where the first line has 2 columns; a text with commas stands in quotes" in str(many)
+    assert str(few).endswith("t.csv:3: 1 cells where the first line has 2 columns")
+    assert good == {"image": "c.png", "prompt": "three"}
+    with pytest.raises(DataError, match=r"t\.csv:2"):
+        list(read_table(path, ("prompt",)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("", "there are: none"), ("image,text\na,b\n", r"t\.csv:1: .*'prompt' .*image, text")]
+)
+def test_a_missing_column_says_which_there_are(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        list(scan_table(file_of(tmp_path, text), ("prompt",)))
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read: No such file"):
+        list(csv_rows(tmp_path / "none.csv"))
+    (tmp_path / "latin.csv").write_bytes("image\n\xe4".encode("latin-1"))
+    with pytest.raises(DataError, match="save the file as UTF-8"):
+        list(scan_csv(tmp_path / "latin.csv"))
+
+
+def test_a_prompt_of_a_million_letters_is_read(tmp_path: Path) -> None:
+    path = file_of(tmp_path, f"prompt\n{'w' * 1_000_000}\n")
+    assert [len(record["prompt"]) for _, record in read_table(path)] == [1_000_000]
+
+
+TEXT = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00"), max_size=12)
+
+
+@given(rows=st.lists(st.tuples(TEXT, TEXT), max_size=5))
+def test_csv_and_json_lines_hold_the_same(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("same")
+    rows = [row for row in rows if any(cell.strip() for cell in row)]
+    with (folder / "t.csv").open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out).writerows([("a", "b"), *rows])
+    (folder / "t.jsonl").write_text("".join(json.dumps({"a": a, "b": b}) + "\n" for a, b in rows))
+    found = [[record for _, record in read_table(folder / name, ("a", "b"))] for name in ("t.csv", "t.jsonl")]
+    assert found[0] == found[1]

@@ -1,0 +1,74 @@
+"""CSV tables: read with names for what is wrong, as `jsonl` reads JSON lines; and files that may be either."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import DataError
+from titjudge.jsonl import scan_jsonl
+
+_FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
+
+
+def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """`(line, cells)` of every row that is not blank, the header among them.
+
+    Raises:
+        DataError: the file cannot be read, is not UTF-8 or not CSV.
+    """
+    csv.field_size_limit(_FIELD_LIMIT)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file)
+            for row in reader:
+                if any(cell.strip() for cell in row):
+                    yield reader.line_num, row
+    except UnicodeDecodeError as error:
+        raise DataError("not UTF-8 text; save the file as UTF-8 CSV", path) from error
+    except (OSError, csv.Error) as error:
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
+
+
+def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+    """Line number and cells by column name of every row; a bad row comes as the DataError that describes it.
+
+    A row may lack cells at its end, as long as no required column is among them: they are None.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a required column.
+    """
+    rows = csv_rows(path)
+    line, header = next(rows, (1, []))
+    names = [name.strip() for name in header]
+    for name in required:
+        if name not in names:
+            raise DataError(f"the column '{name}' is missing (there are: {', '.join(names) or 'none'})", path, line)
+    for line, cells in rows:
+        record = dict(zip_longest(names, cells[: len(names)]))
+        if len(cells) > len(names) or any(record[name] is None for name in required):
+            problem = f"{len(cells)} cells where the first line has {len(names)} columns"
+            hint = "; a text with commas stands in quotes" if len(cells) > len(names) else ""
+            yield line, DataError(problem + hint, path, line)
+        else:
+            yield line, record
+
+
+def scan_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+    """Records of a `.csv`, or of a file of JSON lines; bad ones as the DataError that describes them."""
+    return scan_csv(path, required) if path.suffix.lower() == ".csv" else scan_jsonl(path, required)
+
+
+def read_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Like `scan_table`, for files in which every line must be good.
+
+    Raises:
+        DataError: names file and line.
+    """
+    for line, record in scan_table(path, required):
+        if isinstance(record, DataError):
+            raise record
+        yield line, record
