@@ -87,7 +87,7 @@ class Judge:
         given = {"captioner": captioner, "judge": judge, "embedder": embedder, "protocol": protocol, **settings}
         self._config = load_config(None, {**given, "metrics": [metric]})
         self._name = metric
-        self._metric = registry.load("metrics", metric)
+        self._metric = registry.load("metrics", metric).configured(self._config.metric_options.get(metric, {}))
         self._panel = Panel.of(self._config)
         self._runner: asyncio.Runner | None = None
         self._engine: Engine | None = None

@@ -170,6 +170,8 @@ class RunConfig(_Strict):
     """For everything drawn at random."""
     suite_options: dict[str, Any] = Field(default_factory=dict)
     """Options of the suite."""
+    metric_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Options of metrics, by metric: `tit-agent: {max_looks: 12}`."""
 
     @property
     def share(self) -> tuple[int, int]:
@@ -231,7 +233,7 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
         if role is not None:
             _check_role(role, "providers")
     _check_role(config.embedder, "embedders")
-    for metric in config.metrics:
+    for metric in (*config.metrics, *config.metric_options):
         registry.check("metrics", metric)
     registry.check("suites", config.suite)
     _check_panel(config)

@@ -19,6 +19,15 @@ def after_thinking(text: str) -> str:
     return text.rpartition("</think>")[2]
 
 
+def json_object(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is, and nothing else; None when it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def objects(text: str) -> list[dict[str, Any]]:
     """Every complete top-level JSON object in a text, in order; fences and prose around them are skipped."""
     return [value for value, _ in _spans(text)]

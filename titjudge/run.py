@@ -59,6 +59,8 @@ def identity(config: RunConfig) -> dict[str, Any]:
         del record[name]
     if config.shard is None:
         del record["shard"]  # a whole run has the identity it had before there were shards
+    if not config.metric_options:
+        del record["metric_options"]  # likewise
     for role in (record["captioner"], record["judge"], record["embedder"], *record["panel"]):
         if role and role["base_url"]:
             role["base_url"] = ",".join(Endpoint(url.strip()).identity for url in role["base_url"].split(","))
@@ -276,6 +278,7 @@ def provenance(
         "protocol": config.protocol,
         "metrics": {
             name: {"version": metric.version, "range": [_finite(end) for end in metric.range], "source": metric.source}
+            | ({"options": dict(metric.options)} if metric.options else {})
             for name, metric in metrics.items()
         },
         "prompts": {**(before or {}).get("prompts", {}), **engine.library.used},

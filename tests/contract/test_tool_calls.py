@@ -16,8 +16,9 @@ from wires import signature
 
 from titjudge.cache import request_key
 from titjudge.errors import ConfigError
+from titjudge.parsing import json_object
 from titjudge.providers import ProviderSettings
-from titjudge.providers.calls import arguments_of, openai_calls, unknown_here
+from titjudge.providers.calls import openai_calls, unknown_here
 from titjudge.providers.google import Gemini
 from titjudge.providers.openai import OpenAI
 from titjudge.schema import schema_of
@@ -83,7 +84,7 @@ def test_calls_are_read_and_go_back_with_their_results(case: Case, server: Serve
 
     first, second = run(provider, work)
     assert (first.status, first.text) == (Status.OK, "One moment.")
-    assert [(call.name, arguments_of(call)) for call in first.tool_calls] == [("zoom", BOX), ("read_text", {})]
+    assert [(call.name, json_object(call.arguments)) for call in first.tool_calls] == [("zoom", BOX), ("read_text", {})]
     assert len({call.id for call in first.tool_calls}) == 2
     assert (second.text, second.tool_calls) == ("E2 shows it.", ())
     sent = json.dumps(server.last.body, ensure_ascii=False)
@@ -207,7 +208,7 @@ def test_calls_are_read_as_servers_write_them(given: Any, calls: list[tuple[str,
 @pytest.mark.parametrize("arguments", ["{bad", "[1]", '"x"', "7", "{} {}"])
 def test_garbled_arguments_are_told_apart_and_never_sent_back(arguments: str, server: Server) -> None:
     call = ToolCall("drop table; " * 20, arguments, "call_1")
-    assert arguments_of(call) is None
+    assert json_object(call.arguments) is None
     turns = talk(Reply("", tool_calls=(call,)), "these are no arguments")
     answered(OpenAI(ProviderSettings("gpt-4o", base_url=server.openai)), offer("gpt-4o", *turns))
     said, result = server.last.body["messages"][2:]

@@ -16,7 +16,8 @@ from titjudge import parsing
 from titjudge.errors import BudgetExhausted, Unanswered
 from titjudge.metrics.agent import tit_agent
 from titjudge.metrics.agent_looks import MAX_QUESTION
-from titjudge.metrics.agent_loop import COUNTS, SPARE_ROUNDS
+from titjudge.metrics.agent_case import COUNTS
+from titjudge.metrics.agent_loop import SPARE_ROUNDS
 from titjudge.prompts import PromptLibrary
 from titjudge.types import Item, Reply, Score, Status
 
@@ -118,6 +119,9 @@ class StandIn:
             return given(text) if callable(given) else given
         eye = self.eyes.get(template, f"what {template} saw")
         return eye(variables) if callable(eye) else eye
+
+    def has_tools(self, role: str) -> bool:
+        return False
 
     async def embed(self, texts: Sequence[str]) -> list[Any]:
         raise AssertionError("nothing is embedded")

@@ -17,7 +17,7 @@ from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, image, judged, tur
 
 from titjudge.metrics.agent import DECIDED_PERCENT, MAX_LOOKS, MOST_LOOKS, claims_of, tit_agent
 from titjudge.metrics.agent_claims import WEIGHTS
-from titjudge.metrics.agent_loop import VERDICTS
+from titjudge.metrics.agent_case import VERDICTS
 from titjudge.types import Item, Score, Status
 
 __all__ = ["image"]

@@ -58,6 +58,19 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
 @click.option(
     "--suite-option", "suite_options", multiple=True, metavar="KEY=VALUE", help="An option of the suite; repeatable."
 )
+@click.option(
+    "--metric-option",
+    "metric_options",
+    multiple=True,
+    metavar="METRIC.KEY=VALUE",
+    help="An option of a metric, such as tit-agent.max_cost=0.05; repeatable.",
+)
+@click.option(
+    "--max-looks",
+    type=int,
+    metavar="N",
+    help="Looks of tit-agent at one image, 1 to 64; short for tit-agent.max_looks  [default: 8].",
+)
 @click.option("--samples", type=int, metavar="N", help="Ask each judge N times; the spread is reported.")
 @click.option(
     "--vote",
@@ -100,6 +113,7 @@ def judge(**flags: Any) -> int:
         "canary": flags["canary"],
         "report": flags["report"],
         "suite_options": _pairs(flags["suite_options"]),
+        "metric_options": _metric_options(flags["metric_options"], flags["max_looks"]),
         "samples": flags["samples"],
         "vote": flags["vote"],
         "quorum": flags["quorum"],
@@ -132,6 +146,21 @@ def _pairs(options: tuple[str, ...]) -> dict[str, str] | None:
         if not equals or not key:
             raise UserError(f"--suite-option {option!r}: expected KEY=VALUE")
         found[key] = value
+    return found or None
+
+
+def _metric_options(options: tuple[str, ...], max_looks: int | None) -> dict[str, dict[str, Any]] | None:
+    from titjudge.errors import UserError
+
+    found: dict[str, dict[str, Any]] = {} if max_looks is None else {"tit-agent": {"max_looks": max_looks}}
+    for option in options:
+        name, equals, value = option.partition("=")
+        metric, _, key = name.rpartition(".")  # a metric's name may hold a dot
+        if not (equals and metric and key):
+            raise UserError(
+                f"--metric-option {option!r}: expected METRIC.KEY=VALUE, for example tit-agent.max_looks=12"
+            )
+        found.setdefault(metric, {})[key] = value
     return found or None
 
 

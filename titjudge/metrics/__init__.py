@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, get_type_hints
 
+from titjudge.errors import ConfigError, nearest
 from titjudge.types import Ask, Item, Score
 
-MetricFunction = Callable[[Item, Ask], Awaitable[Score]]
+MetricFunction = Callable[..., Awaitable[Score]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,9 @@ class Metric:
     """A metric function and its facts.
 
     `roles` are the models it asks (`captioner`, `judge`, `embedder`, or a fixed `provider/model`); `range` is the span
-    of its values, higher is better unless `higher_is_better` is False; `needs` are the keys it reads from `item.meta`.
+    of its values, higher is better unless `higher_is_better` is False; `needs` are the keys it reads from `item.meta`;
+    `extra` is the optional extra without which it cannot run at all, and `package` the module that shows whether it is
+    installed; `options` are values for the function's keyword-only parameters, where some were given.
     """
 
     name: str
@@ -27,9 +32,44 @@ class Metric:
     needs: tuple[str, ...]
     higher_is_better: bool
     summary: str
+    extra: str = ""
+    package: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     async def __call__(self, item: Item, ask: Ask) -> Score:
-        return await self.function(item, ask)
+        return await self.function(item, ask, **self.options)
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The options there are: name and default of each keyword-only parameter of the function."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
+
+    def configured(self, given: Mapping[str, Any]) -> Metric:
+        """The metric with these options, each read as its parameter's annotation says ("8" is the whole number 8).
+
+        Raises:
+            ConfigError: an option it does not have, or a value that does not fit; says what there is.
+        """
+        return (
+            replace(self, options={name: self._read(name, value) for name, value in given.items()}) if given else self
+        )
+
+    def _read(self, name: str, value: Any) -> Any:
+        from pydantic import TypeAdapter, ValidationError
+
+        known = self.defaults
+        if name not in known:
+            has = ", ".join(f"{each} (default {default})" for each, default in known.items())
+            raise ConfigError(
+                f"the metric {self.name} has no option '{name}'.{nearest(name, known)} It has: {has or 'none'}"
+            )
+        hint = get_type_hints(self.function, include_extras=True).get(name, Any)
+        try:
+            return TypeAdapter(hint).validate_python(value)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]["msg"]
+            raise ConfigError(f"the option {self.name}.{name}: {problem} (got {value!r})") from error
 
 
 def metric(
@@ -41,14 +81,17 @@ def metric(
     source: str = "",
     needs: tuple[str, ...] = (),
     higher_is_better: bool = True,
+    extra: str = "",
+    package: str = "",
 ) -> Callable[[MetricFunction], Metric]:
-    """Declare a metric; the first line of the function's docstring becomes its summary.
+    """Declare a metric; the first line of the function's docstring becomes its summary, and its keyword-only parameters
+    (annotated, with defaults) its options.
 
     Raise `version` whenever the same answers would give another number.
     """
 
     def declare(function: MetricFunction) -> Metric:
         summary = (function.__doc__ or "").strip().partition("\n")[0]
-        return Metric(name, function, roles, range, version, source, needs, higher_is_better, summary)
+        return Metric(name, function, roles, range, version, source, needs, higher_is_better, summary, extra, package)
 
     return declare

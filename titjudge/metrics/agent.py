@@ -8,27 +8,47 @@ How claims enter the score:
     open             neither: never settled
 
 The share is taken of decided weight (met and not met). Where less than 60% of all weight is decided there is no number.
+
+`parts` of a score, in JSON types (a score without a number has them too, as far as it came; keys are only ever added):
+
+    claims          the claim table, in the order of the prompt: {number (from 1), claim, kind (entity, attribute, relation,
+                    text, style), level (macro, micro), weight, span [start, end) in characters of the prompt, quote,
+                    position (start over length), verdict (met, not_met, cannot_be_seen, open), evidence ("E2" or null: the
+                    look that settled it), before (earlier verdicts, each [verdict, "E1"])}
+    evidence        one for each look, in order: {id ("E1"), tool (describe, ask, zoom, count, read_text, compare),
+                    question, box ([left, top, right, bottom] in fractions, or null), text, failed ("" or a status),
+                    cut (the answer was longer than is read), settles (it can settle a claim), source (the OCR engine)}
+    transcript      one for each round, the first being the description: {round (0 for it), protocol ("tools" or "json"; ""
+                    for it), thought, settled (each {claim, verdict, evidence}), looks (ids of the evidence that came of
+                    it), refused (lines: what was not accepted, and why)}
+    number, weight  of claims, by verdict; levels: met share of decided claims, by level (null where none is decided)
+    counts          looks, rounds, and everything that was refused, by kind (`agent_case.COUNTS`)
+    stopped         covered, looks, budget, no progress, rounds, or "no answer: STATUS"
+    protocol        that of the last round: "tools", "json", or "" where no round was begun
+    max_looks, max_cost  the bounds it was judged under (max_cost in USD, or null)
+    unfounded, repeated, claims_over, prompt_words, prompt_covered, ocr: see `agent_claims.Claims`, `ocr.engine_version`
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from titjudge import ocr
 from titjudge.errors import Unanswered
 from titjudge.metrics import metric
+from titjudge.metrics.agent_case import COUNTS, Case
 from titjudge.metrics.agent_claims import WEIGHTS, shortened, split, words_of
 from titjudge.metrics.agent_looks import Eyes, Planned, Watched
-from titjudge.metrics.agent_loop import COUNTS, Case, investigate
+from titjudge.metrics.agent_loop import investigate
 from titjudge.metrics.agent_plan import plan
 from titjudge.metrics.agent_zoom import Crops
 from titjudge.types import Ask, Item, Score, Status
 
-MAX_LOOKS = 8
-"""Looks at one image, the description included, unless `item.meta["max_looks"]` says otherwise."""
-
-MOST_LOOKS = 64
+MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
 DECIDED_PERCENT = 60
 """Least share of the claims' weight that must be met or not met for an item to have a score."""
 
@@ -39,19 +59,31 @@ _STATES = ("met", "not_met", "cannot_be_seen", "open")
     "tit-agent",
     roles=("captioner", "judge"),
     range=(0, 100),
+    version="2",
     source="titjudge; macro and micro level of adherence as in the TIT-Score paper, A.11; weights ours (3 and 1)",
 )
-async def tit_agent(item: Item, ask: Ask) -> Score:
+async def tit_agent(
+    item: Item,
+    ask: Ask,
+    *,
+    max_looks: Annotated[int, Field(ge=1, le=MOST_LOOKS)] = MAX_LOOKS,
+    max_cost: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None,
+) -> Score:
     """Weighted share of a prompt's claims that the image meets, settled by a judge that looks again where it is unsure.
 
     The judge takes the prompt apart once (one question, the same for all images of a prompt) and then sends the
-    captioner to look: description, questions, zooms, counts, words, up to `item.meta["max_looks"]` (1 to 64; default 8).
+    captioner to look: description, questions, zooms, counts, words. It calls tools natively where its provider has them,
+    else it answers in JSON. Options: `max_looks` (1 to 64; default 8; an item's own `item.meta["max_looks"]` goes first)
+    and `max_cost` (USD by list price: once an item's questions have cost as much, no further look is taken).
     Value: 100 x met weight / (met + not met weight), macro claims 3, micro claims 1. `parts` hold the claim table, the
     evidence, the transcript, and counts of looks and of everything refused. Claims that cannot be seen, or stay open,
     are counted and shown; an item with less than 60% of its weight decided is unparsed. An item whose judge gives no
     usable answer, or whose looks end in an outage, has no score, and keeps what was found in `parts`.
+
+    Raises:
+        ConfigError: `max_cost` is given, and a model's price is not known.
     """
-    looks = _max_looks(item.meta.get("max_looks", MAX_LOOKS))
+    looks = _max_looks(item.meta.get("max_looks", max_looks))
     if looks is None:
         given = shortened(repr(item.meta["max_looks"]), 40)
         return Score.none(Status.BAD_INPUT, f"max_looks is a whole number from 1 to {MOST_LOOKS}, not {given}")
@@ -59,9 +91,10 @@ async def tit_agent(item: Item, ask: Ask) -> Score:
         return Score.none(Status.BAD_INPUT, "this metric needs an image")
     if not words_of(item.prompt):
         return Score.none(Status.BAD_INPUT, "the prompt is empty")
-    case, watched = Case(), Watched(ask)
+    case, watched = Case(), Watched(ask, priced=max_cost is not None)
     try:
-        return await _judge(item, watched, case, looks)
+        score = await _judge(item, watched, case, looks, max_cost)
+        return replace(score, parts={**score.parts, "max_cost": max_cost})
     except Planned as planned:
         await plan(item, ask, case, looks, worst=planned.worst)
         return Score.none(Status.MISSING, "a plan: nothing was asked")
@@ -76,7 +109,7 @@ def _max_looks(given: Any) -> int | None:
     return given
 
 
-async def _judge(item: Item, ask: Ask, case: Case, looks: int) -> Score:
+async def _judge(item: Item, ask: Watched, case: Case, looks: int, max_cost: float | None) -> Score:
     case.claims = await split(item.prompt, ask)
     claims, unfounded = len(case.claims.claims), len(case.claims.unfounded)
     if unfounded >= max(1, claims):
@@ -84,7 +117,7 @@ async def _judge(item: Item, ask: Ask, case: Case, looks: int) -> Score:
         return Score.none(Status.UNPARSED, reason, **_parts(item, case, looks))
     try:
         with Crops() as crops:
-            await investigate(case, Eyes(item, ask, crops), ask, looks)
+            await investigate(case, Eyes(item, ask, crops), ask, looks, max_cost)
     except Unanswered as failure:
         case.stopped = f"no answer: {failure.status}"
         return Score.none(failure.status, failure.reason, **_parts(item, case, looks))
@@ -135,6 +168,7 @@ def _parts(item: Item, case: Case, looks: int) -> dict[str, Any]:
         "counts": {name: case.counts[name] for name in COUNTS},
         "max_looks": looks,
         "stopped": case.stopped,
+        "protocol": case.transcript[-1]["protocol"] if case.transcript else "",
         "ocr": ocr.engine_version(),
     }
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
 from titjudge import ocr
-from titjudge.errors import DataError, MissingExtra, Unanswered
+from titjudge.errors import ConfigError, DataError, MissingExtra, Unanswered
 from titjudge.metrics.agent_claims import fenced, shortened
 from titjudge.metrics.agent_zoom import Box, Crops, fitted
 from titjudge.metrics.tit import Verdict, describe
@@ -89,6 +89,11 @@ def ordered(look: Look) -> Order | Refused:
     if tool not in TOOLS:
         name = shortened(look.tool, 40)
         return Refused("invented_tools", f"there is no tool '{name}'; there are: {', '.join(TOOLS)}")
+    if tool == "describe" and look.box:
+        place = fitted(look.box)
+        return (
+            Order(tool, "", place.box, place.clamped) if place.box else Refused("bad_boxes", f"{tool}: {place.problem}")
+        )
     if tool not in ASKING:
         return Order(tool)
     question = " ".join(look.question.split())
@@ -123,15 +128,26 @@ class Planned(Exception):
 
 
 class Watched:
-    """An `ask` that stops a metric as soon as an estimating provider answers (`providers.estimate` says so itself)."""
+    """An `ask` that stops a metric as soon as an estimating provider answers (`providers.estimate` says so itself), and
+    adds up the list price of the answers in `cost` (USD).
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask, self.protocol = ask, ask.protocol
+    Raises:
+        ConfigError: `priced`, and a model's price is not known.
+    """
+
+    def __init__(self, ask: Ask, *, priced: bool = False) -> None:
+        self._ask, self._priced, self.protocol = ask, priced, ask.protocol
+        self.cost = 0.0
 
     async def __call__(self, template: str, **rest: Any) -> Reply:
         reply: Reply = await self._ask(template, **rest)
         if reply.model_version == "estimate":
             raise Planned(worst="estimate" not in reply.flags)
+        if reply.list_cost is None and self._priced:
+            raise ConfigError(
+                f"the price of the {rest['role']} is unknown, so an item's budget cannot hold: add --price"
+            )
+        self.cost += reply.list_cost or 0.0
         return reply
 
     def has_tools(self, role: str) -> bool:
@@ -161,7 +177,7 @@ class Eyes:
         Raises:
             Unanswered: it brought nothing (refused, failed, or not on file where answers are recorded).
         """
-        if order.tool == "describe":
+        if order.tool == "describe" and order.box is None:
             return await self._describe()
         if order.tool == "compare":
             return await self._compare()
@@ -169,13 +185,8 @@ class Eyes:
             return await self._read_text()
         if order.tool == "count":
             return await self._question("agent/count", self._image, thing=fenced(order.question))
-        if order.tool == "zoom":
-            assert order.box is not None
-            try:
-                part = await self._crops.cut(self._image, order.box)
-            except DataError as error:
-                raise Unanswered(Status.BAD_INPUT, str(error)) from error
-            return await self._question("agent/zoom", part, question=fenced(order.question))
+        if order.box is not None:
+            return await self._part(order, order.box)
         return await self._question("agent/ask", self._image, question=fenced(order.question))
 
     async def _describe(self) -> Report:
@@ -189,6 +200,16 @@ class Eyes:
         report = _report(reply, MAX_DESCRIPTION)
         self.description = reply.text.strip()
         return report
+
+    async def _part(self, order: Order, box: Box) -> Report:
+        """A part of the image: a question about it, or a description of it."""
+        try:
+            part = await self._crops.cut(self._image, box)
+        except DataError as error:
+            raise Unanswered(Status.BAD_INPUT, str(error)) from error
+        if order.tool == "describe":
+            return await self._question("agent/describe", part)
+        return await self._question("agent/zoom", part, question=fenced(order.question))
 
     async def _question(
         self, template: str, image: Path, params: Mapping[str, Any] = DECODING, **variables: Any

@@ -1,213 +1,87 @@
 """The loop of the agentic judge: an orchestrator settles claims by evidence and sends for more, within bounds.
 
-Only a schema-valid answer of the orchestrator acts. The loop ends for four reasons, and no text can name a fifth:
+It answers by native tool calls where the judge's provider has them (`agent_calls`), else by one JSON object a round. Only
+what validates acts. The loop ends for five reasons, and no text can name a sixth:
 
     covered       no claim is open
     looks         all looks are used up (the orchestrator sees what the last ones brought, and is not asked again)
+    budget        the item's questions have cost what they may (one last answer settles what the evidence decides)
     no progress   two answers in a row brought neither a look nor a verdict
     rounds        `max_looks + 3` answers
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import Annotated, Any
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from typing import Any
 
 from titjudge.errors import Unanswered
-from titjudge.metrics.agent_claims import MAX_CLAIM, Claim, Claims, fenced, shortened
-from titjudge.metrics.agent_looks import Eyes, Look, Order, Refused, Report, ordered, together
+from titjudge.metrics.agent_calls import TOOLS, following, heard, tell
+from titjudge.metrics.agent_case import PARALLEL, VERDICTS, Case, Evidence, Ruling, Settlement, Talk, Turn
+from titjudge.metrics.agent_claims import shortened
+from titjudge.metrics.agent_looks import Eyes, Look, Order, Refused, Watched, ordered, together
 from titjudge.types import Ask, Status
 
-VERDICTS = ("met", "not_met", "cannot_be_seen")
-PARALLEL = 6  # looks in one answer
 SPARE_ROUNDS = 3  # answers beyond one for each look
 IDLE = 2  # answers without progress that end the loop
 DECODING = {"temperature": 0, "max_tokens": 6144}
-COUNTS = (
-    "looks", "rounds", "failed_looks", "cut_answers", "boxes_clamped", "cut_questions",
-    "repeats_refused", "invented_tools", "bad_boxes", "empty_questions", "looks_over_limit",
-    "unknown_claims", "unknown_verdicts", "unsupported", "contradictory", "revised", "idle_rounds",
-)  # fmt: skip
-"""What is counted: work done, answers cut, and everything that was refused."""
-
-_NOTE = 250  # characters
-_NOTES = 20  # refusals that are told to the orchestrator, and kept in the transcript
-_THOUGHT = 500  # characters
 _ENDS_RUN = (Status.FAILED, Status.BAD_INPUT)  # of a look: an outage is not an answer, and the item has no score
 
 
-_NOTHING = Report("")
-
-
-def _text(value: Any) -> Any:
-    return str(value) if isinstance(value, int) else value
-
-
-def _blank(value: Any) -> Any:
-    return "" if value is None else value
-
-
-class Settlement(BaseModel):
-    """The verdict on one claim, and the evidence for it."""
-
-    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
-
-    claim: int
-    verdict: Annotated[str, WithJsonSchema({"type": "string", "enum": list(VERDICTS)})]
-    evidence: Annotated[str, BeforeValidator(_text)]
-
-
-class Turn(BaseModel):
-    """Verdicts and looks of one answer."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    thought: Annotated[str, BeforeValidator(_blank)] = ""
-    settle: list[Settlement]
-    looks: list[Look]
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What one look brought, or why it brought nothing (`failed` is then the status)."""
-
-    number: int
-    order: Order
-    report: Report = _NOTHING
-    failed: str = ""
-
-    @property
-    def id(self) -> str:
-        return f"E{self.number}"
-
-    @property
-    def usable(self) -> bool:
-        """It can settle a claim."""
-        return not self.failed and self.report.settles
-
-    @property
-    def shown(self) -> str:
-        text = f"brought nothing ({self.failed})" if self.failed else fenced(self.report.text)
-        return f"{self.id} {fenced(self.order.shown)}: {text}"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "tool": self.order.tool,
-            "question": self.order.question,
-            "box": list(self.order.box) if self.order.box else None,
-            "text": self.report.text,
-            "failed": self.failed,
-            "cut": self.report.cut,
-            "settles": self.usable,
-            "source": self.report.source,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Ruling:
-    """The verdict on a claim, the number of the evidence that settled it, and the verdicts it replaced."""
-
-    verdict: str
-    evidence: int
-    before: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(slots=True)
-class Case:
-    """Everything known about one image and its claims."""
-
-    claims: Claims = field(default_factory=lambda: Claims(()))
-    rulings: dict[int, Ruling] = field(default_factory=dict)
-    evidence: list[Evidence] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    transcript: list[dict[str, Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    failures: list[Unanswered] = field(default_factory=list)
-    stopped: str = ""
-
-    @property
-    def open(self) -> list[Claim]:
-        return [claim for claim in self.claims.claims if claim.number not in self.rulings]
-
-    def note(self, count: str, text: str) -> None:
-        """Count a refusal and tell the orchestrator about it in its next turn."""
-        self.counts[count] += 1
-        line = shortened(text, _NOTE)
-        if len(self.notes) < _NOTES and line not in self.notes:
-            self.notes.append(line)
-
-    def variables(self, looks_left: int) -> dict[str, Any]:
-        """What the orchestrator is shown; all foreign text is bounded and fenced."""
-        claims = [
-            f"{c.number}. [{c.level} {c.kind}] {fenced(shortened(c.text, MAX_CLAIM))}" for c in self.claims.claims
-        ]
-        return {
-            "claims": claims,
-            "evidence": [evidence.shown for evidence in self.evidence],
-            "verdicts": [f"{number}: {r.verdict} (E{r.evidence})" for number, r in sorted(self.rulings.items())],
-            "open": ", ".join(str(claim.number) for claim in self.open) or "none",
-            "notes": [fenced(note) for note in self.notes],
-            "looks_left": looks_left,
-            "parallel": PARALLEL,
-        }
-
-
-async def consult(case: Case, ask: Ask, looks_left: int) -> Turn:
-    """One question to the orchestrator.
+async def consult(case: Case, ask: Ask, looks_left: int) -> tuple[Turn, str]:
+    """One question to the orchestrator; its turn, and the protocol: tools or json.
 
     Raises:
-        Unanswered: there is no schema-valid answer, not even after the repair turn.
+        Unanswered: there is no answer; under the JSON protocol also no schema-valid one after the repair turn.
     """
+    if ask.has_tools("judge"):
+        try:
+            return await _converse(case, ask, looks_left), "tools"
+        except Unanswered:
+            if ask.has_tools("judge"):
+                raise
+            case.talk = None  # the server has just said that it knows no tools
     reply = await ask("agent/orchestrate", role="judge", schema=Turn, params=DECODING, **case.variables(looks_left))
+    case.notes = []
     turn: Turn = reply.data
-    return turn
+    return turn, "json"
 
 
-async def investigate(case: Case, eyes: Eyes, ask: Ask, max_looks: int) -> None:
-    """Look and settle until one of the four ends; `case.stopped` says which. The first look is a description.
+async def _converse(case: Case, ask: Ask, looks_left: int) -> Turn:
+    talk = case.talk or Talk(case.variables(looks_left))
+    turns = following(case, talk, looks_left)
+    reply = await ask("agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, **talk.opening)
+    return heard(case, talk, turns, reply)
+
+
+async def investigate(case: Case, eyes: Eyes, ask: Watched, max_looks: int, max_cost: float | None = None) -> None:
+    """Look and settle until one of the five ends; `case.stopped` says which. The first look is a description.
 
     Raises:
         Unanswered: the orchestrator has no answer, or a look ended in an outage or on an image that cannot be used.
     """
-    case.transcript.append(entry := _entry(case, ""))
-    await _carry_out(case, eyes, [Order("describe")], entry)
+    await _carry_out(case, eyes, [Order("describe")], case.begin(""))
     most, idle = max_looks + SPARE_ROUNDS, 0
-    while True:
+    while not case.stopped:
         case.counts["rounds"] += 1
-        left = max_looks - case.counts["looks"] if case.counts["rounds"] < most else 0
-        turn = await consult(case, ask, left)
-        case.notes = []
-        case.transcript.append(entry := _entry(case, turn.thought))
+        paid = max_cost is not None and ask.cost >= max_cost
+        left = 0 if paid or case.counts["rounds"] >= most else max_looks - case.counts["looks"]
+        turn, protocol = await consult(case, ask, left)
+        entry = case.begin(turn.thought, protocol)
         settled = _settle(case, turn.settle, entry)
         if not case.open:
             case.stopped = "covered"
-        orders = [] if case.stopped else _admit(case, turn.looks, left)
-        if left and orders:
-            await _carry_out(case, eyes, orders, entry)
+        outcomes = [] if case.stopped else _admit(case, turn.looks, left)
+        orders = [each for each in outcomes if isinstance(each, Order)]
+        await _carry_out(case, eyes, orders, entry)
         entry["refused"] = list(case.notes)
         idle = 0 if settled or orders else idle + 1
         if idle:
             case.note("idle_rounds", "nothing new was settled and no look was taken; claims are still open")
         if not case.stopped and not left:
-            case.stopped = "looks" if case.counts["looks"] >= max_looks else "rounds"
+            case.stopped = "looks" if case.counts["looks"] >= max_looks else "budget" if paid else "rounds"
         if not case.stopped and idle >= IDLE:
             case.stopped = "no progress"
-        if case.stopped:
-            return
-
-
-def _entry(case: Case, thought: str) -> dict[str, Any]:
-    return {
-        "round": case.counts["rounds"],
-        "thought": shortened(thought, _THOUGHT),
-        "settled": [],
-        "looks": [],
-        "refused": [],
-    }
+        tell(case, outcomes, settled)
 
 
 def _settle(case: Case, given: list[Settlement], entry: dict[str, Any]) -> int:
@@ -263,22 +137,26 @@ def _rule(case: Case, claim: int, verdict: str, evidence: Evidence, entry: dict[
     return True
 
 
-def _admit(case: Case, looks: list[Look], left: int) -> list[Order]:
-    """The looks that are carried out now: known tools, good boxes, nothing twice, no more than are left."""
+def _admit(case: Case, looks: list[Look], left: int) -> list[Order | str]:
+    """For each look the order to carry out now, or why it is refused: known tools, good boxes, nothing twice, no more
+    than are left."""
     done = {evidence.order.key: evidence.id for evidence in case.evidence}
-    orders: list[Order] = []
+    most, taken = min(PARALLEL, left), 0
+    outcomes: list[Order | str] = []
     for look in looks:
         order = ordered(look)
         if isinstance(order, Refused):
-            case.note(order.count, order.note)
+            outcomes.append(case.note(order.count, order.note))
         elif order.key in done:
-            case.note("repeats_refused", f"{order.shown} was done before: {done[order.key]}")
-        elif len(orders) >= min(PARALLEL, left):
-            case.note("looks_over_limit", f"{order.shown}: no more than {min(PARALLEL, left)} looks could be taken")
+            outcomes.append(case.note("repeats_refused", f"{order.shown} was done before: {done[order.key]}"))
+        elif taken >= most:
+            note = f"{order.shown}: no more than {most} looks could be taken"
+            outcomes.append(case.note("looks_over_limit", note))
         else:
             done[order.key] = "in the same answer"
-            orders.append(order)
-    return orders
+            taken += 1
+            outcomes.append(order)
+    return outcomes
 
 
 async def _carry_out(case: Case, eyes: Eyes, orders: list[Order], entry: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """What an item of the agentic judge will ask, for dry runs and reservations: the same questions with filler in them.
 
 What an orchestrator will want to know cannot be foreseen. A plan for the worst case uses every look and every round,
-each with reports as long as may be read; one for what is expected uses about half of the looks, several at once.
+each with reports as long as may be read; one for what is expected uses about half of the looks, several at once. With
+native tools every round sends the conversation up to then again.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from collections.abc import Awaitable
 from typing import Any
 
 from titjudge.errors import Unanswered
+from titjudge.metrics.agent_calls import SETTLE, TOOLS, following
+from titjudge.metrics.agent_case import Case, Evidence, Talk, Turn
 from titjudge.metrics.agent_claims import sketched
 from titjudge.metrics.agent_looks import DECODING as LOOK_DECODING
 from titjudge.metrics.agent_looks import MAX_QUESTION, MAX_REPORT, Order, Report
-from titjudge.metrics.agent_loop import DECODING, SPARE_ROUNDS, Case, Evidence, Turn
+from titjudge.metrics.agent_loop import DECODING, SPARE_ROUNDS
 from titjudge.metrics.tit import Verdict, describe
-from titjudge.types import Ask, Item
+from titjudge.types import Ask, Item, Message, ToolCall
 
 EXPECTED_LOOKS = 5  # of which the first is the description, the others come in two answers
 EXPECTED_ROUNDS = 3
 _EXPECTED_REPORT = 200  # characters
 _EXPECTED_QUESTION = 60
+_EXPECTED_ANSWER = 2000  # characters of an answer's calls
 _DESCRIPTION = "word " * 380
 
 
@@ -40,11 +44,13 @@ async def plan(item: Item, ask: Ask, case: Case, max_looks: int, *, worst: bool)
     if not case.evidence:
         await _stub(describe(item, ask))
         _found(case, Order("describe"), f"{item.id} {_DESCRIPTION}")  # no item asks what another one asks
-    first = case.counts["rounds"] or 1
+    first, seen = case.counts["rounds"] or 1, len(case.evidence)
     for number in range(first, rounds + 1):
         last = number == rounds
         if number > first:
             case.notes = [f"{number} {question}"]  # no round asks what another one asked
+            _answered(case, DECODING["max_tokens"] if worst else _EXPECTED_ANSWER, seen)
+            seen = len(case.evidence)
         await _stub(_consult(case, ask, 0 if last else max(0, max_looks - len(case.evidence))))
         share = 0 if last else 1 if worst else -(-(looks - 1) // (rounds - 1))
         for _ in range(max(0, min(share, looks - len(case.evidence)))):
@@ -63,7 +69,22 @@ async def _stub(question: Awaitable[Any]) -> None:
 
 
 async def _consult(case: Case, ask: Ask, left: int) -> None:
+    if ask.has_tools("judge"):
+        talk = case.talk = case.talk or Talk(case.variables(left))
+        turns = following(case, talk, left)
+        await ask("agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, **talk.opening)
+        return
     await ask("agent/orchestrate", role="judge", schema=Turn, params=DECODING, **case.variables(left))
+
+
+def _answered(case: Case, length: int, seen: int) -> None:
+    """The conversation with a filler for the last answer; the evidence from number `seen` on is what it brought."""
+    if case.talk is None:
+        return
+    turns = following(case, case.talk, 1)
+    call = ToolCall(SETTLE, '{"verdicts": "' + "word " * (length // 5) + '"}', f"call_{len(turns)}")
+    case.talk.turns, case.talk.calls = [*turns, Message("assistant", (), (call,))], (call,)
+    case.talk.told = ["\n".join(evidence.shown for evidence in case.evidence[seen:])]
 
 
 async def _look(item: Item, ask: Ask, order: Order) -> None:

@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from titjudge.errors import ConfigError
+from titjudge.parsing import json_object
 from titjudge.providers.strict import gemini as gemini_schema
 from titjudge.providers.strict import name_of, strict
 from titjudge.types import Message, ProviderSettings, Tool, ToolCall
@@ -40,15 +39,6 @@ def unknown_here(status: int, message: str) -> bool:
     return status in (400, 404, 422, 501) and _ABOUT_TOOLS.search(message) is not None
 
 
-def arguments_of(call: ToolCall) -> dict[str, Any] | None:
-    """The arguments of a call; None when they are not a JSON object."""
-    try:
-        found = orjson.loads(call.arguments or "{}")
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
 # ---------------------------------------------------------------------- OpenAI's chat form
 
 
@@ -72,7 +62,7 @@ def openai_turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]
 
 def _openai_call(call: ToolCall) -> dict[str, Any]:
     """A call as the model made it; arguments that are no object become none, a name no tool could have a possible one."""
-    arguments = call.arguments if arguments_of(call) is not None and call.arguments else "{}"
+    arguments = "{}" if json_object(call.arguments) is None else call.arguments
     return {"id": call.id, "type": "function", "function": {"name": name_of(call.name), "arguments": arguments}}
 
 
@@ -121,7 +111,7 @@ def gemini_parts(message: Message) -> tuple[list[dict[str, Any]], list[dict[str,
         results.append({"functionResponse": {"id": each.call.id, **response} if each.call.id else response})
     calls = []
     for call in message.calls:
-        made: dict[str, Any] = {"name": name_of(call.name), "args": arguments_of(call) or {}}
+        made: dict[str, Any] = {"name": name_of(call.name), "args": json_object(call.arguments) or {}}
         part: dict[str, Any] = {"functionCall": {"id": call.id, **made} if call.id else made}
         calls.append({**part, "thoughtSignature": call.signature} if call.signature else part)
     return results, calls
