@@ -200,8 +200,8 @@ def _qwen_ids(tok: Any) -> dict[str, int]:
     }
 
 
-def qwen25_vl(folder: Path, max_pixels: int = 28 * 28 * 64) -> Path:
-    """Qwen2.5-VL."""
+def qwen25_vl(folder: Path, max_pixels: int = 28 * 28 * 64, **text: Any) -> Path:
+    """Qwen2.5-VL; `text` changes its text part."""
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLImageProcessorPil
 
     tok = _qwen_tokenizer()
@@ -214,6 +214,7 @@ def qwen25_vl(folder: Path, max_pixels: int = 28 * 28 * 64) -> Path:
             "initializer_range": 0.2,
             **_TEXT,
             **_end_ids(tok),
+            **text,
         },
         vision_config={
             "depth": 2,
@@ -402,6 +403,80 @@ def gemma3(folder: Path) -> Path:
     return _save(folder, Gemma3ForConditionalGeneration(config), tok, images, about)
 
 
+def gemma3n(folder: Path) -> Path:
+    """Gemma 3n: MobileNet v5 tower (of timm, which needs torchvision), audio tower, layers that share key-value caches."""
+    from transformers import (
+        Gemma3nAudioFeatureExtractor,
+        Gemma3nConfig,
+        Gemma3nForConditionalGeneration,
+        SiglipImageProcessorPil,
+    )
+
+    special = ("<pad>", "</s>", "<s>", "<start_of_image>", "<end_of_image>", "<image_soft_token>", "<start_of_audio>",
+               "<end_of_audio>", "<audio_soft_token>")  # fmt: skip
+    names = ("boi_token", "eoi_token", "image_token", "boa_token", "eoa_token", "audio_token")
+    extra = dict(zip(names, special[3:], strict=True))
+    tok = _simple_tokenizer(special, image="<image_soft_token>", extra_special_tokens=extra)
+    size = len(tok)
+    _seed()
+    config = Gemma3nConfig(
+        text_config={
+            **_TEXT,
+            **_end_ids(tok),
+            "vocab_size": size,
+            "vocab_size_per_layer_input": size,
+            "hidden_size_per_layer_input": 8,
+            "num_hidden_layers": 4,
+            "num_kv_shared_layers": 2,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+            "activation_sparsity_pattern": [0.0] * 4,
+            "head_dim": 16,
+            "laurel_rank": 4,
+            "altup_num_inputs": 2,
+            "initializer_range": 0.2,
+        },
+        vision_config={
+            "architecture": "mobilenetv5_300m_enc",
+            "hidden_size": 2048,
+            "vocab_size": 8,
+            "vocab_offset": size,
+            "model_args": {"channel_multiplier": 0.05, "msfa_output_resolution": 4},
+            "do_pooling": False,
+        },
+        audio_config={
+            "vocab_size": 8,
+            "vocab_offset": size + 8,
+            "hidden_size": 16,
+            "conf_num_attention_heads": 2,
+            "conf_num_hidden_layers": 1,
+            "sscp_conv_channel_size": (4, 2),
+        },
+        vision_soft_tokens_per_image=16,
+        audio_soft_tokens_per_image=4,
+        image_token_id=tok.convert_tokens_to_ids("<image_soft_token>"),
+        audio_token_id=tok.convert_tokens_to_ids("<audio_soft_token>"),
+        boi_token_id=tok.convert_tokens_to_ids("<start_of_image>"),
+        eoi_token_id=tok.convert_tokens_to_ids("<end_of_image>"),
+    )
+    images = SiglipImageProcessorPil(size={"height": 64, "width": 64}, do_normalize=False)
+    about = {"processor_class": "Gemma3nProcessor", "image_seq_length": 16, "audio_seq_length": 4}
+    _save(folder, Gemma3nForConditionalGeneration(config), tok, images, about)
+    file = folder / "preprocessor_config.json"  # one file for eyes and ears, as published
+    ears = json.loads(Gemma3nAudioFeatureExtractor().to_json_string())
+    file.write_text(json.dumps({**ears, **json.loads(file.read_text())}))
+    return folder
+
+
+def mimo_vl(folder: Path) -> Path:
+    """MiMo-VL: Qwen2.5-VL's classes, a text part of another shape, and a config.json that is flat, as published."""
+    qwen25_vl(folder, num_hidden_layers=3, num_key_value_heads=4, tie_word_embeddings=False)
+    about = json.loads((folder / "config.json").read_text())
+    text = about.pop("text_config")
+    text.pop("model_type")
+    (folder / "config.json").write_text(json.dumps({**text, **about}))
+    return folder
+
+
 VLMS = {
     "qwen2.5-vl": qwen25_vl,
     "qwen3-vl": qwen3_vl,
@@ -409,6 +484,8 @@ VLMS = {
     "smolvlm": smolvlm,
     "internvl": internvl,
     "gemma3": gemma3,
+    "gemma3n": gemma3n,
+    "mimo-vl": mimo_vl,
 }
 
 
