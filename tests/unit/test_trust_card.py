@@ -8,7 +8,7 @@ from titjudge.trust.card import CAUGHT, OPEN, PASS, Card, line, rate_line, with_
 
 def verdict(effects: list[float], rule: str, limit: float = 0.05) -> str:
     rows = [(f"p{k}", effect) for k, effect in enumerate(effects)]
-    return with_verdicts([line("f", "n", rows, rule=rule, limit=limit, floor=0.001)])[0].verdict
+    return with_verdicts([line("f", "n", rows, rule=rule, limit=limit, step=0.001)])[0].verdict
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_prompt_is_the_unit_whatever_the_number_of_trials() -> None:
 
 
 def test_equal_effects_are_not_certain() -> None:
-    found = line("f", "n", [("a", 0.2), ("b", 0.2), ("c", 0.2)], rule="at most", limit=0.05, floor=0.01)
+    found = line("f", "n", [("a", 0.2), ("b", 0.2), ("c", 0.2)], rule="at most", limit=0.05, step=0.1)
     assert found.interval is not None
     assert found.interval[1] - found.interval[0] > 0.01
     assert found.p_value is not None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import re
@@ -24,11 +25,12 @@ from titjudge.metrics.yes_no import yes_no
 from titjudge.prompts import PromptLibrary
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
-from titjudge.trust import attacks, edits
+from titjudge.suites.known_answer import KnownAnswer
+from titjudge.trust import attacks, battery, edits
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Card
 from titjudge.trust.probe import probe
 from titjudge.trust.run import run_probe
-from titjudge.types import Reply, Request, Status
+from titjudge.types import Item, Reply, Request, Status
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +71,7 @@ class StandIn:
             for each in lines(data / "descriptions.jsonl")
             for stem in [Path(each["image"]).stem]
         }
-        self.errors: dict[str, tuple[str, int]] = {}
-        for record in lines(data / "prompts.jsonl"):
-            for kind in edits.KINDS:
-                args = record["prompt"], record["graph"], record["text_words"], kind
-                for edit in edits.edits(*args):
-                    self.errors[edit.prompt] = (kind, 1)
-                for count in (2, 3):
-                    self.errors[edits.several(*args, count) or ""] = (kind, count)
+        self.errors = planted(data)
 
     def __call__(self, request: Request) -> str | Reply:
         text = request.messages[-1].text
@@ -108,6 +103,17 @@ class StandIn:
         return json.dumps({"missing": [], "contradicted": [], "reason": "r", "score": round(min(100, max(0, said)), 1)})
 
 
+@functools.cache
+def planted(data: Path) -> dict[str, tuple[str, int]]:
+    """Prompts with errors: their kind, and one or more."""
+    items = [item for item in KnownAnswer().load(data) if isinstance(item, Item)]
+    found = {}
+    for test in battery.sensitivity(items):
+        kind, _, many = test.name.partition(",")
+        found |= {trial.changed.prompt: (kind, 2 if many else 1) for trial in test.trials}
+    return found
+
+
 def noise(*parts: object) -> float:
     """From -0.5 to 0.5, the same for the same parts."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4]) / 2**32 - 0.5
@@ -126,14 +132,15 @@ def run(data: Path, work: Path, judge: Any, by: Metric = lmm_score, **options: A
 
 
 def verdicts(card: Card) -> dict[str, str]:
-    return {each.name: each.verdict for each in card.lines}
+    """Of the lines that could be asked; one judge alone has no line of self-preference."""
+    return {each.name: each.verdict for each in card.lines if each.effect is not None}
 
 
 def test_an_honest_judge_of_images_passes_every_line(data: Path, tmp_path: Path) -> None:
     card = run(data, tmp_path, StandIn(data))
     assert {name for name, verdict in verdicts(card).items() if verdict != PASS} == set()
     assert len(card.lines) >= 20
-    assert set(card.skipped) == {"description", "order of two images", "wrong count, two or three at once"}
+    assert set(card.skipped) == {"description", "order of two images", "self-preference"}
     assert card.span == pytest.approx(90 * (1 - 0.343), abs=2)
     assert card.models == {"captioner": "fake/eyes"}
     assert card.versions == {"captioner": ["fake-1"]}
@@ -197,12 +204,12 @@ def test_a_bias_of_a_judge_of_descriptions_is_caught(
 
 def test_a_judge_that_says_yes_to_everything_is_caught_by_its_answers(data: Path, tmp_path: Path) -> None:
     honest = verdicts(run(data, tmp_path, StandIn(data), yes_no))
-    assert honest["known answers, share right"] == PASS
+    assert honest["known answers that are 'yes', share right"] == PASS
+    assert honest["known answers that are 'no', share right"] == PASS
     assert honest["level 2 image"] == PASS
     assert "misspelt text" not in honest  # its questions stay what they are
     card = run(data, tmp_path, StandIn(data, lambda yes, facts: 1.0), yes_no)
-    assert verdicts(card)["level 2 image"] == CAUGHT
-    assert verdicts(card)["level 3 image"] == CAUGHT
+    assert {each.name for each in card.caught} == {"known answers that are 'no', share right"}
 
 
 class Comparing(StandIn):

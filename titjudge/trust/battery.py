@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from titjudge.types import Item
 
 ROBUST, SENSITIVE = 0.05, 0.02  # limits, in units of the judge's own span
 ATTACKED = (2, 3)  # levels with room to rise
+MOST = 6  # errors of a kind, one at a time, for each image
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +50,44 @@ def with_prompt(item: Item, prompt: str, mark: str) -> Item:
     return replace(item, id=f"{item.id}#{mark}", prompt=prompt, meta=meta)
 
 
-def sensitivity(items: Sequence[Item]) -> list[Test]:
-    """A prompt with one error of a kind, and with up to three, against the image that shows the right one."""
-    perfect = [item for item in items if item.meta.get("level") == 0]
+def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
+    """A prompt with one error of a kind, and with up to three, against every image that shows what was changed.
+
+    Args:
+        most: errors of a kind, one at a time, for each image.
+    """
     found = []
     for kind in edits.KINDS:
         one, many = list[Trial](), list[Trial]()
-        for item in perfect:
-            facts = item.meta["annotation"], item.meta["prompt_words"]
-            base = with_prompt(item, item.prompt, "as asked")
-            for k, edit in enumerate(edits.edits(item.prompt, *facts, kind)):
+        for item in items:
+            facts = item.prompt, item.meta["annotation"], item.meta["prompt_words"], kind
+            base, seen = with_prompt(item, item.prompt, "as asked"), shown(item)
+            for k, edit in enumerate(edits.edits(*facts, most, seen)):
                 one.append(Trial(base, with_prompt(item, edit.prompt, f"{kind} {k + 1}")))
-            prompt = edits.several(item.prompt, *facts, kind, 3) or edits.several(item.prompt, *facts, kind, 2)
-            if prompt is not None:
-                many.append(Trial(base, with_prompt(item, prompt, f"{kind}, several")))
+            for k, prompt in enumerate(_several(facts, seen, most // 2)):
+                many.append(Trial(base, with_prompt(item, prompt, f"{kind}, several {k + 1}")))
         found.append(Test("notices", kind, "at least", SENSITIVE, tuple(one)))
         found.append(Test("notices", f"{kind}, two or three at once", "at least", SENSITIVE, tuple(many)))
     return found
+
+
+def _several(
+    facts: tuple[str, Mapping[str, Any], list[str], str], seen: set[edits.Element] | None, most: int
+) -> list[str]:
+    """Prompts with three errors of a kind, or with two where there is no room for three."""
+    drawn = [edits.several(*facts, 3, seen, k) or edits.several(*facts, 2, seen, k) for k in range(most)]
+    return list(dict.fromkeys(filter(None, drawn)))
+
+
+def shown(item: Item) -> set[edits.Element] | None:
+    """The elements of the prompt that the image shows; None when it shows everything."""
+    if item.meta["alignment"] >= 1:
+        return None
+    graph, truth = item.meta["graph"], item.meta["graph_truth"]
+    attributes = [("attribute", entity, text.partition(": ")[0]) for entity, text in graph["attributes"]]
+    relations = [("relation", *each) for each in graph["relations"]]
+    known = [*zip(attributes, truth["attribute"], strict=True), *zip(relations, truth["relation"], strict=True)]
+    return {element for element, aligned in known if aligned} | {("text", word) for word in item.meta["text_words"]}
 
 
 def severity(items: Sequence[Item]) -> list[Test]:
@@ -97,7 +119,7 @@ def pictures(items: Sequence[Item], folder: Path) -> list[Test]:
     found = []
     for name, (_, _, only_up) in attacks.PICTURES.items():
         trials = []
-        for item in attacked(items):
+        for item in attacked(items) if only_up else items:
             assert item.image is not None
             image = attacks.changed_picture(item.image, name, item.prompt, folder)
             trials.append(Trial(item, replace(item, id=f"{item.id}#{name}", image=image)))
@@ -108,30 +130,34 @@ def pictures(items: Sequence[Item], folder: Path) -> list[Test]:
 
 def instructions(items: Sequence[Item]) -> Test:
     """The same prompt with an instruction to the judge in it."""
-    trials = []
-    for item in attacked(items):
-        changed = replace(item, id=f"{item.id}#instruction in the prompt", prompt=attacks.with_order(item.prompt))
-        trials.append(Trial(item, changed))
-    return Test("is not bribed", "instruction in the prompt", "at most", ROBUST, tuple(trials))
+    name = "instruction in the prompt"
+    trials = tuple(
+        Trial(item, replace(item, id=f"{item.id}#{name} {k + 1}", prompt=attacks.with_order(item.prompt, order)))
+        for item in attacked(items)
+        for k, order in enumerate(attacks.ORDERS)
+    )
+    return Test("is not bribed", name, "at most", ROBUST, trials)
 
 
 def descriptions(items: Iterable[tuple[Item, str]]) -> list[Test]:
     """The same description with an instruction in it, and in more words; for judges that read descriptions."""
     told = [
-        (replace(item, id=f"{item.id}#told", image=None, meta={**item.meta, "description": text}), text)
-        for item, text in items
+        replace(item, id=f"{item.id}#told", image=None, meta={**item.meta, "description": text}) for item, text in items
     ]
 
-    def trials(name: str, change: Any) -> tuple[Trial, ...]:
-        return tuple(
-            Trial(item, replace(item, id=f"{item.id}, {name}", meta={**item.meta, "description": change(text)}))
-            for item, text in told
-        )
+    def changed(item: Item, name: str, text: str) -> Trial:
+        return Trial(item, replace(item, id=f"{item.id}, {name}", meta={**item.meta, "description": text}))
 
     order, more = "instruction in the description", "longer wording"
+    orders = [
+        changed(item, f"{order} {k + 1}", attacks.with_order(item.meta["description"], each))
+        for item in attacked(told)
+        for k, each in enumerate(attacks.ORDERS)
+    ]
+    longer = [changed(item, more, attacks.longer(item.meta["description"])) for item in told]
     return [
-        Test("is not bribed", order, "at most", ROBUST, trials(order, attacks.with_order)),
-        Test("is not moved", more, "within", ROBUST, trials(more, attacks.longer)),
+        Test("is not bribed", order, "at most", ROBUST, tuple(orders)),
+        Test("is not moved", more, "within", ROBUST, tuple(longer)),
     ]
 
 

@@ -2,8 +2,9 @@
 
 A canary is a known-answer item put through a metric, once for each model of the metric. The first time, the answers are
 frozen in a file; later, the same questions are asked again, past every cache (an old answer says nothing of today), and
-compared. A flip is a value that moved by more than `MOVED` of the metric's range, or a value that is there on one side
-only. A model that is not deterministic flips now and then: so the questions are asked twice when they are frozen, and drift
+compared. A flip is a value that moved by more than `MOVED` of the metric's unit, or a value that is there on one side
+only. The unit is twice the spread of the frozen values, for a cosine or a logit has no range that says what much is, and at
+most the metric's range. A model that is not deterministic flips now and then: so the questions are asked twice when they are frozen, and drift
 is a share of flips beyond what the model does by itself.
 """
 
@@ -22,8 +23,8 @@ from titjudge.engine import Engine, measure
 from titjudge.errors import BudgetExhausted, DataError
 from titjudge.metrics import Metric
 from titjudge.suites.known_answer import KnownAnswer
-from titjudge.trust import battery
-from titjudge.trust.probe import _Again
+from titjudge.trust import battery, scale
+from titjudge.trust.prober import Again
 from titjudge.types import Ask, Item, Score
 
 COUNT = 50
@@ -60,7 +61,7 @@ class CanaryReport:
 
     `flips` among `asked`; `own` is the share of flips between the askings when they were frozen; `p_value` that a
     model which has not changed would flip so many more now. `versions`: role -> (before, now), for roles that answered as
-    another model version. `effect` is the mean change of the values in the metric's range.
+    another model version. `effect` is the mean change of the values in the metric's unit.
     """
 
     state: str
@@ -85,7 +86,7 @@ class CanaryReport:
             return ["canaries: the cap was reached before all were asked; nothing can be said about drift"]
         if not self.drifted:
             return []
-        moved = "" if self.effect is None else f", values moved by {100 * self.effect:+.1f}% of the range on average"
+        moved = "" if self.effect is None else f", values moved by {100 * self.effect:+.1f}% of the scale on average"
         found = [
             f"DRIFT: {len(self.flips)} of {self.asked} canaries have another answer than when they were frozen{moved}"
         ]
@@ -123,7 +124,8 @@ def canary_items(data: Path, count: int = COUNT, *, edited: bool = True) -> list
     items = [item for item in KnownAnswer().load(data) if isinstance(item, Item)]
     if not items:
         raise DataError("no image with known answers, so there can be no canaries", data)
-    more = [trial.changed for test in battery.sensitivity(items) for trial in test.trials] if edited else []
+    perfect = [item for item in items if item.meta["alignment"] >= 1]
+    more = [trial.changed for test in battery.sensitivity(perfect) for trial in test.trials] if edited else []
     return [*_disorder(items), *_disorder({item.id: item for item in more}.values())][:count]
 
 
@@ -180,7 +182,7 @@ async def ask_canaries(
     if kept is None:
         canaries = [Canary(*key, value, tuple(again[key] for again in further)) for key, value in now.items()]
         _save(file, fingerprint, canaries, versions, ROUNDS)
-        flipped, of = _own(canaries, metrics)
+        flipped, of = _own(canaries, _units(canaries, metrics))
         return CanaryReport("frozen", len(now), (), flipped / max(of, 1), None, {}, None, str(file), fingerprint)
     canaries = [Canary(r["item"], r["metric"], r["value"], tuple(r["again"])) for r in kept["canaries"]]
     _save(file, fingerprint, canaries, kept["versions"], round_ + 1)
@@ -195,7 +197,7 @@ async def _ask(
 
     async def one(item: Item, name: str, metric: Metric) -> tuple[tuple[str, str], float | None]:
         async def fresh(item: Item, ask: Ask) -> Score:
-            return await metric(item, _Again(ask, _FRESH + 1000 * round_))
+            return await metric(item, Again(ask, _FRESH + 1000 * round_))
 
         async with gate:
             score = await measure(engine, replace(item, id=f"canary:{item.id}"), name, fresh)
@@ -211,15 +213,22 @@ def _versions(engine: Engine) -> dict[str, list[str]]:
     }
 
 
-def _moved(before: float | None, now: float | None, metric: Metric) -> bool:
+def _units(canaries: Sequence[Canary], metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """By metric: what its frozen values say is much."""
+    frozen = {name: [c.value for c in canaries if c.metric == name and c.value is not None] for name in metrics}
+    whole = {name: metric.range[1] - metric.range[0] for name, metric in metrics.items()}
+    return {name: min(whole[name], 2 * scale.spread(frozen[name], metrics[name].range)) for name in metrics}
+
+
+def _moved(before: float | None, now: float | None, unit: float) -> bool:
     if before is None or now is None:
         return (before is None) != (now is None)
-    return abs(now - before) > MOVED * (metric.range[1] - metric.range[0])
+    return abs(now - before) > MOVED * unit
 
 
-def _own(canaries: Sequence[Canary], metrics: Mapping[str, Metric]) -> tuple[int, int]:
+def _own(canaries: Sequence[Canary], units: Mapping[str, float]) -> tuple[int, int]:
     """How often the model flipped by itself when the canaries were frozen: (flips, comparisons)."""
-    found = [_moved(each.value, again, metrics[each.metric]) for each in canaries for again in each.again]
+    found = [_moved(each.value, again, units[each.metric]) for each in canaries for again in each.again]
     return sum(found), len(found)
 
 
@@ -234,14 +243,15 @@ def _report(
 ) -> CanaryReport:
     from scipy.stats import fisher_exact
 
+    units = _units(canaries, metrics)
     flips, changes = [], []
     for each in canaries:
-        value, metric = now[each.item, each.metric], metrics[each.metric]
-        if _moved(each.value, value, metric):
+        value, unit = now[each.item, each.metric], units[each.metric]
+        if _moved(each.value, value, unit):
             flips.append(Flip(each.item, each.metric, each.value, value))
         if value is not None and each.value is not None:
-            changes.append((value - each.value) / (metric.range[1] - metric.range[0]))
-    own, of = _own(canaries, metrics)
+            changes.append((value - each.value) / unit)
+    own, of = _own(canaries, units)
     counts = [[len(flips), len(canaries) - len(flips)], [own, of - own]]
     p_value = float(fisher_exact(counts, alternative="greater").pvalue)
     changed = {

@@ -4,8 +4,10 @@ Effects on scores are in units of the judge's own span: 1 is the distance betwee
 and for those that show a third (levels 0 and 3 of the known answers), so that judges with different scales compare.
 
 Each line has a limit. A judge is `caught` when it is beyond the limit with p < 0.01, it passes when the whole 95% interval is
-on the right side of it, and else there is not enough data. The p-value is for a judge exactly at the limit: one well inside is
-caught far less often than once in a hundred. The unit of all statistics is the prompt: Student's t over their means.
+on the right side of it, and else there is not enough data, and the line says how many more prompts would probably be enough.
+The p-value is for a judge exactly at the limit: one well inside is caught far less often than once in a hundred. The unit of
+all statistics is the prompt: Student's t over the means of prompts (flipping signs could not say p < 0.01 with fewer than
+seven of them, and the bundled example has six). More trials make those means surer, never their number larger.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from titjudge.types import Table
 CAUGHT, PASS, OPEN = "caught", "pass", "not enough data"
 ALPHA = 0.01
 FEWEST = 3  # prompts
+POWER = 0.8  # of the prompts that a line without a verdict asks for
+MOST_PROMPTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,9 @@ class Line:
     `rule` says on which side of `limit` the effect should be: `at most`, `at least` or `within` (plus or minus).
     `p_value` is that of the catch: how likely an effect this bad, or worse, is for a judge exactly at the limit;
     `adjusted` is after Holm over all lines of the card.
-    `trials` had their scores, `failed` lacked one.
+    `trials` had their scores, `failed` lacked one. `deviation` is the standard deviation between prompts. `more` are the
+    prompts that a line without a verdict lacks: with so many more its verdict falls with a chance of 80%, if effect and
+    deviation are what they seem to be; None where that is unknown or over 1,000.
     """
 
     family: str
@@ -44,6 +50,8 @@ class Line:
     prompts: int
     failed: int = 0
     note: str = ""
+    deviation: float | None = None
+    more: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -57,7 +65,7 @@ def line(
     rule: str,
     limit: float,
     failed: int = 0,
-    floor: float = 1e-9,
+    step: float = 0.0,
     bounds: tuple[float, float] | None = None,
     note: str = "",
 ) -> Line:
@@ -65,8 +73,9 @@ def line(
 
     Args:
         rule: `at most`, `at least` or `within`.
+        step: the least by which an effect can differ from another, for scores come in steps (shares: 1). Equal effects
+            are then not certain: no standard deviation below that of such steps at the limit is believed.
         bounds: what the effect cannot leave; the interval is cut to it.
-        floor: the least standard deviation between prompts to believe (scores are rounded; equal ones are not certain).
     Raises:
         ValueError: no such rule.
     """
@@ -85,7 +94,8 @@ def line(
     effect = float(means.mean())
     if len(means) < FEWEST:
         return replace(blank, effect=effect, note=note or f"fewer than {FEWEST} prompts")
-    error, free = max(float(means.std(ddof=1)), floor) / len(means) ** 0.5, len(means) - 1
+    deviation = max(float(means.std(ddof=1)), _least(step, limit) / (len(rows) / len(means)) ** 0.5)
+    error, free = deviation / len(means) ** 0.5, len(means) - 1
     wide = float(stdtrit(free, 0.975)) * error
     above, below = float(stdtr(free, (limit - effect) / error)), float(stdtr(free, (effect - limit) / error))
     p_value = below if rule == "at least" else above
@@ -93,7 +103,13 @@ def line(
         p_value = min(1.0, 2 * min(above, float(stdtr(free, (limit + effect) / error))))
     low, high = bounds or (-np.inf, np.inf)
     interval = (max(low, effect - wide), min(high, effect + wide))
-    return replace(blank, effect=effect, interval=interval, p_value=p_value)
+    return replace(blank, effect=effect, interval=interval, p_value=p_value, deviation=deviation)
+
+
+def _least(step: float, limit: float) -> float:
+    """The standard deviation of what moves in steps, by `limit` on average: that of a coin where a step is larger than
+    the limit, else of rounding."""
+    return float(max((step * limit - limit**2) ** 0.5 if step > limit else step / 12**0.5, 1e-9))
 
 
 def rate_line(family: str, name: str, bad: int, total: int, *, limit: float, note: str = "") -> Line:
@@ -121,8 +137,26 @@ def with_verdicts(lines: Sequence[Line]) -> list[Line]:
         raw = lines[k].p_value or 0.0
         worst = min(1.0, max(worst, raw * (len(order) - place)))
         verdict = CAUGHT if raw < ALPHA else PASS if _inside(lines[k]) else OPEN
-        done[k] = replace(lines[k], adjusted=worst, verdict=verdict)
+        more = more_prompts(lines[k]) if verdict == OPEN else None
+        done[k] = replace(lines[k], adjusted=worst, verdict=verdict, more=more)
     return done
+
+
+def more_prompts(each: Line) -> int | None:
+    """How many more prompts would give the line a verdict, `POWER` of the time; None when that is unknown or too many."""
+    import numpy as np
+    from scipy.special import stdtrit
+
+    if each.effect is None or each.deviation is None:
+        return None
+    gap = each.effect - each.limit if each.rule == "at least" else each.limit - each.effect
+    if each.rule == "within":
+        gap = each.limit - abs(each.effect)
+    sure = 0.975 if gap > 0 else 1 - ALPHA
+    counts = np.arange(max(each.prompts + 1, FEWEST), each.prompts + MOST_PROMPTS + 1)
+    wide = (stdtrit(counts - 1, sure) + stdtrit(counts - 1, POWER)) * each.deviation / np.sqrt(counts)
+    enough = counts[wide <= abs(gap)]
+    return int(enough[0]) - each.prompts if len(enough) else None
 
 
 def _inside(each: Line) -> bool:
@@ -182,10 +216,11 @@ class Card:
                 _p(each.p_value),
                 each.verdict,
                 _counts(each),
+                _lacks(each),
             )
             for each in self.lines
         )
-        columns = ("", "test", "effect [95%]", "should be", "p", "verdict", "trials")
+        columns = ("", "test", "effect [95%]", "should be", "p", "verdict", "trials", "lacks")
         notes = [
             ", ".join(f"{sum(each.verdict == kind for each in self.lines)} {kind}" for kind in (PASS, CAUGHT, OPEN))
         ]
@@ -218,6 +253,14 @@ def _effect(each: Line) -> str | None:
 
 def _p(value: float | None) -> str | None:
     return None if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _lacks(each: Line) -> str | None:
+    """What a line without a verdict lacks, and what else is to be said of it."""
+    if each.verdict != OPEN or each.deviation is None:
+        return each.note or None
+    prompts = f"over {MOST_PROMPTS} prompts" if each.more is None else f"about {each.more} prompts"
+    return f"{prompts}; {each.note}" if each.note else prompts
 
 
 def _counts(each: Line) -> str:

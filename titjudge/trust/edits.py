@@ -1,109 +1,158 @@
 """Prompts with errors in them: what a known-answer prompt asks for is changed, so that its image no longer has it.
 
-Editing the prompt instead of the image makes an error of any kind against an image that is known to have none, and is the
-same for a judge that sees the image and for one that reads a description.
+Editing the prompt instead of the image makes an error of any kind against an image that is known to show what was changed,
+and is the same for a judge that sees the image and for one that reads a description.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 KINDS = ("missing entity", "wrong attribute", "wrong count", "swapped relation", "misspelt text")
 
 _OTHER = {
-    "red": "purple", "blue": "yellow", "yellow": "blue", "green": "pink", "orange": "grey", "white": "black", "black": "white",
-    "brown": "turquoise", "golden": "silver", "gold": "silver", "copper": "glass", "cream": "violet", "teal": "crimson",
-    "pale": "dark", "light": "dark", "glass": "wood", "wood": "marble", "wooden": "metal", "brick": "glass", "brass": "wood",
-    "full": "half", "snow": "sand", "mountains": "waves", "silver": "red", "purple": "green", "pink": "green", "grey": "orange",
+    "red": ("purple", "turquoise"), "blue": ("yellow", "pink"), "yellow": ("blue", "purple"), "green": ("pink", "orange"),
+    "orange": ("grey", "blue"), "white": ("black", "violet"), "black": ("orange", "pink"), "brown": ("turquoise", "violet"),
+    "golden": ("silver", "purple"), "gold": ("silver", "marble"), "copper": ("glass", "marble"), "cream": ("violet", "green"),
+    "teal": ("crimson", "yellow"), "pale": ("dark",), "light": ("dark",), "glass": ("wood", "marble"),
+    "wood": ("marble", "metal"), "wooden": ("metal", "marble"), "brick": ("glass", "metal"), "brass": ("wood", "marble"),
+    "full": ("half", "crescent"), "snow": ("sand", "grass"), "mountains": ("waves", "houses"), "silver": ("red", "green"),
+    "purple": ("green", "yellow"), "pink": ("green", "black"), "grey": ("orange", "red"),
 }  # fmt: skip
-_COUNT = {"one": "four", "two": "four", "three": "five", "four": "two", "five": "three", "six": "four", "seven": "five"}
+_COUNT = {"one": ("four", "three"), "two": ("four", "five"), "three": ("five", "six"), "four": ("two", "six"),
+          "five": ("three", "seven"), "six": ("four", "three"), "seven": ("five", "four")}  # fmt: skip
+_COUNTED = re.compile(r"\b(two|three|four|five|six|seven)\b(?=\s+(?:[\w-]+\s+){0,2}[\w-]+s\b)")
 _ADDED = (
     "In the foreground lies a shiny silver trumpet.",
     "A large pink umbrella stands open at the left edge of the picture.",
     "A purple kite with a long tail hangs in the upper right corner.",
+    "Near the right edge stands an old bicycle with a wicker basket.",
+    "A grey elephant stands in the middle distance.",
+    "In the lower left corner lies an open violin case.",
+    "A tall cactus in a clay pot stands beside it.",
+    "A striped hot-air balloon can be seen in the background.",
 )
 _NEAR = r"[^.;:]{0,40}?"
+
+Element = tuple[str, ...]
+Place = list[tuple[str, str, str]]  # the prompts with one place changed, each with what was there and what is there now
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A prompt in which one thing is asked for that the image does not have; `was` and `now` say what changed."""
+    """A prompt in which one thing is asked for that the image does not have; `was` and `now` say what changed.
+
+    `element` is what of the annotation no longer holds, `("attribute", entity, name)`, `("relation", entity, relation,
+    entity)` or `("text", word)`; empty for what is asked for on top.
+    """
 
     kind: str
     prompt: str
     was: str
     now: str
+    element: Element = ()
 
 
-def edits(prompt: str, annotation: Mapping[str, Any], words: list[str], kind: str, most: int = 3) -> list[Edit]:
+def edits(
+    prompt: str,
+    annotation: Mapping[str, Any],
+    words: list[str],
+    kind: str,
+    most: int = 6,
+    shown: Collection[Element] | None = None,
+) -> list[Edit]:
     """Up to `most` prompts with one error of that kind each; fewer, or none, where the prompt offers no place for it.
+
+    Every place is taken once before any is taken again with another wrong word; their order is drawn by a hash of the
+    change, so it is the same every time.
 
     Args:
         annotation: entities, attributes (entity -> name -> value) and relations, as in prompts.jsonl.
         words: the words that the image must show.
+        shown: the elements that the image shows, and so those an edit can make wrong; None when it shows all that the
+            prompt says, annotated or not.
     """
-    makers = {
+    makers: dict[str, Callable[[], Iterator[tuple[Element, Place]]]] = {
         "missing entity": lambda: _entities(prompt),
         "wrong attribute": lambda: _attributes(prompt, annotation),
-        "wrong count": lambda: _counts(prompt, annotation),
+        "wrong count": lambda: _counts(prompt, annotation, every=shown is None),
         "swapped relation": lambda: _relations(prompt, annotation),
         "misspelt text": lambda: _texts(prompt, words),
     }
-    found: dict[str, Edit] = {}
-    for changed, was, now in makers[kind]():
-        if changed != prompt:
-            found.setdefault(changed, Edit(kind, changed, was, now))
-    return list(islice(found.values(), most))
+    places = []
+    for element, place in makers[kind]():
+        if element and shown is not None and element not in shown:
+            continue
+        made = [Edit(kind, changed, was, now, element) for changed, was, now in place if changed != prompt]
+        places.append(sorted(made, key=_drawn))
+    places = sorted(filter(None, places), key=lambda place: _drawn(place[0]))
+    found = {edit.prompt: edit for turn in reversed(list(zip_longest(*places))) for edit in reversed(turn) if edit}
+    return list(islice(reversed(found.values()), most))
 
 
-def _entities(prompt: str) -> Iterator[tuple[str, str, str]]:
-    """Asks for something more, after the second sentence: an end of a prompt is read with less care."""
+def _drawn(edit: Edit) -> bytes:
+    return hashlib.sha256(f"{edit.element}/{edit.was}/{edit.now}".encode()).digest()
+
+
+def _entities(prompt: str) -> Iterator[tuple[Element, Place]]:
+    """Asks for something more, somewhere between the sentences."""
     sentences = re.split(r"(?<=\.)\s+", prompt)
-    for added in _ADDED:
-        yield " ".join([*sentences[:2], added, *sentences[2:]]), "", added
+    for number, added in enumerate(_ADDED):
+        at = 1 + number % max(len(sentences) - 1, 1)
+        yield (), [(" ".join([*sentences[:at], added, *sentences[at:]]), "", added)]
 
 
-def _attributes(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _attributes(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[Element, Place]]:
     for entity, pairs in annotation.get("attributes", {}).items():
         for name, value in pairs.items():
-            if "count" in name or name == "text":
-                continue
-            for word in str(value).split():
-                if word in _OTHER:
-                    yield from _beside(prompt, entity, word, _OTHER[word])
-                    break
+            word = next((word for word in str(value).split() if word in _OTHER), None)
+            if word is not None and "count" not in name and name != "text":
+                yield ("attribute", entity, name), _beside(prompt, entity, word, _OTHER[word])
 
 
-def _counts(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _counts(prompt: str, annotation: Mapping[str, Any], *, every: bool) -> Iterator[tuple[Element, Place]]:
+    """The annotated counts, and with `every` all numbers of things in the prompt."""
+    taken = set()
     for entity, pairs in annotation.get("attributes", {}).items():
         for name, value in pairs.items():
             if "count" in name and str(value) in _COUNT:
-                yield from _beside(prompt, entity, str(value), _COUNT[str(value)])
+                place = _beside(prompt, entity, str(value), _COUNT[str(value)])
+                taken |= {changed for changed, _, _ in place}
+                yield ("attribute", entity, name), place
+    for match in _COUNTED.finditer(prompt) if every else ():
+        place = [(_put(prompt, match, other), match[1], other) for other in _COUNT[match[1]]]
+        if not taken.intersection(changed for changed, _, _ in place):
+            yield ("number", str(match.start())), place
 
 
-def _beside(prompt: str, entity: str, word: str, other: str) -> Iterator[tuple[str, str, str]]:
+def _put(prompt: str, match: re.Match[str], other: str) -> str:
+    return prompt[: match.start(1)] + other + prompt[match.end(1) :]
+
+
+def _beside(prompt: str, entity: str, word: str, others: Collection[str]) -> Place:
     """The prompt with `word` replaced where it stands next to the entity's noun, before it or else behind it."""
     noun = re.escape(entity.split()[-1])
     for pattern in (rf"\b({word})\b{_NEAR}\b{noun}\b", rf"\b{noun}\b{_NEAR}\b({word})\b"):
         match = re.search(pattern, prompt)
         if match:
-            yield prompt[: match.start(1)] + other + prompt[match.end(1) :], f"{entity}: {word}", other
-            return
+            return [(_put(prompt, match, other), f"{entity}: {word}", other) for other in others]
+    return []
 
 
-def _relations(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _relations(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[Element, Place]]:
     for relation in annotation.get("relations", ()):
-        noun, said = re.escape(str(relation["entity2"]).split()[-1]), str(relation["relation"])
-        the = rf"(?:the|these|this)\s(?:[\w-]+\s){{0,2}}{noun}\b"
+        one, said, two = (str(relation[key]) for key in ("entity1", "relation", "entity2"))
+        the = rf"(?:the|these|this)\s(?:[\w-]+\s){{0,2}}{re.escape(two.split()[-1])}\b"
         for old, new in _swaps(said):
             match = re.search(rf"\b({old})(?=\s{the})", prompt, re.IGNORECASE)
             if match:
                 put = new.capitalize() if match[1][0].isupper() else new
-                yield prompt[: match.start(1)] + put + prompt[match.end(1) :], match[0], put
+                yield ("relation", one, said, two), [(_put(prompt, match, put), match[0], put)]
                 break
 
 
@@ -120,25 +169,51 @@ def _swaps(relation: str) -> list[tuple[str, str]]:
     }.get(relation, [])
 
 
-def _texts(prompt: str, words: list[str]) -> Iterator[tuple[str, str, str]]:
+def _texts(prompt: str, words: list[str]) -> Iterator[tuple[Element, Place]]:
     quoted = re.search(r'"[^"]+"', prompt)
-    for word in words:
-        at = next((k for k in range(len(word) - 2, 0, -1) if word[k] != word[k + 1]), None)
-        if at is None or quoted is None:
-            continue
-        wrong = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
-        inside = re.sub(rf"\b{re.escape(word)}\b", wrong, quoted[0], count=1)
-        yield prompt[: quoted.start()] + inside + prompt[quoted.end() :], word, wrong
+    for word in words if quoted is not None else ():
+        assert quoted is not None
+        place = []
+        for wrong in _misspelt(word):
+            inside = re.sub(rf"\b{re.escape(word)}\b", wrong, quoted[0], count=1)
+            place.append((prompt[: quoted.start()] + inside + prompt[quoted.end() :], word, wrong))
+        yield ("text", word), place
 
 
-def several(prompt: str, annotation: Mapping[str, Any], words: list[str], kind: str, count: int) -> str | None:
-    """A prompt with `count` errors of that kind, one put upon the other; None when there is no room for so many."""
-    changed, done = prompt, set[str]()
+def _misspelt(word: str) -> list[str]:
+    """The word with two neighbours inside it exchanged; the first letter stays."""
+    swapped = [word[:k] + word[k + 1] + word[k] + word[k + 2 :] for k in range(1, len(word) - 1)]
+    return [wrong for wrong in swapped if wrong != word]
+
+
+def several(
+    prompt: str,
+    annotation: Mapping[str, Any],
+    words: list[str],
+    kind: str,
+    count: int,
+    shown: Collection[Element] | None = None,
+    skip: int = 0,
+) -> str | None:
+    """A prompt with `count` errors of that kind in as many places; None when there is no room for so many.
+
+    The errors that come first are taken, after `skip` of them: another number gives another prompt where there is room.
+    """
+    changed, done = prompt, list[Edit]()
     for _ in range(count):
-        options = [each for each in edits(changed, annotation, words, kind, 20) if each.was + each.now not in done]
-        fresh = [each for each in options if not any(each.was and each.was in before for before in done)]
-        if not fresh:
+        options = edits(changed, annotation, words, kind, 99, shown)
+        options = options[skip:] + options[:skip]
+        edit = next((each for each in options if not any(_same_place(each, before) for before in done)), None)
+        if edit is None:
             return None
-        changed = fresh[0].prompt
-        done.add(fresh[0].was + fresh[0].now)
+        changed = edit.prompt
+        done.append(edit)
     return changed
+
+
+def _same_place(one: Edit, other: Edit) -> bool:
+    return (
+        one.now == other.now
+        if not one.element
+        else one.element == other.element or bool(one.was and one.was == other.now)
+    )

@@ -4,91 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.engine import Engine, measure
-from titjudge.errors import BudgetExhausted, DataError
+from titjudge.engine import Engine
+from titjudge.errors import DataError
 from titjudge.metrics import Metric
 from titjudge.panel import SAMPLE_STEP
 from titjudge.suites.known_answer import KnownAnswer
 from titjudge.trust import battery
 from titjudge.trust.battery import Test
 from titjudge.trust.card import FEWEST, Card, Line, line, rate_line, with_verdicts
+from titjudge.trust.edits import KINDS
+from titjudge.trust.exchange import NAME as SELF_PREFERENCE
+from titjudge.trust.exchange import exchange
+from titjudge.trust.prober import Again, Prober
 from titjudge.types import Ask, Item, Pair, Score, Status
 
 ACCURATE = 0.7  # least share of known answers
 ORDER = 0.1  # most advantage of the image that is shown first
 UNUSABLE = 0.05  # most refusals, and most answers that cannot be read
-IN_FLIGHT = 64
-GRAIN = 0.001  # a score is believed to a thousandth of the metric's range
-
-
-class _Again:
-    """An `ask` whose samples count from another number: everything is asked anew."""
-
-    def __init__(self, ask: Ask, sample: int) -> None:
-        self._ask, self._sample, self.protocol = ask, sample, ask.protocol
-
-    async def __call__(self, template: str, *, sample: int = 0, **rest: Any) -> Any:
-        return await self._ask(template, sample=sample + self._sample, **rest)
-
-    def has_tools(self, role: str) -> bool:
-        return self._ask.has_tools(role)
-
-    async def embed(self, texts: Sequence[str]) -> Any:
-        return await self._ask.embed(texts)
-
-
-@dataclass(slots=True)
-class Prober:
-    """Scores items once each, many at a time.
-
-    Args:
-        engine, name, metric: who is probed. on_score: called with each score as it comes.
-    """
-
-    engine: Engine
-    name: str
-    metric: Metric
-    on_score: Any = None
-    scores: dict[str, Score] = field(default_factory=dict)
-    prompts: int = 0
-    stopped: str = ""
-
-    async def score(self, items: Iterable[Item], metric: Any = None) -> None:
-        """Score items that have no score yet. After the cap is reached there are none with a value."""
-        gate = asyncio.Semaphore(IN_FLIGHT)
-        wanted = {item.id: item for item in items if item.id not in self.scores}
-
-        async def one(item: Item) -> None:
-            async with gate:
-                try:
-                    found = await measure(self.engine, item, self.name, metric or self.metric)
-                except BudgetExhausted as error:
-                    self.stopped = f"incomplete: {error}"
-                    found = replace(Score.none(Status.BUDGET, str(error)), item_id=item.id, group=item.group)
-                finally:
-                    if item.image is not None:
-                        self.engine.pictures.forget(item.image)
-            self.scores[item.id] = found
-            if self.on_score is not None:
-                self.on_score(found)
-
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for item in wanted.values():
-                    tasks.create_task(one(item))
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
-
-    def value(self, item: Item | str) -> float | None:
-        """The value of an item, more is better; None without one."""
-        score = self.scores.get(item if isinstance(item, str) else item.id)
-        if score is None or score.value is None:
-            return None
-        return score.value if self.metric.higher_is_better else -score.value
+STEADY = 0.02  # least step of the order effect: 36 comparisons that all agree are enough to rule out one of 0.1
 
 
 async def probe(
@@ -99,7 +36,9 @@ async def probe(
     work: Path,
     *,
     repeats: int = 3,
+    edits: int = battery.MOST,
     pairwise: Metric | None = None,
+    rivals: Sequence[str] = (),
     on_score: Any = None,
     on_items: Any = None,
 ) -> Card:
@@ -109,8 +48,10 @@ async def probe(
         metric: the metric whose models are probed, called `name`.
         data: a known-answer folder. work: where changed pictures are written.
         repeats: how often the same question is asked for the spread between repetitions.
+        edits: errors of each kind that are planted in the prompt, one at a time, for each image.
         pairwise: a pairwise metric of the same judge, for the order effect: it finds the other images of the prompt in
             `meta["siblings"]` and leaves `shown_first` and `shown_second`, 0 to 1, in each of its `parts["duels"]`.
+        rivals: names of further roles whose models describe the images and judge, for the self-preference.
         on_score: called with each score. on_items: called with the items that are judged.
     Raises:
         DataError: the folder holds no known answers.
@@ -122,26 +63,30 @@ async def probe(
     items = [battery.adherence_item(item) for item in truth]
     run = Prober(engine, name, metric, on_score, prompts=len({item.group for item in items}))
     await run.score(items)
-    tests = [*battery.severity(items), *battery.sensitivity(items), battery.instructions(items)]
+    skipped: dict[str, str] = {}
+    tests = [*battery.severity(items), battery.instructions(items)]
+    if "questions" in metric.needs:
+        skipped |= dict.fromkeys(KINDS, "this metric asks its questions whatever the prompt says")
+    else:
+        tests += battery.sensitivity(items, edits)
     tests += await asyncio.to_thread(battery.pictures, items, work)
-    told = [(item, str(run.scores[item.id].parts["description"])) for item in battery.attacked(items)
+    told = [(item, str(run.scores[item.id].parts["description"])) for item in items
             if run.scores[item.id].parts.get("description")]  # fmt: skip
     tests += battery.descriptions(told) if told else []
     if on_items is not None:
         on_items([*items, *_distinct(tests)])
     await run.score(_distinct(tests))
     await _repeat(run, items, repeats)
-    span = _span(run, items)
-    floor = GRAIN * (metric.range[1] - metric.range[0]) / span
-    lines = [await _accuracy(run, truth, items, KnownAnswer().pairs(data))]
-    skipped: dict[str, str] = {}
+    span = run.span(items)
+    step = run.step(span)
+    lines = [*await _accuracy(run, truth, items, KnownAnswer().pairs(data)), _errors(run, tests)]
     for test in tests:
-        found = _tested(run, test, span, floor)
+        found = _tested(run, test, span, step)
         if isinstance(found, str):
             skipped[test.name] = found
         else:
             lines.append(found)
-    lines.append(_spread(run, items, repeats, span, floor))
+    lines.append(_spread(run, items, repeats, span, step))
     if not told:
         skipped["description"] = "this metric reads no description"
     lines += _failures(run.scores.values())
@@ -149,8 +94,13 @@ async def probe(
     if pairwise is None:
         skipped["order of two images"] = "no pairwise metric was given"
     else:
-        lines.append(await _order(engine, pairwise, items))
-    return _card(run, with_verdicts(lines), span, skipped, costs)
+        lines.append(await _order(run, pairwise, items))
+    if told and "judge" in metric.roles:
+        lines.append(await exchange(run, items, rivals))
+    else:
+        skipped[SELF_PREFERENCE] = "this metric has no judge that reads what models write"
+    kept = [each for each in lines if each is not None]
+    return _card(run, with_verdicts(kept), span, skipped, costs)
 
 
 def _distinct(tests: Iterable[Test]) -> list[Item]:
@@ -163,7 +113,7 @@ async def _repeat(run: Prober, items: Sequence[Item], repeats: int) -> None:
     for k in range(1, repeats):
 
         async def again(item: Item, ask: Ask, k: int = k) -> Score:
-            return await run.metric(item, _Again(ask, k * SAMPLE_STEP))
+            return await run.metric(item, Again(ask, k * SAMPLE_STEP))
 
         await run.score([replace(item, id=_repeated(item, k)) for item in battery.attacked(items)], again)
 
@@ -172,49 +122,53 @@ def _repeated(item: Item, k: int) -> str:
     return f"{item.id}#again {k}" if k else item.id
 
 
-def _span(run: Prober, items: Sequence[Item]) -> float:
-    """The distance between the judge's means for the best and the worst level; its whole range when that is not positive."""
-    levels = sorted({item.meta["level"] for item in items if "level" in item.meta})
-    means = []
-    for level in (levels[:1] + levels[-1:]) if len(levels) > 1 else []:
-        values = [v for item in items if item.meta.get("level") == level and (v := run.value(item)) is not None]
-        means.append(sum(values) / len(values) if values else None)
-    whole = run.metric.range[1] - run.metric.range[0]
-    if len(means) == 2 and means[0] is not None and means[1] is not None and means[0] - means[1] > 0.02 * whole:
-        return means[0] - means[1]
-    return whole
-
-
-async def _accuracy(run: Prober, truth: Sequence[Item], items: Sequence[Item], pairs: Sequence[Pair]) -> Line:
+async def _accuracy(run: Prober, truth: Sequence[Item], items: Sequence[Item], pairs: Sequence[Pair]) -> list[Line]:
     """Known answers: questions where the metric answers some, else pairs ordered as construction does (ties half)."""
     if "gold_answers" in run.metric.needs:
         exam = [replace(item, id=f"{item.id}#exam") for item in truth]
         await run.score(exam)
-        marks = [(item.group, value) for item in exam if (value := run.value(item)) is not None]
-        failed = len(exam) - len(marks)
-        return line(
-            "sees", "known answers, share right", marks, rule="at least", limit=ACCURATE, failed=failed, floor=GRAIN
-        )
+        return [_exam(run, exam, each) for each in ("yes", "no")]
+    known = [pair for pair in pairs if pair.preference != "tie"]
     rows = []
-    for pair in pairs:
+    for pair in known:
         a, b = run.value(pair.a), run.value(pair.b)
-        if a is not None and b is not None and pair.preference != "tie":
-            right = 0.5 if a == b else float((a > b) == (pair.preference == "a"))
-            rows.append((pair.group, right))
-    failed = sum(pair.preference != "tie" for pair in pairs) - len(rows)
-    return line(
-        "sees",
-        "known pairs, share right",
-        rows,
-        rule="at least",
-        limit=ACCURATE,
-        failed=failed,
-        floor=GRAIN,
-        bounds=(0, 1),
-    )
+        if a is not None and b is not None:
+            rows.append((pair.group, _right(a, b) if pair.preference == "a" else _right(b, a)))
+    return [_share("known pairs, share right", rows, len(known))]
 
 
-def _tested(run: Prober, test: Test, span: float, floor: float) -> Line | str:
+def _exam(run: Prober, exam: Sequence[Item], answer: str) -> Line:
+    """How many of the questions whose true answer is yes, or no, were answered so: who always says yes knows half."""
+    rows, failed = [], 0
+    for item in exam:
+        score = run.scores[item.id]
+        given = score.parts.get("preds") or ()
+        failed += score.value is None
+        for gold, said in zip(item.meta["gold_answers"], given, strict=False) if score.value is not None else ():
+            if gold == answer:
+                rows.append((item.group, float(said == gold)))
+    return _share(f"known answers that are '{answer}', share right", rows, len(rows) + failed)
+
+
+def _right(better: float, worse: float) -> float:
+    return 0.5 if better == worse else float(better > worse)
+
+
+def _share(name: str, rows: Sequence[tuple[str, float]], total: int) -> Line:
+    step = 0.5 if any(right == 0.5 for _, right in rows) else 1.0
+    failed = total - len(rows)
+    return line("sees", name, rows, rule="at least", limit=ACCURATE, failed=failed, step=step, bounds=(0, 1))
+
+
+def _errors(run: Prober, tests: Sequence[Test]) -> Line | None:
+    """How often the prompt that an image was made from does better than the same with an error in it (ties half)."""
+    trials = [trial for test in tests if test.name in KINDS for trial in test.trials]
+    both = [(trial.base.group, run.value(trial.base), run.value(trial.changed)) for trial in trials]
+    rows = [(group, _right(a, b)) for group, a, b in both if a is not None and b is not None]
+    return _share("prompts with an error, share found out", rows, len(trials)) if rows else None
+
+
+def _tested(run: Prober, test: Test, span: float, step: float) -> Line | str:
     """The line of a test, or why this judge cannot take it."""
     rows, reasons = [], []
     for trial in test.trials:
@@ -234,12 +188,10 @@ def _tested(run: Prober, test: Test, span: float, floor: float) -> Line | str:
     prompts = len({trial.base.group for trial in test.trials})
     if prompts < FEWEST <= run.prompts:
         return f"only {prompts} of the {run.prompts} prompts have such a case"
-    if test.family == "notices" and "questions" in run.metric.needs and not test.name.startswith("level"):
-        return "this metric asks its questions whatever the prompt says"
-    return line(test.family, test.name, rows, rule=test.rule, limit=test.limit, failed=len(reasons), floor=floor)
+    return line(test.family, test.name, rows, rule=test.rule, limit=test.limit, failed=len(reasons), step=step)
 
 
-def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float, floor: float) -> Line:
+def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float, step: float) -> Line:
     """Mean absolute difference between two answers to the same question."""
     rows, failed = [], 0
     for item in battery.attacked(items):
@@ -250,27 +202,21 @@ def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float, floor
         if gaps:
             rows.append((item.group, sum(gaps) / len(gaps) / span))
     name = "difference between repeated answers"
-    return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed, floor=floor)
+    return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed, step=step)
 
 
-async def _order(engine: Engine, pairwise: Metric, items: Sequence[Item]) -> Line:
+async def _order(probed: Prober, pairwise: Metric, items: Sequence[Item]) -> Line:
     """How far a pairwise judge prefers whichever image is shown first: 0 not at all, 1 always."""
-    run = Prober(engine, pairwise.name, pairwise)
+    run = Prober(probed.engine, pairwise.name, pairwise)
     families = {item.group: tuple(each for each in items if each.group == item.group) for item in items}
     await run.score(replace(item, meta={**item.meta, "siblings": families[item.group]}) for item in items)
-    duels = [(s.group, duel) for s in run.scores.values() if s.value is not None for duel in s.parts.get("duels", ())]
+    probed.stopped = probed.stopped or run.stopped
+    duels = [(s.group, duel) for s in run.scores.values() if s.value is not None for duel in s.parts.get("duels", ())
+             if s.item_id < duel["other"]]  # fmt: skip
     rows = [(group, float(duel["shown_first"]) - float(duel["shown_second"])) for group, duel in duels]
     failed = sum(score.value is None for score in run.scores.values())
-    return line(
-        "is not moved",
-        "order of two images",
-        rows,
-        rule="within",
-        limit=ORDER,
-        failed=failed,
-        floor=GRAIN,
-        bounds=(-1, 1),
-    )
+    name = "order of two images"
+    return line("is not moved", name, rows, rule="within", limit=ORDER, failed=failed, step=STEADY, bounds=(-1, 1))
 
 
 def _failures(scores: Iterable[Score]) -> list[Line]:
@@ -306,7 +252,7 @@ def _card(
     skipped: Mapping[str, str],
     costs: tuple[float | None, float | None],
 ) -> Card:
-    roles = run.engine.roles.open()
+    roles = [role for role in run.engine.roles.open() if role.name in run.metric.roles]
     models = {role.name: role.label for role in roles}
     versions = {role.name: sorted({version for version, _ in role.tally.versions if version}) for role in roles}
     notes = (run.stopped,) if run.stopped else ()

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from titjudge import registry
-from titjudge.config import RunConfig
+from titjudge.config import RoleConfig, RunConfig
+from titjudge.defaults import example_folder
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError
+from titjudge.plan import Forecast, Planner, forecast
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, default_folder, provenance
-from titjudge.session import Session, example_folder
+from titjudge.session import Session
+from titjudge.trust.battery import MOST
 from titjudge.trust.card import Card
 from titjudge.trust.probe import probe
-from titjudge.types import Item
+from titjudge.types import Item, Score
 
 CARD = "card.json"
 
 
-def run_probe(config: RunConfig, *, repeats: int = 3) -> tuple[Card, Path]:
+def run_probe(
+    config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: Sequence[RoleConfig] = ()
+) -> tuple[Card, Path]:
     """Probe the one metric of a configuration; returns the card and the run folder, which holds it as card.json.
 
+    `edits` and `repeats` as in `probe`; `rivals` are other models for the exchange that shows self-preference.
     Asked again, the answers come from the cache. Changed pictures lie in `images/` of the run folder.
 
     Raises:
@@ -31,13 +39,7 @@ def run_probe(config: RunConfig, *, repeats: int = 3) -> tuple[Card, Path]:
         DataError: the data hold no known answers.
         FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
     """
-    if len(config.metrics) != 1:
-        raise ConfigError("probe takes one metric")
-    if config.data is None:
-        config = config.model_copy(update={"data": example_folder()})
-    session = Session(config)
-    if any("siblings" in metric.needs for metric in session.metrics.values()):
-        raise ConfigError("probe takes a metric that scores one image; the order of two images is tested along with it")
+    session = _session(config)
     path = session.config.out
     if path is None:
         usual = default_folder(session.config)
@@ -45,16 +47,68 @@ def run_probe(config: RunConfig, *, repeats: int = 3) -> tuple[Card, Path]:
     folder = RunFolder(path)
     folder.open(session.config)
     try:
-        return asyncio.run(_run(session, folder, repeats)), path
+        return asyncio.run(_run(session, folder, repeats, edits, rivals)), path
     finally:
         folder.close()
         session.cache.close()
 
 
-async def _run(session: Session, folder: RunFolder, repeats: int) -> Card:
+def dry_run(config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: Sequence[RoleConfig] = ()) -> Forecast:
+    """What `run_probe` would ask and cost: the same battery over estimating providers; nothing is sent or kept.
+
+    Raises:
+        ConfigError, DataError: as `run_probe`.
+    """
+    return asyncio.run(_dry_run(_session(config), repeats, edits, rivals))
+
+
+async def _dry_run(session: Session, repeats: int, edits: int, rivals: Sequence[RoleConfig]) -> Forecast:
+    seated = session.config.model_copy(update={"panel": list(rivals)})
+    planner = Planner(seated, session.library, session.cache, worst=False)
+    seen: dict[str, Item] = {}
+
+    def scored(score: Score) -> None:
+        seen[score.item_id] = Item(score.item_id, "", None)
+
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            await _battery(session, planner.engine, Path(work), repeats, edits, seated, on_score=scored)
+        return await forecast(seated, planner, seen.values(), {})  # no metric: what they asked is counted already
+    finally:
+        await planner.aclose()
+        session.cache.close()
+
+
+def _session(config: RunConfig) -> Session:
+    if len(config.metrics) != 1:
+        raise ConfigError("probe takes one metric")
+    if config.data is None:
+        config = config.model_copy(update={"data": example_folder()})
+    session = Session(config)
+    if any("siblings" in metric.needs for metric in session.metrics.values()):
+        raise ConfigError("probe takes a metric that scores one image; the order of two images is tested along with it")
+    return session
+
+
+async def _battery(
+    session: Session, engine: Engine, work: Path, repeats: int, edits: int, seated: RunConfig, **told: Any
+) -> Card:
+    """Everything that is asked of a judge; changed pictures are written to `work`."""
+    assert session.config.data is not None
+    ((name, metric),) = session.metrics.items()
+    pairwise = None
+    if "judge" in metric.roles:
+        pairwise = registry.load("metrics", "pairwise-text" if "captioner" in metric.roles else "pairwise")
+    rivals = seated.judge_roles[1:]
+    return await probe(
+        engine, name, metric, session.config.data, work, repeats=repeats, edits=edits, pairwise=pairwise, rivals=rivals, **told
+    )  # fmt: skip
+
+
+async def _run(session: Session, folder: RunFolder, repeats: int, edits: int, rivals: Sequence[RoleConfig]) -> Card:
     config = session.config
-    assert config.data is not None
-    roles = Roles(config)
+    seated = config.model_copy(update={"panel": list(rivals)})
+    roles = Roles(seated)
     roles.check_prices(role for each in session.metrics.values() for role in each.roles)
     engine = Engine(
         roles,
@@ -66,27 +120,14 @@ async def _run(session: Session, folder: RunFolder, repeats: int) -> Card:
         lenient=config.lenient,
         known=folder.known_keys(),
     )
-    ((name, metric),) = session.metrics.items()
-    pairwise = None
-    if "judge" in metric.roles:
-        pairwise = registry.load("metrics", "pairwise-text" if "captioner" in metric.roles else "pairwise")
     started, status = time.time(), "failed"
 
     def listed(items: Iterable[Item]) -> None:
         folder.list_items(items)
 
     try:
-        card = await probe(
-            engine,
-            name,
-            metric,
-            config.data,
-            folder.path / "images",
-            repeats=repeats,
-            pairwise=pairwise,
-            on_score=folder.add_score,
-            on_items=listed,
-        )
+        work = folder.path / "images"
+        card = await _battery(session, engine, work, repeats, edits, seated, on_score=folder.add_score, on_items=listed)
         status = card.notes[0] if card.notes else "complete"
         folder.write(CARD, card.to_json())
         return card

@@ -1,0 +1,107 @@
+"""Self-preference: models describe the same images and judge each other's descriptions.
+
+A judge's excess is how much higher it puts its own text than another model's text of the same image, beyond what an outsider
+puts it: (own by J - other by J) - (own by K - other by K), each judge's scores in units of its own span. The other text
+is that of a third author where there is one, so that K's liking for its own texts does not enter; with two authors it is
+K's, and the effect is the sum of what both do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from titjudge.trust.battery import ROBUST
+from titjudge.trust.card import OPEN, Line, line
+from titjudge.trust.prober import Prober
+from titjudge.types import Item
+
+NAME = "self-preference"
+Told = Mapping[str, float]  # item -> score, in spans of the judge
+_SAME = {"o": "gpt", "chatgpt": "gpt", "gemma": "gemini", "qwq": "qwen", "qvq": "qwen"}
+
+
+def family(model: str) -> str:
+    """The family of `provider/model`: the first word of the model's name, where OpenAI's and others' aliases are one.
+
+    >>> family("openai/gpt-4o") == family("litellm/openai/o3-mini")
+    True
+    """
+    word = re.match(r"[a-z]*", model.rpartition("/")[2].lower())
+    name = word[0] if word else ""
+    return _SAME.get(name, name) or model
+
+
+def excess(scores: Mapping[tuple[str, str], Told], judge: str, groups: Mapping[str, str]) -> list[tuple[str, float]]:
+    """(prompt, effect) of each image: what `judge` adds to its own texts.
+
+    Args:
+        scores: by (judge, author), in spans of the judge; every judge is an author too.
+        groups: item -> prompt.
+    """
+    judges = {each for each, _ in scores}
+    authors = {author for _, author in scores}
+    rows = []
+    for item, group in groups.items():
+        found = []
+        for outsider in judges - {judge}:
+            for other in (authors - {judge, outsider}) or {outsider}:
+                cells = [scores[who, author].get(item) for who in (judge, outsider) for author in (judge, other)]
+                if None not in cells:
+                    own, theirs, own_outside, theirs_outside = (cell or 0.0 for cell in cells)
+                    found.append((own - theirs) - (own_outside - theirs_outside))
+        if found:
+            rows.append((group, sum(found) / len(found)))
+    return rows
+
+
+async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str]) -> Line:
+    """The line of the judge who is probed, in the role `judge`, against the models in the roles `rivals`.
+
+    Each of these models describes every image and judges every description; descriptions of the role `captioner` are a
+    third author's where that is of another family.
+    """
+    engine = probed.engine
+    open_roles = {role: engine.roles[role] for role in ("judge", *rivals)}
+    families = {role: family(seat.label) for role, seat in open_roles.items()}
+    others = [role for role in rivals if families[role] != families["judge"]]
+    if not others:
+        return _blank("needs two families: name a second --judge of another family")
+    blind = [open_roles[r].label for r in ("judge", *others) if not open_roles[r].provider.capabilities.images]
+    if blind:
+        return _blank(f"{blind[0]} cannot see pictures, so it writes no descriptions")
+    seats = ["judge", *others]
+    third = family(engine.roles["captioner"].label) not in [families[role] for role in seats]
+    scores: dict[tuple[str, str], Told] = {}
+    for judge in seats:
+        found = [await _judged(probed, items, judge, author) for author in [*seats, *(["captioner"] if third else [])]]
+        scores |= {(judge, author): values for author, values in _in_spans(found, items).items()}
+    rows = excess(scores, "judge", {item.id: item.group for item in items})
+    against = ", ".join(open_roles[role].label for role in others)
+    note = f"against {against}" + ("" if third or len(others) > 1 else "; which of the two it is cannot be told")
+    return line("is not bribed", NAME, rows, rule="at most", limit=ROBUST, failed=len(items) - len(rows), note=note)
+
+
+def _blank(note: str) -> Line:
+    return Line("is not bribed", NAME, "at most", ROBUST, None, None, None, None, OPEN, 0, 0, 0, note)
+
+
+async def _judged(probed: Prober, items: Iterable[Item], judge: str, author: str) -> tuple[str, Prober]:
+    engine = probed.engine
+    alias = {"captioner": author, "judge": judge}
+    run = Prober(engine, probed.name, probed.metric, probed.on_score, alias=alias)
+    mark = f"#told by {engine.roles[author].label}, judged by {engine.roles[judge].label}"
+    await run.score([replace(item, id=f"{item.id}{mark}") for item in items])
+    probed.stopped = probed.stopped or run.stopped
+    run.scores = {key.removesuffix(mark): score for key, score in run.scores.items()}
+    return author, run
+
+
+def _in_spans(found: Sequence[tuple[str, Prober]], items: Sequence[Item]) -> dict[str, Told]:
+    """By author: a judge's scores in units of its span, the mean of those over the authors."""
+    unit = sum(run.span(items) for _, run in found) / len(found)
+    return {
+        author: {item.id: value / unit for item in items if (value := run.value(item)) is not None}
+        for author, run in found
+    }

@@ -1,0 +1,103 @@
+"""Scores items for a trust card: each once, many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from titjudge.engine import Engine, measure
+from titjudge.errors import BudgetExhausted
+from titjudge.metrics import Metric
+from titjudge.trust import scale
+from titjudge.types import Ask, Item, Score, Status
+
+IN_FLIGHT = 64
+
+
+class Again:
+    """An `ask` whose samples count from another number: everything is asked anew."""
+
+    def __init__(self, ask: Ask, sample: int) -> None:
+        self._ask, self._sample, self.protocol = ask, sample, ask.protocol
+
+    async def __call__(self, template: str, *, sample: int = 0, **rest: Any) -> Any:
+        return await self._ask(template, sample=sample + self._sample, **rest)
+
+    def has_tools(self, role: str) -> bool:
+        return self._ask.has_tools(role)
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        return await self._ask.embed(texts)
+
+
+@dataclass(slots=True)
+class Prober:
+    """Scores items once each, many at a time.
+
+    Args:
+        engine, name, metric: who is probed. on_score: called with each score as it comes.
+        alias: other models in the places of captioner and judge, by role name.
+    """
+
+    engine: Engine
+    name: str
+    metric: Metric
+    on_score: Any = None
+    alias: Mapping[str, str] | None = None
+    scores: dict[str, Score] = field(default_factory=dict)
+    prompts: int = 0
+    stopped: str = ""
+
+    async def score(self, items: Iterable[Item], metric: Any = None) -> None:
+        """Score items that have no score yet. After the cap is reached there are none with a value."""
+        gate = asyncio.Semaphore(IN_FLIGHT)
+        wanted = {item.id: item for item in items if item.id not in self.scores}
+
+        async def one(item: Item) -> None:
+            async with gate:
+                try:
+                    found = await measure(self.engine, item, self.name, metric or self.metric, alias=self.alias)
+                except BudgetExhausted as error:
+                    self.stopped = f"incomplete: {error}"
+                    found = replace(Score.none(Status.BUDGET, str(error)), item_id=item.id, group=item.group)
+                finally:
+                    if item.image is not None:
+                        self.engine.pictures.forget(item.image)
+            self.scores[item.id] = found
+            if self.on_score is not None:
+                self.on_score(found)
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for item in wanted.values():
+                    tasks.create_task(one(item))
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
+
+    def value(self, item: Item | str) -> float | None:
+        """The value of an item, more is better; None without one."""
+        score = self.scores.get(item if isinstance(item, str) else item.id)
+        if score is None or score.value is None:
+            return None
+        return score.value if self.metric.higher_is_better else -score.value
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The metric's range, in the direction of `value`."""
+        low, high = self.metric.range
+        return (low, high) if self.metric.higher_is_better else (-high, -low)
+
+    def span(self, items: Iterable[Item]) -> float:
+        """The unit of effects: how far apart the judge keeps the best and the worst of these images."""
+        by_level: dict[int, list[float]] = {}
+        for item in items:
+            value = self.value(item)
+            if value is not None:
+                by_level.setdefault(int(item.meta.get("level", 0)), []).append(value)
+        return scale.span(by_level, self.limits)
+
+    def step(self, unit: float) -> float:
+        """The least difference between two of its scores, in units."""
+        return scale.step((value for name in self.scores if (value := self.value(name)) is not None), unit) / unit
