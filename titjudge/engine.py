@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,30 +19,18 @@ from typing import Any
 from titjudge import cache as keys
 from titjudge import parsing, retry
 from titjudge.ask import BoundAsk, measure
-from titjudge.budget import Budget, Draw, Reservation
+from titjudge.budget import Budget, Reservation
 from titjudge.cache import AnswerCache
-from titjudge.errors import (
-    BudgetExhausted,
-    DataError,
-    FatalProviderError,
-    TitjudgeError,
-    Unanswered,
-)
+from titjudge.errors import BudgetExhausted, DataError, FatalProviderError, TitjudgeError, Unanswered
 from titjudge.images import Pictures
 from titjudge.prompts import PromptLibrary
 from titjudge.records import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.roles import Role, Roles
 from titjudge.schema import schema_of
-from titjudge.types import Embedding, Failure, FailureKind, Item, Message, Reply, Request, Status, Usage
+from titjudge.sending import Bill, Interrupted, Journal, Sender
+from titjudge.types import Embedding, Item, Message, Reply, Request, Status, Usage
 
 __all__ = ["BoundAsk", "BudgetExhausted", "Engine", "Interrupted", "measure"]
-
-Journal = Callable[[str, dict[str, Any]], None]
-_DEAF = 64  # failures without a single answer after which a server is taken to be out of reach
-
-
-class Interrupted(TitjudgeError):
-    """The run is ending; this question was not sent."""
 
 
 class Engine:
@@ -76,15 +63,27 @@ class Engine:
         known: set[str] | None = None,
     ) -> None:
         self.roles, self.library, self.cache = roles, library, cache
-        self.budget = budget or Budget()
+        self.sender = Sender(budget or Budget(), journal, self.stop)
         self.protocol, self.lenient = protocol, lenient
         self.pictures = Pictures(None if read_only else cache, decode=not read_only)
-        self.stopping = self.killed = False
-        self.fatal: FatalProviderError | None = None
+        self.killed = False
         self._journal, self._read_only = journal, read_only
         self._used = {_short(key) for key in known or ()}
         self._flights: dict[str, asyncio.Task[Any]] = {}
-        self._sending: set[asyncio.Task[Any]] = set()
+
+    @property
+    def budget(self) -> Budget:
+        return self.sender.budget
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing new is sent."""
+        return self.sender.stopping
+
+    @property
+    def fatal(self) -> FatalProviderError | None:
+        """Why no request will ever be answered, once that is known."""
+        return self.sender.fatal
 
     def ask_for(
         self,
@@ -98,9 +97,9 @@ class Engine:
 
     def stop(self) -> None:
         """Send nothing more. Answers already asked for are awaited and kept; everything else ends as `Interrupted`."""
-        self.stopping = True
+        self.sender.stopping = True
         for task in self._flights.values():
-            if task not in self._sending:
+            if not self.sender.is_sending(task):
                 task.cancel()
         for role in self.roles.open():
             if hasattr(role.provider, "leave"):  # batch jobs go on without us
@@ -108,7 +107,9 @@ class Engine:
 
     async def aclose(self) -> None:
         """Wait for the answers that are on their way (unless `killed`), then let go of everything."""
-        while not self.killed and (waiting := [task for task in self._flights.values() if task in self._sending]):
+        while not self.killed and (
+            waiting := [task for task in self._flights.values() if self.sender.is_sending(task)]
+        ):
             await asyncio.wait(waiting)
         for task in list(self._flights.values()):
             task.cancel()
@@ -169,16 +170,15 @@ class Engine:
         """Run `start` unless the same key is in flight already; share the result."""
         task = self._flights.get(key)
         if task is None:
-            if self.stopping:
-                raise self.fatal or Interrupted("the run is ending")
+            self.sender.check()
             task = asyncio.create_task(start())
             self._flights[key] = task
             task.add_done_callback(lambda done: self._landed(key, done))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if task.cancelled() and self.stopping:
-                raise self.fatal or Interrupted("the run is ending") from None
+            if task.cancelled():
+                self.sender.check()
             raise
 
     def _landed(self, key: str, task: asyncio.Task[Any]) -> None:
@@ -243,7 +243,7 @@ class Engine:
         turn = prompt.messages({"problem": problem, "schema": shown})
         messages = (*request.messages, Message("assistant", (reply.text,)), *turn)
         again = replace(request, messages=messages, attempt=request.attempt + 1)
-        with self._not_dropped():
+        with self.sender.not_dropped():
             fixed = await self.answer(role, again, schema=schema, reservation=reservation)
         both = None if fixed.list_cost is None or reply.list_cost is None else fixed.list_cost + reply.list_cost
         return fixed.with_(key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=both, cached=False)
@@ -254,51 +254,21 @@ class Engine:
         if role.provider.capabilities.local:
             return await self._send_local(role, request)
         bound = role.provider.usage_bound(request)
-        worst = role.cost(bound)
-        tokens = bound.input + bound.output
 
-        async def once() -> Reply:
-            if self.stopping:
-                raise self.fatal or Interrupted("the run is ending")
-            draw = await (reservation or self.budget).draw(worst, tokens)
+        async def once() -> tuple[Reply, Bill]:
+            started = time.monotonic()
             try:
-                async with role.limiter.slot(tokens) as slot:
-                    started = time.monotonic()
-                    try:
-                        with self._not_dropped():
-                            reply = await role.provider.complete(request)
-                    except DataError as error:  # the picture changed or went away since it was opened
-                        raise Unanswered(Status.BAD_INPUT, str(error)) from error
-                    slot.used(reply.usage.input + reply.usage.output)
-                billed = bound if "usage-missing" in reply.flags else reply.usage
-                reply = reply.with_(list_cost=role.price_of(billed), seconds=time.monotonic() - started)
-                self._bill(draw, request.role, role.cost(billed), billed.input + billed.output)
-            except TitjudgeError:
-                raise
-            except Exception as error:
-                failure = role.provider.classify(error)
-                role.tally.errors += 1
-                if failure.usage:
-                    self._bill(draw, request.role, role.cost(failure.usage), failure.usage.input + failure.usage.output)
-                elif failure.lost:
-                    self._lose(draw, request.role, worst)
-                else:
-                    self._bill(draw, request.role, 0.0, 0)
-                if not role.tally.asked and role.tally.errors >= max(_DEAF, 3 * role.limiter.concurrency):
-                    message = f"{role.label}: {role.tally.errors} requests and no answer yet: {failure.message}"
-                    failure = replace(failure, kind=FailureKind.FATAL, message=message)
-                raise _Classified(failure) from error
-            finally:
-                draw.release()
-            role.tally.add(reply)
-            return reply
+                reply = await role.provider.complete(request)
+            except DataError as error:  # the picture changed or went away since it was opened
+                raise Unanswered(Status.BAD_INPUT, str(error)) from error
+            billed = bound if "usage-missing" in reply.flags else reply.usage
+            reply = reply.with_(list_cost=role.price_of(billed), seconds=time.monotonic() - started)
+            return reply, _bill(role, billed)
 
-        try:
-            return await retry.call(once, _classify, on_failure=lambda failure, _: role.limiter.failed(failure))
-        except FatalProviderError as error:
-            self.fatal = error
-            self.stop()
-            raise
+        worst = _bill(role, bound)
+        reply = await self.sender.send(role, request.role, once, role.provider.classify, worst, reservation)
+        role.tally.add(reply)
+        return reply
 
     async def _send_local(self, role: Role, request: Request) -> Reply:
         """Models in this process: no price, no slot, no retry. Their requests batch themselves."""
@@ -312,23 +282,9 @@ class Engine:
             role.tally.errors += 1
             await retry.give_up(failure)
             raise
-        reply = reply.with_(list_cost=0.0, seconds=time.monotonic() - started)
+        reply = reply.with_(list_cost=reply.list_cost or 0.0, seconds=time.monotonic() - started)  # a replay has a price
         role.tally.add(reply)
         return reply
-
-    # -- money -----------------------------------------------------------------------------------------------------
-
-    def _bill(self, draw: Draw, role: str, cost: float, tokens: int) -> None:
-        """What one request cost goes into the budget and, before anything else can happen, into the run's ledger."""
-        draw.settle(cost, tokens)
-        if self._journal is not None:
-            self._journal("bill", {"role": role, "cost": cost, "tokens": tokens, "uncertain": 0.0})
-
-    def _lose(self, draw: Draw, role: str, worst: float) -> None:
-        """A request that was sent and got no answer may have been billed."""
-        draw.lost()
-        if self._journal is not None:
-            self._journal("bill", {"role": role, "cost": 0.0, "tokens": 0, "uncertain": worst})
 
     # -- disk ------------------------------------------------------------------------------------------------------
 
@@ -340,19 +296,8 @@ class Engine:
 
     async def _keep(self, key: str, role: Role, reply: Reply) -> None:
         if self.cache is not None and role.provider.capabilities.cache and not self._read_only:
-            with self._not_dropped():
+            with self.sender.not_dropped():
                 await self.cache.put(key, reply_record(reply))
-
-    @contextmanager
-    def _not_dropped(self) -> Iterator[None]:
-        """What the running task has paid for is not dropped when the run ends."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._sending.add(task)
-        try:
-            yield
-        finally:
-            self._sending.discard(task)
 
     def _note(self, request: Request, reply: Reply) -> None:
         if _short(reply.key) in self._used:
@@ -397,45 +342,21 @@ class Engine:
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
         if self.cache is not None and not self._read_only:
-            with self._not_dropped():
+            with self.sender.not_dropped():
                 await self.cache.put(key, embedding_record(vector))
         return vector
 
     async def _embed_remote(self, text: str, reservation: Reservation | None) -> Embedding:
         embedder, role = self.roles.embedder(), self.roles.embedder_role()
-        tokens = len(text.encode())  # no token is shorter than a byte
-        worst = role.cost(Usage(input=tokens))
 
-        async def once() -> Embedding:
-            if self.stopping:
-                raise self.fatal or Interrupted("the run is ending")
-            draw = await (reservation or self.budget).draw(worst, tokens)
-            try:
-                async with role.limiter.slot(tokens):
-                    with self._not_dropped():
-                        (vector,) = await embedder.embed([text])
-                cost = role.cost(Usage(input=vector.tokens_used))
-                self._bill(draw, "embedder", cost, vector.tokens_used)
-                self.roles.embedded.spent += cost
-                return vector
-            except TitjudgeError:
-                raise
-            except Exception as error:
-                failure = embedder.classify(error)
-                if failure.lost:
-                    self._lose(draw, "embedder", worst)
-                else:
-                    self._bill(draw, "embedder", 0.0, 0)
-                raise _Classified(failure) from error
-            finally:
-                draw.release()
+        async def once() -> tuple[Embedding, Bill]:
+            (vector,) = await embedder.embed([text])
+            return vector, _bill(role, Usage(input=vector.tokens_used))
 
-        try:
-            return await retry.call(once, _classify, on_failure=lambda failure, _: role.limiter.failed(failure))
-        except FatalProviderError as error:
-            self.fatal = error
-            self.stop()
-            raise
+        worst = _bill(role, Usage(input=len(text.encode())))  # no token is shorter than a byte
+        vector = await self.sender.send(role, "embedder", once, embedder.classify, worst, reservation)
+        role.tally.spent += role.cost(Usage(input=vector.tokens_used))
+        return vector
 
     def _note_vector(self, key: str, text: str, vector: Embedding) -> None:
         if self._journal is not None and _short(key) not in self._used:
@@ -443,15 +364,8 @@ class Engine:
             self._journal("vector", {"key": key, "text": text, **embedding_record(vector)})
 
 
-class _Classified(Exception):
-    def __init__(self, failure: Failure) -> None:
-        self.failure = failure
-        super().__init__(failure.message)
-
-
-def _classify(error: Exception) -> Failure:
-    assert isinstance(error, _Classified)
-    return error.failure
+def _bill(role: Role, usage: Usage) -> Bill:
+    return Bill(role.cost(usage), usage.input + usage.output)
 
 
 def _short(key: str) -> bytes:

@@ -174,7 +174,7 @@ class Roles:
             price = self._price(config, embedder, embedding=True)
             limits = self.config.limits
             limiter = Limiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
-            self._embedder_role = Role("embedder", config, embedder, price, limiter)  # type: ignore[arg-type]
+            self._embedder_role = Role("embedder", config, embedder, price, limiter, self.embedded)  # type: ignore[arg-type]
         return self._embedder_role
 
     def check_prices(self, names: Iterable[str]) -> None:

@@ -1,0 +1,156 @@
+"""How one paid request gets out: room in the budget -> a slot -> send (retry) -> the bill -> the ledger.
+
+Descriptions, judgements and vectors go the same way; the engine says what is sent and what an answer costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from titjudge import retry
+from titjudge.budget import Budget, Draw, Reservation
+from titjudge.errors import FatalProviderError, TitjudgeError
+from titjudge.roles import Role
+from titjudge.types import Failure, FailureKind
+
+T = TypeVar("T")
+Journal = Callable[[str, dict[str, Any]], None]
+_DEAF = 64  # failures without a single answer after which a server is taken to be out of reach
+
+
+class Interrupted(TitjudgeError):
+    """The run is ending; this question was not sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a request cost, or costs at most: USD, and input plus output tokens."""
+
+    cost: float = 0.0
+    tokens: int = 0
+
+
+class Sender:
+    """Sends for one run. `stopping`: nothing new goes out. `fatal`: why nothing ever will; `on_fatal` is called then."""
+
+    def __init__(self, budget: Budget, journal: Journal | None, on_fatal: Callable[[], None]) -> None:
+        self.budget, self._journal, self._on_fatal = budget, journal, on_fatal
+        self.stopping = False
+        self.fatal: FatalProviderError | None = None
+        self._on_their_way: set[asyncio.Task[Any]] = set()
+
+    def is_sending(self, task: asyncio.Task[Any]) -> bool:
+        """Whether a task has something out, or paid for, that it would lose."""
+        return task in self._on_their_way
+
+    @contextmanager
+    def not_dropped(self) -> Iterator[None]:
+        """What the running task has sent or paid for is not dropped when the run ends."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._on_their_way.add(task)
+        try:
+            yield
+        finally:
+            self._on_their_way.discard(task)
+
+    def check(self) -> None:
+        """Go on only while the run does.
+
+        Raises:
+            Interrupted, FatalProviderError: it is ending.
+        """
+        if self.stopping:
+            raise self.fatal or Interrupted("the run is ending")
+
+    async def send(
+        self,
+        role: Role,
+        name: str,
+        once: Callable[[], Awaitable[tuple[T, Bill]]],
+        classify: Callable[[Exception], Failure],
+        worst: Bill,
+        reservation: Reservation | None,
+    ) -> T:
+        """Send until there is an answer or no point.
+
+        Args:
+            role: whose slots and tally. name: the role as the ledger calls it.
+            once: one attempt: the answer and what it cost.
+            classify: what kind of failure an exception of `once` is.
+            worst: the most one attempt can cost.
+            reservation: where the money comes from; None: from the budget.
+
+        Raises:
+            Unanswered: there is no answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
+        """
+
+        async def attempt() -> T:
+            self.check()
+            draw = await (reservation or self.budget).draw(worst.cost, worst.tokens)
+            try:
+                async with role.limiter.slot(worst.tokens) as slot:
+                    with self.not_dropped():
+                        answer, bill = await once()
+                    slot.used(bill.tokens)
+                self._bill(draw, name, bill)
+                return answer
+            except TitjudgeError:
+                raise
+            except Exception as error:
+                failure = classify(error)
+                role.tally.errors += 1
+                self._book(draw, role, name, failure, worst)
+                raise _Classified(_unless_deaf(role, failure)) from error
+            finally:
+                draw.release()
+
+        try:
+            return await retry.call(attempt, _classified, on_failure=lambda failure, _: role.limiter.failed(failure))
+        except FatalProviderError as error:
+            self.fatal = error
+            self._on_fatal()
+            raise
+
+    def _book(self, draw: Draw, role: Role, name: str, failure: Failure, worst: Bill) -> None:
+        """What a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
+        if failure.usage:
+            self._bill(draw, name, Bill(role.cost(failure.usage), failure.usage.input + failure.usage.output))
+        elif failure.lost:  # sent, and no answer came: it may have been billed
+            draw.lost()
+            self._write(name, Bill(), uncertain=worst.cost)
+        else:
+            self._bill(draw, name, Bill())
+
+    def _bill(self, draw: Draw, name: str, bill: Bill) -> None:
+        """What one request cost goes into the budget and, before anything else can happen, into the run's ledger."""
+        draw.settle(bill.cost, bill.tokens)
+        self._write(name, bill)
+
+    def _write(self, name: str, bill: Bill, uncertain: float = 0.0) -> None:
+        if self._journal is not None:
+            self._journal("bill", {"role": name, "cost": bill.cost, "tokens": bill.tokens, "uncertain": uncertain})
+
+
+def _unless_deaf(role: Role, failure: Failure) -> Failure:
+    """The failure; a fatal one where many were sent and nobody ever answered."""
+    tally = role.tally
+    if tally.asked or tally.errors < max(_DEAF, 3 * role.limiter.concurrency):
+        return failure
+    message = f"{role.label}: {tally.errors} requests and no answer yet: {failure.message}"
+    return replace(failure, kind=FailureKind.FATAL, message=message)
+
+
+class _Classified(Exception):
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+def _classified(error: Exception) -> Failure:
+    assert isinstance(error, _Classified)
+    return error.failure
