@@ -17,6 +17,7 @@ import tiny_models
 from titjudge.errors import DataError, Unanswered
 from titjudge.providers import ProviderSettings, local_generate
 from titjudge.providers.local import Local
+from titjudge.providers.pixels import decoded
 from titjudge.types import Message, Picture, Reply, Request, Status
 
 GREEDY = {"max_tokens": 12, "temperature": 0}
@@ -199,14 +200,37 @@ def test_a_picture_that_went_away_fails_alone(qwen: Path) -> None:
     assert broken.status is Status.BAD_INPUT
 
 
-def test_transparent_grey_and_palette_pictures_become_rgb() -> None:
-    assert local_generate._decoded(picture(8, 8, mode="L")).mode == "RGB"
+def stored(image: Any, kind: str = "PNG") -> Picture:
     buffer = io.BytesIO()
+    image.save(buffer, kind)
+    return Picture("0" * 64, "image/png", *image.size, Path("x"), buffer.getvalue)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "YCbCr", "I;16"])
+def test_a_picture_of_any_mode_is_seen(mode: str, qwen: Path) -> None:
+    """A processor knows RGB alone; whatever a file holds must neither fail nor come out black or white."""
+    import numpy as np
     from PIL import Image
 
-    Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(buffer, "PNG")
-    clear = Picture("0" * 64, "image/png", 4, 4, Path("x"), buffer.getvalue)
-    assert local_generate._decoded(clear).getpixel((0, 0)) == (255, 255, 255)
+    image = tiny_models.picture(64, 64)
+    if mode == "I;16":  # PIL's own way to RGB makes these white
+        image = Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 257)
+    shown = stored(image if mode == "I;16" else image.convert(mode), "TIFF" if mode in ("CMYK", "YCbCr") else "PNG")
+    seen = np.asarray(decoded(shown, on_white=True))
+    assert seen.shape == (64, 64, 3)
+    if mode != "1":
+        grey = np.asarray(image.convert("L") if mode != "I;16" else tiny_models.picture(64, 64).convert("L"), float)
+        assert np.abs(seen.mean(axis=2) - grey).mean() < 25
+    (reply,) = complete(qwen, [ask(shown, "Hi", max_tokens=2)])
+    assert reply.usage.image > 0
+
+
+def test_what_is_transparent_is_white_to_a_judge_and_dropped_by_learned_metrics() -> None:
+    from PIL import Image
+
+    clear = stored(Image.new("RGBA", (4, 4), (9, 0, 0, 0)))
+    assert decoded(clear, on_white=True).getpixel((0, 0)) == (255, 255, 255)
+    assert decoded(clear, on_white=False).getpixel((0, 0)) == (9, 0, 0)
 
 
 def test_samples_differ_and_do_not_depend_on_batch_mates(qwen: Path) -> None:

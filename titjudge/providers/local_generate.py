@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from titjudge.errors import DataError, Unanswered, UserError
+from titjudge.errors import UserError
 from titjudge.providers.in_process import RowError, answer_limit
 from titjudge.providers.local_load import Loaded
+from titjudge.providers.pixels import decoded
 from titjudge.providers.strict import instruction
 from titjudge.types import Picture, Reply, Request, Status, Usage
 
@@ -242,28 +242,10 @@ def _holds_control_tokens(loaded: Loaded, batch: Sequence[Plan]) -> bool:
 def _shown(content: Any) -> Any:
     if isinstance(content, str):
         return content
-    return [{"type": "image", "image": _decoded(part["picture"])} if "picture" in part else part for part in content]
-
-
-def _decoded(picture: Picture) -> Any:
-    """The picture in RGB; what is transparent is laid on white.
-
-    Raises:
-        Unanswered: the file is gone or has changed.
-    """
-    from PIL import Image
-
-    try:
-        image = Image.open(io.BytesIO(picture.load()))
-        image.load()
-    except (DataError, OSError) as error:
-        raise Unanswered(Status.BAD_INPUT, str(error)) from error
-    if image.mode == "RGB":
-        return image
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        over = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", over.size, "white"), over).convert("RGB")
-    return image.convert("RGB")
+    return [
+        {"type": "image", "image": decoded(part["picture"], on_white=True)} if "picture" in part else part
+        for part in content
+    ]
 
 
 def _sampling(loaded: Loaded, batch: Sequence[Plan], room: int) -> tuple[Any, list[Any]]:

@@ -5,7 +5,6 @@ What a metric asks is one picture and one text; requests that arrive together ar
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -18,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from titjudge import hub
 from titjudge.baselines import BUILT_IN, TABLE, Baseline
 from titjudge.batching import MicroBatcher
-from titjudge.errors import ConfigError, DataError, Unanswered, UserError, nearest
+from titjudge.errors import ConfigError, Unanswered, UserError, nearest
 from titjudge.providers import Capabilities, ProviderSettings
-from titjudge.types import Failure, FailureKind, Picture, Reply, Request, Status, Usage
+from titjudge.providers.pixels import decoded
+from titjudge.types import Failure, FailureKind, Reply, Request, Status, Usage
 
 if TYPE_CHECKING:
     from titjudge.providers.scorer_models import Source
@@ -163,7 +163,9 @@ class Scorer:
         while todo:
             batch = todo.pop(0)
             try:
-                pairs = [(_decoded(requests[n].pictures[0]), requests[n].messages[-1].text) for n in batch]
+                pairs = [
+                    (decoded(requests[n].pictures[0], on_white=False), requests[n].messages[-1].text) for n in batch
+                ]
                 found = adapter.score(pairs)
                 results.update((n, self._reply(each)) for n, each in zip(batch, found, strict=True))
             except Exception as error:
@@ -238,16 +240,6 @@ def _from_file(key: str) -> dict[str, Any]:
     if strange is not None:
         raise ConfigError(f"{SETTINGS}: {path}: unknown learned metric '{strange}'.{nearest(strange, known)}")
     return {**content.get("all", {}), **content.get(key, {})}
-
-
-def _decoded(picture: Picture) -> Any:
-    from PIL import Image
-
-    try:
-        image = Image.open(io.BytesIO(picture.load()))
-        return image.convert("RGB")
-    except (DataError, OSError) as error:
-        raise Unanswered(Status.BAD_INPUT, str(error)) from error
 
 
 def _download(repository: str, file: str, commit: str) -> Path:

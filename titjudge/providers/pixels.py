@@ -1,0 +1,42 @@
+"""Pictures as models of this machine take them: decoded, in RGB. Imported in worker threads only."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from titjudge.errors import DataError, Unanswered
+from titjudge.types import Picture, Status
+
+
+def decoded(picture: Picture, *, on_white: bool) -> Any:
+    """The picture as a PIL image in RGB.
+
+    Args:
+        on_white: lay what is transparent on white; otherwise transparency is dropped, as the published code of the learned
+            metrics does.
+
+    Raises:
+        Unanswered: the file is gone, has changed, or cannot be decoded.
+    """
+    from PIL import Image
+
+    try:
+        image = Image.open(io.BytesIO(picture.load()))
+        image.load()
+        return rgb(image, on_white=on_white)
+    except (DataError, OSError, ValueError) as error:
+        raise Unanswered(Status.BAD_INPUT, str(error)) from error
+
+
+def rgb(image: Any, *, on_white: bool) -> Any:
+    """A PIL image of any mode in RGB. 16 bits a pixel become 8 (PIL's own conversion would turn them white)."""
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        image = image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
+    transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+    if not (transparent and on_white):
+        return image.convert("RGB")
+    over = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", over.size, "white"), over).convert("RGB")
