@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.config import RunConfig
+from titjudge.defaults import complete
 from titjudge.errors import ConfigError, FatalProviderError, MissingExtra, UserError
 from titjudge.merge import merge
 from titjudge.run import RunFolder, default_folder
-from titjudge.session import Outcome, Session, complete
+from titjudge.session import Outcome, Session
 
 LOCAL = frozenset({"local", "vllm"})
 DEATHS = 3  # of one shard, without a new score in between, before it is given up

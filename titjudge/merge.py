@@ -17,11 +17,12 @@ from typing import Any
 
 import orjson
 
+from titjudge.defaults import load_metrics, load_suite
 from titjudge.errors import UserError
 from titjudge.jsonl import Appender, read_jsonl
 from titjudge.metrics import Metric
 from titjudge.run import RunFolder, identity
-from titjudge.session import Outcome, finish, load_metrics, load_suite
+from titjudge.session import Outcome, finish
 from titjudge.types import Pair, Status
 from titjudge.verify import config_of, pairs_of
 

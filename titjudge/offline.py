@@ -24,7 +24,7 @@ import orjson
 from titjudge import registry
 from titjudge.cache import request_key
 from titjudge.config import RoleConfig
-from titjudge.engine import Engine, Journal
+from titjudge.engine import Engine
 from titjudge.errors import ConfigError, DataError, Unanswered, UserError
 from titjudge.jsonl import scan_jsonl
 from titjudge.loop import Loop
@@ -41,6 +41,8 @@ from titjudge.session import Session
 from titjudge.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one OpenAI batch file
+Journal = Callable[[str, dict[str, Any]], None]
+_OPEN = (Status.FAILED, "exported, not asked")  # an outage: no metric goes on to questions that build on this answer
 IMPORTED = "imported"  # flag of an answer that came from a file
 
 
@@ -205,7 +207,7 @@ class _Recorder(_Seat):
             self._shelf.keys.add(key)
             words = request.schema is not None and not self._chat.native_schema
             self._shelf.put(await openai_line(self._chat, key, request, in_prompt=words))
-        raise Unanswered(Status.MISSING, "exported, not asked")
+        raise Unanswered(*_OPEN)
 
 
 class _Plain(_Seat):
@@ -223,7 +225,7 @@ class _Plain(_Seat):
             if key not in self._shelf.keys and not request.attempt:
                 self._shelf.keys.add(key)
                 self._shelf.put(orjson.dumps(self._line(key, request), option=orjson.OPT_APPEND_NEWLINE))
-            raise
+            raise Unanswered(*_OPEN) from None
 
     def _line(self, key: str, request: Request) -> dict[str, Any]:
         line = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import itertools
 import signal
 import time
@@ -13,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from titjudge import registry
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
-from titjudge.config import RoleConfig, RunConfig, cache_folder
+from titjudge.config import RunConfig, cache_folder
+from titjudge.defaults import complete, example_folder, left_out, load_metrics, load_suite
 from titjudge.engine import Engine
-from titjudge.errors import ConfigError, FatalProviderError, TitjudgeError, UserError, nearest
+from titjudge.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
@@ -71,84 +70,6 @@ class Outcome:
     report: Path | None = None
 
 
-def example_folder() -> Path | None:
-    """The bundled example: in a checkout, or inside the wheel."""
-    here = Path(__file__).resolve().parent
-    return next(
-        (p for p in (here / "_example", here.parent / "examples" / "known_answer") if (p / "images.jsonl").is_file()),
-        None,
-    )
-
-
-def complete(config: RunConfig) -> RunConfig:
-    """The configuration with its defaults filled in from the data.
-
-    Raises:
-        ConfigError: no data, or a metric lacks a model.
-    """
-    changes: dict[str, Any] = {}
-    data = config.data
-    if data is None:
-        data = example_folder()
-        if data is None or config.suite not in ("folder", "known-answer"):
-            raise ConfigError("nothing to judge: give --data DIR")
-        changes["data"] = data
-    if not data.exists():
-        raise ConfigError(f"{data}: no such file or folder")
-    recorded = data / "descriptions.jsonl"
-    captioner = config.captioner
-    if captioner is None and recorded.is_file():
-        captioner = RoleConfig(model="recorded")
-    seats = {"captioner": _replaying(captioner, recorded), "judge": _replaying(config.judge, recorded)}
-    changes |= {name: seat for name, seat in seats.items() if seat != getattr(config, name)}
-    if any(seat.provider == "recorded" for seat in config.panel):
-        changes["panel"] = [_replaying(seat, recorded) for seat in config.panel]
-    if not config.metrics:
-        chosen = config.model_copy(update=changes)
-        changes["metrics"] = _affordable(registry.load("suites", config.suite).metrics, chosen)
-    done = config.model_copy(update=changes)
-    for name, metric in load_metrics(done).items():
-        for role in metric.roles:
-            if role != "embedder" and done.role(role) is None:
-                hint = "" if role != "captioner" else " (or put a descriptions.jsonl into the data folder)"
-                raise ConfigError(
-                    f"the metric {name} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o{hint}"
-                )
-    return done
-
-
-def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
-    """A `recorded` role with the files of the data folder, unless it names its own."""
-    if role is None or role.provider != "recorded" or "file" in role.options:
-        return role
-    return role.model_copy(update={"options": {**role.options, "file": str(file)}})
-
-
-def _affordable(names: Sequence[str], config: RunConfig) -> list[str]:
-    """The suite's metrics whose models are there; all of them when none is, so that the error names what is missing."""
-    have = [name for name in names if all(config.role(role) for role in registry.load("metrics", name).roles)]
-    return have or list(names)
-
-
-def load_metrics(config: RunConfig) -> dict[str, Metric]:
-    return {name: registry.load("metrics", name) for name in config.metrics}
-
-
-def load_suite(config: RunConfig) -> Any:
-    """The suite with its options.
-
-    Raises:
-        ConfigError: an option the suite does not know; the nearest is suggested.
-    """
-    suite = registry.load("suites", config.suite)
-    known = [name for name in inspect.signature(suite).parameters if name != "self"]
-    for name in config.suite_options:
-        if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise ConfigError(f"the suite {config.suite} has no option '{name}'.{nearest(name, known)} ({has})")
-    return suite(**config.suite_options)
-
-
 class Session:
     """The parts of one run, put together.
 
@@ -162,7 +83,7 @@ class Session:
         self.suite = load_suite(self.config)
         self.library = PromptLibrary(self.config.prompts)
         self.cache = AnswerCache(cache_folder(self.config))
-        self.warnings = list(self.cache.warnings)
+        self.warnings = [*self.cache.warnings, *left_out(config, self.config)]
         self.canary: Any = None
         self._before: dict[str, Any] = {}
 
@@ -287,8 +208,12 @@ class Session:
         from titjudge.trust.canary import ask_canaries, canary_file
 
         seen = {name: metric for name, metric in self.metrics.items() if "siblings" not in metric.needs}
-        if self.config.captioner is not None and self.config.captioner.provider == "recorded":
-            seen = {name: metric for name, metric in seen.items() if "captioner" not in metric.roles}
+        replayed = {
+            name
+            for name in ("captioner", "judge")
+            if (seat := self.config.role(name)) is not None and seat.provider == "recorded"
+        }
+        seen = {name: metric for name, metric in seen.items() if not replayed & set(metric.roles)}
         usable = {name: metric for name, metric in seen.items() if {"captioner", "judge"} & set(metric.roles)}
         place = example_folder()
         if usable and place is not None:

@@ -24,11 +24,12 @@ import orjson
 import yaml
 
 from titjudge.config import RoleConfig, RunConfig, load_config
+from titjudge.defaults import complete, load_metrics
 from titjudge.errors import ConfigError, FatalProviderError, UserError
 from titjudge.metrics import Metric
 from titjudge.plan import Forecast
 from titjudge.run import RunFolder
-from titjudge.session import Outcome, Session, Watcher, complete, load_metrics
+from titjudge.session import Outcome, Session, Watcher
 from titjudge.types import Pair, Score, Status, Table
 
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from titjudge.cells import cells, same, shown
 from titjudge.config import RunConfig
+from titjudge.defaults import load_metrics, load_suite
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError, DataError
 from titjudge.loop import prepared
@@ -30,7 +31,6 @@ from titjudge.records import score_from, score_record
 from titjudge.replay import UNSEALED, Shown, Stored, StoredPictures, parsed, replaying
 from titjudge.run import RunFolder
 from titjudge.seal import broken
-from titjudge.session import load_metrics, load_suite
 from titjudge.tabulate import tabulate
 from titjudge.types import BadItem, Item, Pair, Score, Status
 

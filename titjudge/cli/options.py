@@ -17,8 +17,8 @@ JSON = click.option(
 
 MODELS = (
     click.option("--provider", metavar="NAME", help="Captioner and judge at once: openai, gemini, ... with its default model."),
-    click.option("--captioner", metavar="PROVIDER/MODEL", help="The vision-language model that describes images; `recorded` replays descriptions.jsonl."),
-    click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="The language model that compares prompt and description; several make a panel."),
+    click.option("--captioner", metavar="PROVIDER/MODEL", help="The vision-language model that describes images; `recorded` replays descriptions.jsonl and answers.jsonl."),
+    click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="The language model that compares prompt and description; several make a panel; `recorded` replays answers.jsonl."),
     click.option("--embedder", metavar="PROVIDER/MODEL", help="The embedding model of TIT-Score  [default: the embedded MiniLM]."),
     click.option("--base-url", metavar="URL", help="Address of a compatible server for captioner and judge; several, comma-separated, share the load."),
     click.option("--trust-remote-code", is_flag=True, default=None, help="Let models that run here run the code that comes with them."),

@@ -24,6 +24,8 @@ def gold_words(item: Item) -> list[str] | None:
     source="TIIF-Bench paper, 3.3; cal_gned_and_recall_models.py",
     needs=("text_words",),
     higher_is_better=False,
+    extra="ocr",
+    package="rapidocr",
 )
 async def text_rendering(item: Item, ask: Ask) -> Score:
     """GNED: how far the words in the image are from those that were asked for; 0 is perfect, 1 is worst.

@@ -1,0 +1,139 @@
+"""A configuration made whole: the bundled example, what lies beside the data, and the metrics that can run."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge import registry
+from titjudge.config import RoleConfig, RunConfig
+from titjudge.errors import ConfigError, nearest
+from titjudge.metrics import Metric
+
+
+def example_folder() -> Path | None:
+    """The bundled example: in a checkout, or inside the wheel."""
+    here = Path(__file__).resolve().parent
+    return next(
+        (p for p in (here / "_example", here.parent / "examples" / "known_answer") if (p / "images.jsonl").is_file()),
+        None,
+    )
+
+
+def complete(config: RunConfig) -> RunConfig:
+    """The configuration with its defaults filled in from the data.
+
+    Raises:
+        ConfigError: no data, or a metric lacks a model.
+    """
+    changes: dict[str, Any] = {}
+    data = config.data
+    if data is None:
+        data = example_folder()
+        if data is None or config.suite not in ("folder", "known-answer"):
+            raise ConfigError("nothing to judge: give --data DIR")
+        changes["data"] = data
+    if not data.exists():
+        raise ConfigError(f"{data}: no such file or folder")
+    recorded = data / "descriptions.jsonl"
+    captioner, judge = config.captioner, config.judge
+    if captioner is None and recorded.is_file():
+        captioner = RoleConfig(model="recorded")
+        if judge is None and config.suite == "known-answer" and (data / "answers.jsonl").is_file():
+            judge = RoleConfig(model="recorded")
+    seats = {"captioner": _replaying(captioner, recorded), "judge": _replaying(judge, recorded)}
+    changes |= {name: seat for name, seat in seats.items() if seat != getattr(config, name)}
+    if any(seat.provider == "recorded" for seat in config.panel):
+        changes["panel"] = [_replaying(seat, recorded) for seat in config.panel]
+    if not config.metrics:
+        chosen = config.model_copy(update=changes)
+        changes["metrics"] = _affordable(registry.load("suites", config.suite).metrics, chosen)
+    done = config.model_copy(update=changes)
+    metrics = load_metrics(done)
+    if config.metric_options:  # as they were read: "8" on the command line and 8 in a file are the same run
+        options = {name: dict(metric.options) for name, metric in metrics.items() if metric.options}
+        done = done.model_copy(update={"metric_options": options})
+    for name, metric in metrics.items():
+        for role in metric.roles:
+            if role != "embedder" and done.role(role) is None:
+                hint = _hint(role, data)
+                raise ConfigError(
+                    f"the metric {name} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o{hint}"
+                )
+    return done
+
+
+def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
+    """A `recorded` role with the files of the data folder, unless it names its own."""
+    if role is None or role.provider != "recorded" or "file" in role.options:
+        return role
+    return role.model_copy(update={"options": {**role.options, "file": str(file)}})
+
+
+def _hint(role: str, data: Path) -> str:
+    if role == "captioner":
+        return " (or put a descriptions.jsonl into the data folder)"
+    return f" (or --{role} recorded: there are recorded answers)" if (data / "answers.jsonl").is_file() else ""
+
+
+def _affordable(names: Sequence[str], config: RunConfig) -> list[str]:
+    """The suite's metrics whose models are there; all of them when none is, so that the error names what is missing.
+
+    What lacks an optional package is left out too (`left_out` says so), unless nothing else remains.
+    """
+    have = [name for name in names if all(config.role(role) for role in load_metric(name).roles)]
+    runs = [name for name in have if _installed(load_metric(name))]
+    return runs or have or list(names)
+
+
+def _installed(metric: Metric) -> bool:
+    return not metric.package or importlib.util.find_spec(metric.package) is not None
+
+
+def left_out(config: RunConfig, done: RunConfig) -> list[str]:
+    """What a run that names no metric does without because an optional package is not installed, one line each."""
+    names = [] if config.metrics else registry.load("suites", config.suite).metrics
+    absent = [metric for name in names if name not in done.metrics and not _installed(metric := load_metric(name))]
+    return [
+        f"{metric.name} is left out, its package is not installed: pip install 'titjudge[{metric.extra}]'"
+        for metric in absent
+    ]
+
+
+def load_metric(name: str) -> Metric:
+    metric: Metric = registry.load("metrics", name)
+    return metric
+
+
+def load_metrics(config: RunConfig) -> dict[str, Metric]:
+    """The metrics with their options.
+
+    Raises:
+        ConfigError: an option that a metric does not have, a value that does not fit, or options of a metric that is not
+        among those of the run.
+    """
+    for name in config.metric_options:
+        if name not in config.metrics:
+            listed = ", ".join(config.metrics)
+            raise ConfigError(
+                f"there are options for {name}, which is no metric of this run ({listed}): add --metric {name}"
+            )
+    return {name: load_metric(name).configured(config.metric_options.get(name, {})) for name in config.metrics}
+
+
+def load_suite(config: RunConfig) -> Any:
+    """The suite with its options.
+
+    Raises:
+        ConfigError: an option the suite does not know; the nearest is suggested.
+    """
+    suite = registry.load("suites", config.suite)
+    known = [name for name in inspect.signature(suite).parameters if name != "self"]
+    for name in config.suite_options:
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ConfigError(f"the suite {config.suite} has no option '{name}'.{nearest(name, known)} ({has})")
+    return suite(**config.suite_options)
