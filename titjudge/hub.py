@@ -172,6 +172,8 @@ def loading_error(model: str, error: BaseException) -> UserError:
         why = f"its weights do not fit its config.json ({brief}); fetch it again"
     elif "trust_remote_code" in lower or "custom code" in lower:
         return untrusted(model)
+    elif isinstance(error, ImportError):
+        why = f"it needs a package that is not installed ({brief})"
     elif "unrecognized" in lower or "does not recognize this architecture" in lower or "model type" in lower:
         why = f"the installed transformers does not know its architecture ({brief})"
     elif isinstance(error, FileNotFoundError | OSError) and not Path(model).expanduser().is_dir():

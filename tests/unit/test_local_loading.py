@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +94,55 @@ def test_unknown_architecture(copy: Path) -> None:
     assert "does not know its architecture" in said(make(copy))
 
 
-def test_remote_code(copy: Path) -> None:
-    config = json.loads((copy / "config.json").read_text())
-    wants = {
-        **config,
-        "model_type": "own",
-        "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"},
-    }
-    (copy / "config.json").write_text(json.dumps(wants))
-    assert "trust_remote_code" in said(make(copy))
+OWN_CODE = """
+from pathlib import Path
+from transformers import Qwen3Config, Qwen3ForCausalLM
+Path({ran!r}).touch()
+class Config(Qwen3Config):
+    model_type = "own"
+class Model(Qwen3ForCausalLM):
+    config_class = Config
+"""
+
+
+def with_own_code(folder: Path) -> Path:
+    """The model under a name that transformers does not know, with the code for it beside; returns what it leaves behind."""
+    ran = folder.parent / "ran"
+    about = json.loads((folder / "config.json").read_text())
+    code = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
+    (folder / "config.json").write_text(json.dumps({**about, "model_type": "own", "auto_map": code}))
+    (folder / "own.py").write_text(OWN_CODE.format(ran=str(ran)))
+    return ran
+
+
+def test_remote_code_is_refused(copy: Path) -> None:
+    ran = with_own_code(copy)
+    assert "--trust-remote-code" in said(make(copy))
+    with pytest.raises(UserError, match="wants to run its own code"):
+        make(copy).ready()
+    assert not ran.exists()
+
+
+def test_remote_code_runs_where_it_is_trusted(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import dynamic_module_utils
+
+    monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    ran = with_own_code(copy)
+    loaded = make(copy, trust_remote_code=True)._ready_model()
+    assert type(loaded.model).__name__ == "Model"
+    assert ran.exists()
+
+
+def test_an_architecture_that_needs_another_package(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gemma 3n's eyes are timm's: transformers says so when it builds them."""
+    import transformers
+
+    def needs(*_: Any, **__: Any) -> Any:
+        raise ImportError("TimmWrapperModel requires the timm library\nbut it was not found")
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", needs)
+    assert "a package that is not installed (TimmWrapperModel requires the timm library but" in said(make(copy))
 
 
 def test_no_chat_template(tmp_path: Path) -> None:
