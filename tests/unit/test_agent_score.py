@@ -105,7 +105,7 @@ def test_without_an_image_or_a_prompt_nothing_is_asked(image: Path) -> None:
 
 
 def test_the_table_for_the_forgetting_curve(image: Path) -> None:
-    from titjudge.trust.forgetting import Claim
+    from titjudge.compare.forgetting import Claim
 
     score = judged(StandIn(turn(all_met(but={2: "cannot_be_seen", 3: "not_met"}))), image)
     rows = claims_of(replace(score, generator="g", group="p"))

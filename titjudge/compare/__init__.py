@@ -10,6 +10,7 @@
 | `correlation` | scores against human scores over all images; `compare ranks` |
 | `votes` | votes of annotators to one preference a pair, and how far annotators agree |
 | `bradley_terry` | strengths of generators from pairs, where a finite fit exists |
+| `claims`, `forgetting` | claims out of scores; how often they are met by place in the prompt, kind and length |
 | `files` | votes and human scores from CSV or JSON lines |
 | `tables` | `agreement` as people read it |
 | `resample` | the one bootstrap: prompts are drawn, with all that belongs to them |

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from titjudge.compare.claims import claims_of
+from titjudge.compare.forgetting import BINS, Claim, Forgetting, Rate, forgetting
 from titjudge.errors import DataError
 from titjudge.report.cells import Json, cell, p_value, percent, table
 from titjudge.report.charts import (
@@ -21,8 +23,6 @@ from titjudge.report.charts import (
     svg_of,
 )
 from titjudge.report.model import Loaded, Report
-from titjudge.trust.claims import claims_of
-from titjudge.trust.forgetting import BINS, Claim, Forgetting, Rate, forgetting
 from titjudge.types import Item
 
 PLACES = tuple(f"{100 * k / BINS:.0f}-{100 * (k + 1) / BINS:.0f}%" for k in range(BINS))

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from titjudge.compare.forgetting import Forgetting, Rate
 from titjudge.errors import ConfigError, UserError
-from titjudge.trust.forgetting import Forgetting, Rate
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
@@ -75,7 +75,7 @@ def _line(axes: Any, rates: list[Rate], generator: str, colour: str, number: int
     x = [_middle(rate.label) for rate in shown]
     y = [100 * (rate.rate or 0.0) for rate in shown]
     marker = _MARKERS[number % len(_MARKERS)]
-    axes.plot(x, y, color=colour, marker=marker, label=generator.lstrip("_") or "(unnamed)")
+    axes.plot(x, y, color=colour, marker=marker, clip_on=False, zorder=3, label=generator.lstrip("_") or "(unnamed)")
     wide = [(at, rate.interval) for at, rate in zip(x, shown, strict=True) if rate.interval]
     if wide:
         low, high = [100 * i[0] for _, i in wide], [100 * i[1] for _, i in wide]

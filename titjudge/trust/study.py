@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from titjudge import registry
+from titjudge.compare.claims import claims_of
+from titjudge.compare.forgetting import Claim
 from titjudge.compare.pairwise import Values, values_by_metric
 from titjudge.errors import ConfigError, DataError, nearest
 from titjudge.run import RunFolder
-from titjudge.trust.claims import claims_of
-from titjudge.trust.forgetting import Claim
 from titjudge.trust.people_board import PeopleBoard, people_board
 from titjudge.types import Item, Pair, Score
 

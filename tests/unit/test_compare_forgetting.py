@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from titjudge.compare.claims import claims_of, place_of
+from titjudge.compare.forgetting import Claim, forgetting
 from titjudge.errors import DataError
-from titjudge.trust.claims import claims_of, place_of
-from titjudge.trust.forgetting import Claim, forgetting
 from titjudge.trust.forgetting_chart import forgetting_svg
 from titjudge.types import Item, Score, Status
 

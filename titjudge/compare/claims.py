@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from titjudge.trust.forgetting import Claim
+from titjudge.compare.forgetting import Claim
 from titjudge.types import Item, Score
 
 _PLACE = ("position", "span", "start")
