@@ -1,0 +1,222 @@
+"""Runs of the agentic judge with native tools, its options from the command line, batch jobs and verification."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from batch_server import BatchServer
+from PIL import Image
+from servers import Scripted, Seen, Server
+
+from titjudge import registry
+from titjudge.cache import AnswerCache
+from titjudge.cli.run import run_command
+from titjudge.config import RoleConfig, RunConfig, load_config
+from titjudge.engine import Engine, measure
+from titjudge.metrics.agent import tit_agent
+from titjudge.prompts import PromptLibrary
+from titjudge.providers.batch import Batches, Pace
+from titjudge.roles import Roles
+from titjudge.run import default_folder
+from titjudge.session import complete
+from titjudge.types import Item
+from titjudge.verify import verify
+
+PROMPT = "A blue bowl holds three oranges on a wooden table."
+CLAIMS = [
+    ("There is a bowl", "entity", "macro", "A blue bowl"),
+    ("The bowl is blue", "attribute", "micro", "blue"),
+    ("The bowl holds three oranges", "attribute", "micro", "three oranges"),
+]
+
+
+def tools_in(seen: Seen) -> bool:
+    return "read_text" in json.dumps(seen.body.get("tools") or [])
+
+
+def handler(seen: Seen) -> Scripted | str:
+    """Both roles; the orchestrator asks one question a round, zooms once, and settles all when it has looked three times."""
+    if seen.images:
+        return f"A bowl ({seen.digest.hex()[:6]})."
+    if "Take the prompt below apart" in seen.text:
+        return json.dumps({"claims": [dict(zip(("claim", "kind", "level", "span"), e, strict=True)) for e in CLAIMS]})
+    looked = len(set(re.findall(r"\bE(\d+) \w+\(", seen.text)))
+    done = looked >= 3 or "No look is left" in seen.text
+    verdicts = [{"claim": n, "verdict": "met", "evidence": f"E{looked}"} for n in (1, 2, 3)] if done else []
+    looks: list[tuple[str, Any]] = [] if done else [
+        ("ask", {"question": f"what is number {looked}?"}) if looked == 1 else ("zoom", {"question": "what?", "box": [0, 0, 0.5, 0.5]})
+    ]  # fmt: skip
+    if tools_in(seen):
+        return Scripted("", calls=[*([("settle", {"verdicts": verdicts})] if verdicts else []), *looks])
+    listed = [{"tool": tool, **given} for tool, given in looks]
+    return json.dumps({"thought": "", "settle": verdicts, "looks": listed})
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(2):
+        Image.new("RGB", (200, 200), (number * 90, 1, 2)).save(folder / f"{number}.png")
+        (folder / f"{number}.txt").write_text(PROMPT)
+    monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+@dataclass(frozen=True)
+class Result:
+    exit_code: int
+    output: str
+
+
+def shell(*arguments: str) -> Result:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = run_command("titjudge", list(arguments))
+    return Result(code, said.getvalue())
+
+
+def command(folder: Path, server: Server, *more: str, tools: bool = True) -> list[str]:
+    role = {"model": "openai/gpt-4o", "base_url": server.openai, "options": {"tools": tools}}
+    (folder / "run.yaml").write_text(json.dumps({"captioner": role, "judge": role, "report": False}))
+    return [
+        "judge",
+        "--data",
+        str(folder / "data"),
+        "--config",
+        str(folder / "run.yaml"),
+        "--metric",
+        "tit-agent",
+        *more,
+    ]
+
+
+def scores(folder: Path) -> dict[str, dict[str, Any]]:
+    lines = (folder / "scores.jsonl").read_bytes().splitlines()
+    return {record["item"]: record for record in map(orjson.loads, lines)}
+
+
+@pytest.mark.parametrize("tools", [True, False])
+def test_a_run_with_few_looks_is_another_run_and_verifies(
+    tmp_path: Path, data: Path, tools: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(handler) as server:
+        given = command(tmp_path, server, "--max-looks", "2", "--metric-option", "tit-agent.max_cost=5", tools=tools)
+        done = shell(*given, "--out", "run")
+        assert done.exit_code == 0, done.output
+        assert any(map(tools_in, server.requests)) is tools
+        asked = server.count()
+        assert shell(*given, "--out", "run").exit_code == 0
+        assert server.count() == asked
+        other = shell(*command(tmp_path, server, "--max-looks", "3", tools=tools), "--out", "run")
+        assert other.exit_code == 2
+        assert "another metric_options" in other.output
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["identity"]["metric_options"] == {"tit-agent": {"max_looks": 2, "max_cost": 5.0}}
+    assert manifest["metrics"]["tit-agent"]["options"] == {"max_looks": 2, "max_cost": 5.0}
+    for record in scores(tmp_path / "run").values():
+        assert (record["value"], record["parts"]["max_looks"], record["parts"]["stopped"]) == (100, 2, "covered")
+        assert record["parts"]["protocol"] == ("tools" if tools else "json")
+        assert record["parts"]["counts"]["looks"] == 2
+    monkeypatch.delenv("OPENAI_API_KEY")
+    found = verify(tmp_path / "run")
+    assert found.holds, found.problems
+
+
+def test_looks_change_what_a_dry_run_expects(tmp_path: Path, data: Path) -> None:
+    with Server(handler) as server:
+        requests = []
+        for looks in ("1", "2", "8"):
+            assert (
+                shell(*command(tmp_path, server, "--max-looks", looks), "--dry-run", "--json", "out.json").exit_code
+                == 0
+            )
+            requests.append(json.loads(Path("out.json").read_text())["roles"]["captioner"]["requests"])
+        assert server.count() == 0
+    assert requests[0] < requests[1] < requests[2]
+
+
+def test_the_same_options_are_the_same_run_wherever_they_are_given(tmp_path: Path, data: Path) -> None:
+    base = {"data": data, "captioner": "openai/gpt-4o", "judge": "openai/gpt-4o", "metrics": ["tit-agent"]}
+
+    def folder(**more: Any) -> str:
+        return default_folder(complete(load_config(None, base | more))).name
+
+    typed, filed = ({"metric_options": {"tit-agent": {"max_looks": value}}} for value in ("12", 12))
+    assert folder(**typed) == folder(**filed) != folder()
+    assert folder() == folder(metric_options={})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--metric-option", "tit-agent.max_look=3"], "tit-agent has no option 'max_look'. Did you mean 'max_looks'? It has: max_looks (default 8), max_cost"),
+        (["--metric-option", "tit-agent.max_looks=many"], "the option tit-agent.max_looks: Input should be a valid integer"),
+        (["--max-looks", "65"], "the option tit-agent.max_looks: Input should be less than or equal to 64"),
+        (["--metric-option", "tit-agent.max_cost=-1"], "the option tit-agent.max_cost"),
+        (["--metric-option", "max_looks=3"], "expected METRIC.KEY=VALUE"),
+        (["--metric-option", "tit-agent.max_looks"], "expected METRIC.KEY=VALUE"),
+        (["--metric-option", "tit-agnt.max_looks=3"], "unknown metric 'tit-agnt'. Did you mean 'tit-agent'?"),
+        (["--metric-option", "tit.max_looks=3"], "there are options for tit, which is no metric of this run (tit-agent)"),
+        (["--metric", "tit-llm", "--metric-option", "tit-llm.top=3"], "tit-llm has no option 'top'. It has: none"),
+    ],
+)  # fmt: skip
+def test_options_that_are_none_are_named(tmp_path: Path, data: Path, given: list[str], message: str) -> None:
+    with Server(handler) as server:
+        done = shell(*command(tmp_path, server, *given))
+        assert server.count() == 0
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+def test_options_of_the_python_interface(tmp_path: Path, data: Path) -> None:
+    from titjudge import Judge
+
+    role = {"model": "openai/gpt-4o", "options": {"tools": True}}
+    with Server(handler) as server:
+        role["base_url"] = server.openai
+        with Judge("tit-agent", captioner=role, judge=role, metric_options={"tit-agent": {"max_looks": 2}}) as judge:
+            score = judge.score(data / "0.png", PROMPT)
+    assert (score.value, score.parts["max_looks"], score.parts["protocol"]) == (100, 2, "tools")
+
+
+@pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+@pytest.mark.parametrize("model", ["openai/gpt-4o", "gemini/gemini-2.5-pro"])
+def test_batch_jobs_carry_tools(tmp_path: Path, data: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "test-key-0123456789")
+    with BatchServer(handler) as server:
+        address = server.openai if model.startswith("openai") else server.url
+        role = RoleConfig(model=model, base_url=address, options={"tools": True})
+        config = RunConfig(data=data, captioner=role, judge=role)
+        batches = Batches(tmp_path / "batches", pace=Pace(poll=0.02, idle=0.05, settle=0.0))
+
+        async def run() -> Any:
+            def make(which: RoleConfig) -> Any:
+                return batches.wrap(registry.load("providers", which.provider)(which.settings(5)))
+
+            cache = AnswerCache(tmp_path / "cache")
+            engine = Engine(Roles(config, make=make), PromptLibrary(None), cache)
+            try:
+                return await asyncio.wait_for(
+                    measure(engine, Item("0", PROMPT, data / "0.png"), "tit-agent", tit_agent), 30
+                )
+            finally:
+                await engine.aclose()
+                cache.close()
+
+        score = asyncio.run(run())
+        lines = [tools_in(line) for line in server.lines]
+    assert (score.value, score.parts["protocol"], score.parts["counts"]["looks"]) == (100, "tools", 3)
+    assert lines.count(True) == 3
+    assert lines.count(False) == 1 + 3
