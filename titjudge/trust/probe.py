@@ -25,6 +25,7 @@ from titjudge.types import Ask, Item, Pair, Score, Status
 ACCURATE = 0.7  # least share of known answers
 ORDER = 0.1  # most advantage of the image that is shown first
 UNUSABLE = 0.05  # most refusals, and most answers that cannot be read
+UNRECORDED = "no answer is recorded for what was changed"
 STEADY = 0.02  # least step of the order effect: 36 comparisons that all agree are enough to rule out one of 0.1
 
 
@@ -63,44 +64,53 @@ async def probe(
     items = [battery.adherence_item(item) for item in truth]
     run = Prober(engine, name, metric, on_score, prompts=len({item.group for item in items}))
     await run.score(items)
-    skipped: dict[str, str] = {}
-    tests = [*battery.severity(items), battery.instructions(items)]
-    if "questions" in metric.needs:
-        skipped |= dict.fromkeys(KINDS, "this metric asks its questions whatever the prompt says")
-    else:
-        tests += battery.sensitivity(items, edits)
-    tests += await asyncio.to_thread(battery.pictures, items, work)
-    told = [(item, str(run.scores[item.id].parts["description"])) for item in items
-            if run.scores[item.id].parts.get("description")]  # fmt: skip
-    tests += battery.descriptions(told) if told else []
+    tests, skipped = await _tests(run, items, work, edits)
     if on_items is not None:
         on_items([*items, *_distinct(tests)])
     await run.score(_distinct(tests))
     await _repeat(run, items, repeats)
     span = run.span(items)
     step = run.step(span)
-    lines = [*await _accuracy(run, truth, items, KnownAnswer().pairs(data)), _errors(run, tests)]
-    for test in tests:
-        found = _tested(run, test, span, step)
-        if isinstance(found, str):
-            skipped[test.name] = found
-        else:
-            lines.append(found)
-    lines.append(_spread(run, items, repeats, span, step))
-    if not told:
-        skipped["description"] = "this metric reads no description"
-    lines += _failures(run.scores.values())
+    found: list[Line | tuple[str, str]] = [*await _accuracy(run, truth, items, KnownAnswer().pairs(data))]
+    found += [_errors(run, tests), *(_tested(run, test, span, step) for test in tests)]
+    found += [_spread(run, items, repeats, span, step), *_failures(run.scores.values())]
     costs = _costs(run)
-    if pairwise is None:
-        skipped["order of two images"] = "no pairwise metric was given"
-    else:
-        lines.append(await _order(run, pairwise, items))
-    if told and "judge" in metric.roles:
-        lines.append(await exchange(run, items, rivals))
+    found.append(await _order(run, pairwise, items))
+    if "judge" in metric.roles and _told(run, items):
+        found.append(await exchange(run, items, rivals))
     else:
         skipped[SELF_PREFERENCE] = "this metric has no judge that reads what models write"
-    kept = [each for each in lines if each is not None]
-    return _card(run, with_verdicts(kept), span, skipped, costs)
+    lines = with_verdicts([each for each in found if isinstance(each, Line)])
+    return _card(run, lines, span, skipped | dict(each for each in found if not isinstance(each, Line)), costs)
+
+
+async def _tests(run: Prober, items: Sequence[Item], work: Path, edits: int) -> tuple[list[Test], dict[str, str]]:
+    """The tests that this judge can take, and the names of the others with the reason."""
+    skipped: dict[str, str] = {}
+    tests = battery.severity(items)
+    if "questions" in run.metric.needs:
+        skipped |= dict.fromkeys(KINDS, "this metric asks its questions whatever the prompt says")
+    else:
+        tests += battery.sensitivity(items, edits)
+    tests.append(battery.instructions(items))
+    first = await asyncio.to_thread(battery.pictures, (battery.attacked(items) or items)[:1], work)
+    await run.score(_distinct(first))
+    if all(run.scores[trial.changed.id].status is Status.MISSING for test in first for trial in test.trials):
+        skipped |= {test.name: UNRECORDED for test in first}
+    else:
+        tests += await asyncio.to_thread(battery.pictures, items, work)
+    told = _told(run, items)
+    if told:
+        tests += battery.descriptions(told)
+    else:
+        skipped["description"] = "this metric reads no description"
+    return tests, skipped
+
+
+def _told(run: Prober, items: Iterable[Item]) -> list[tuple[Item, str]]:
+    """The items whose description the metric has read, with it."""
+    both = [(item, run.scores[item.id].parts.get("description")) for item in items]
+    return [(item, str(text)) for item, text in both if text]
 
 
 def _distinct(tests: Iterable[Test]) -> list[Item]:
@@ -160,38 +170,43 @@ def _share(name: str, rows: Sequence[tuple[str, float]], total: int) -> Line:
     return line("sees", name, rows, rule="at least", limit=ACCURATE, failed=failed, step=step, bounds=(0, 1))
 
 
-def _errors(run: Prober, tests: Sequence[Test]) -> Line | None:
+def _errors(run: Prober, tests: Sequence[Test]) -> Line | tuple[str, str]:
     """How often the prompt that an image was made from does better than the same with an error in it (ties half)."""
     trials = [trial for test in tests if test.name in KINDS for trial in test.trials]
     both = [(trial.base.group, run.value(trial.base), run.value(trial.changed)) for trial in trials]
     rows = [(group, _right(a, b)) for group, a, b in both if a is not None and b is not None]
-    return _share("prompts with an error, share found out", rows, len(trials)) if rows else None
+    name = "prompts with an error, share found out"
+    return _share(name, rows, len(trials)) if rows else (name, _unable(run, [trial.changed for trial in trials]))
 
 
-def _tested(run: Prober, test: Test, span: float, step: float) -> Line | str:
-    """The line of a test, or why this judge cannot take it."""
-    rows, reasons = [], []
+def _tested(run: Prober, test: Test, span: float, step: float) -> Line | tuple[str, str]:
+    """The line of a test, or its name and why this judge cannot take it."""
+    rows = []
     for trial in test.trials:
         before, after = run.value(trial.base), run.value(trial.changed)
-        if before is None or after is None:
-            score = run.scores[trial.changed.id if after is None else trial.base.id]
-            reasons.append((score.status, score.reason))
-            continue
-        rows.append((trial.base.group, (before - after if test.rule == "at least" else after - before) / span))
-    if not test.trials:
-        return "the known answers have no such case"
-    if not rows and all(status is Status.MISSING for status, _ in reasons):
-        return "no answer is recorded for what was changed"
-    unable = [reason for status, reason in reasons if status is Status.BAD_INPUT]
-    if not rows and unable:
-        return unable[0]
+        if before is not None and after is not None:
+            rows.append((trial.base.group, (before - after if test.rule == "at least" else after - before) / span))
+    failed = len(test.trials) - len(rows)
+    if not rows and (reason := _unable(run, _distinct([test]))):
+        return test.name, reason
     prompts = len({trial.base.group for trial in test.trials})
     if prompts < FEWEST <= run.prompts:
-        return f"only {prompts} of the {run.prompts} prompts have such a case"
-    return line(test.family, test.name, rows, rule=test.rule, limit=test.limit, failed=len(reasons), step=step)
+        return test.name, f"only {prompts} of the {run.prompts} prompts have such a case"
+    return line(test.family, test.name, rows, rule=test.rule, limit=test.limit, failed=failed, step=step)
 
 
-def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float, step: float) -> Line:
+def _unable(run: Prober, items: Sequence[Item]) -> str:
+    """Why none of these items could be scored, where that is not the judge's fault; else empty."""
+    if not items:
+        return "the known answers have no such case"
+    failed = [run.scores[item.id] for item in items if run.value(item) is None]
+    unable = [score.reason for score in failed if score.status is Status.BAD_INPUT]
+    if failed and all(score.status is Status.MISSING for score in failed):
+        return UNRECORDED
+    return unable[0] if unable else ""
+
+
+def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float, step: float) -> Line | tuple[str, str]:
     """Mean absolute difference between two answers to the same question."""
     rows, failed = [], 0
     for item in battery.attacked(items):
@@ -202,11 +217,17 @@ def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float, step:
         if gaps:
             rows.append((item.group, sum(gaps) / len(gaps) / span))
     name = "difference between repeated answers"
+    asked = [replace(item, id=_repeated(item, k)) for item in battery.attacked(items) for k in range(1, repeats)]
+    if not rows and (reason := _unable(run, asked)):
+        return name, reason
     return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed, step=step)
 
 
-async def _order(probed: Prober, pairwise: Metric, items: Sequence[Item]) -> Line:
+async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item]) -> Line | tuple[str, str]:
     """How far a pairwise judge prefers whichever image is shown first: 0 not at all, 1 always."""
+    name = "order of two images"
+    if pairwise is None:
+        return name, "no pairwise metric was given"
     run = Prober(probed.engine, pairwise.name, pairwise)
     families = {item.group: tuple(each for each in items if each.group == item.group) for item in items}
     await run.score(replace(item, meta={**item.meta, "siblings": families[item.group]}) for item in items)
@@ -215,7 +236,8 @@ async def _order(probed: Prober, pairwise: Metric, items: Sequence[Item]) -> Lin
              if s.item_id < duel["other"]]  # fmt: skip
     rows = [(group, float(duel["shown_first"]) - float(duel["shown_second"])) for group, duel in duels]
     failed = sum(score.value is None for score in run.scores.values())
-    name = "order of two images"
+    if not rows and (reason := _unable(run, items)):
+        return name, reason
     return line("is not moved", name, rows, rule="within", limit=ORDER, failed=failed, step=STEADY, bounds=(-1, 1))
 
 
@@ -232,17 +254,25 @@ def _failures(scores: Iterable[Score]) -> list[Line]:
 
 
 def _costs(run: Prober) -> tuple[float | None, float | None]:
-    """(USD, seconds of model time) for 1,000 scores; None for what is unknown, or when all came from the cache."""
+    """(USD, seconds of model time) for 1,000 scores; None for what is unknown, or when all came from the cache.
+
+    Embedding runs in batches, so its time is that of this machine from beginning to end.
+    """
     price: float | None = 0.0
     seconds = 0.0
-    for role in run.engine.roles.open():
+    for role in _asked(run):
         if not role.tally.asked:
             return None, None
         share = (role.tally.asked + role.tally.cached) / role.tally.asked / len(run.scores) * 1000
-        known = role.price is not None or role.provider.capabilities.local
-        price = price + role.tally.spent * share if known and price is not None else None
-        seconds += role.tally.seconds * share
+        local = role.provider.local if role.name == "embedder" else role.provider.capabilities.local
+        price = price + role.tally.spent * share if (role.price is not None or local) and price is not None else None
+        seconds += (run.seconds if role.name == "embedder" else role.tally.seconds) * share
     return price, seconds
+
+
+def _asked(run: Prober) -> list[Any]:
+    embedder = [run.engine.roles.embedder_role()] if "embedder" in run.metric.roles else []
+    return [*run.engine.roles.open(), *embedder]
 
 
 def _card(
@@ -254,6 +284,8 @@ def _card(
 ) -> Card:
     roles = [role for role in run.engine.roles.open() if role.name in run.metric.roles]
     models = {role.name: role.label for role in roles}
+    if "embedder" in run.metric.roles:
+        models["embedder"] = run.engine.roles.embedder().name
     versions = {role.name: sorted({version for version, _ in role.tally.versions if version}) for role in roles}
     notes = (run.stopped,) if run.stopped else ()
     return Card(run.name, models, versions, tuple(lines), span, len(run.scores), *costs, dict(skipped), notes)

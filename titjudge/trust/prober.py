@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,6 +40,8 @@ class Prober:
     Args:
         engine, name, metric: who is probed. on_score: called with each score as it comes.
         alias: other models in the places of captioner and judge, by role name.
+
+    `seconds` is the time from the beginning of each `score` to its end.
     """
 
     engine: Engine
@@ -49,6 +52,7 @@ class Prober:
     scores: dict[str, Score] = field(default_factory=dict)
     prompts: int = 0
     stopped: str = ""
+    seconds: float = 0.0
 
     async def score(self, items: Iterable[Item], metric: Any = None) -> None:
         """Score items that have no score yet. After the cap is reached there are none with a value."""
@@ -69,12 +73,14 @@ class Prober:
             if self.on_score is not None:
                 self.on_score(found)
 
+        started = time.perf_counter()
         try:
             async with asyncio.TaskGroup() as tasks:
                 for item in wanted.values():
                     tasks.create_task(one(item))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
+        self.seconds += time.perf_counter() - started
 
     def value(self, item: Item | str) -> float | None:
         """The value of an item, more is better; None without one."""
