@@ -9,7 +9,8 @@ Nothing is loaded and nothing is downloaded; torch is asked only where it is ins
 A row is one request: picture of 1024 x 1024, prompt and answer together, in tokens; the first term is its key-value cache
 (none in an encoder: layers = 0), the second what one layer holds while it reads. `bytes` is 2 (bfloat16) for chat and
 embedding models and that of the row's own dtype for learned metrics. SHARE leaves room for fragments, RESERVE for the
-runtime. Parameter counts and shapes are those of the released config.json files; tests build some of them to check.
+runtime. Parameter counts follow from the shapes of the released models: the tests build every one of them, without memory,
+and count; "about" is said of those that they cannot build whole.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Device:
 @dataclass(frozen=True, slots=True)
 class Model:
     """A known model: `parameters` (all of them, in billions), the shape of its text part (or of an encoder's larger half,
-    with `layers` 0), tokens of one request, bytes of a number."""
+    with `layers` 0), tokens of one request, bytes of a number; `about`: the count could not be built from the shapes."""
 
     name: str
     parameters: float
@@ -56,6 +57,7 @@ class Model:
     intermediate: int
     tokens: int
     bytes: int = 2
+    about: bool = False
 
     @property
     def weights(self) -> int:
@@ -69,8 +71,10 @@ class Model:
         return self.tokens * self.bytes * (cache + 2 * self.intermediate + 4 * self.hidden)
 
 
-def _chat(name: str, parameters: float, shape: tuple[int, int, int, int, int], picture: int) -> Model:
-    return Model(name, parameters, *shape, tokens=picture + 2 * _TEXT)
+def _chat(
+    name: str, parameters: float, shape: tuple[int, int, int, int, int], picture: int, *, about: bool = False
+) -> Model:
+    return Model(name, parameters, *shape, tokens=picture + 2 * _TEXT, about=about)
 
 
 _QWEN3_8B, _QWEN3_14B = (36, 8, 128, 4096, 12288), (40, 8, 128, 5120, 17408)
@@ -91,10 +95,10 @@ KNOWN: tuple[Model, ...] = (
     _chat("local/OpenGVLab/InternVL3_5-8B-HF", 8.53, _QWEN3_8B, _TILES),
     _chat("local/OpenGVLab/InternVL3_5-14B-HF", 15.1, _QWEN3_14B, _TILES),
     _chat("local/OpenGVLab/InternVL3_5-38B-HF", 38.4, _QWEN3_32B, _TILES),
-    _chat("local/google/gemma-3n-E2B-it", 5.44, (30, 2, 256, 2048, 8192), 256),
-    _chat("local/google/gemma-3n-E4B-it", 7.85, (35, 2, 256, 2048, 16384), 256),
+    _chat("local/google/gemma-3n-E2B-it", 5.44, (30, 2, 256, 2048, 8192), 256, about=True),  # its eyes are timm's
+    _chat("local/google/gemma-3n-E4B-it", 7.85, (35, 2, 256, 2048, 16384), 256, about=True),
     _chat("local/XiaomiMiMo/MiMo-VL-7B-RL", 8.31, (36, 8, 128, 4096, 11008), _Q25),
-    _chat("local/HuggingFaceTB/SmolVLM-256M-Instruct", 0.26, (30, 3, 64, 576, 1536), 17 * 64),
+    _chat("local/HuggingFaceTB/SmolVLM-256M-Instruct", 0.256, (30, 3, 64, 576, 1536), 17 * 64),
     _chat("local/HuggingFaceTB/SmolVLM-500M-Instruct", 0.51, (32, 5, 64, 960, 2560), 17 * 64),
     _chat("local/HuggingFaceTB/SmolVLM-Instruct", 2.25, (24, 32, 64, 2048, 8192), 17 * 81),
     _chat("local/Qwen/Qwen3-8B", 8.19, _QWEN3_8B, 0),
@@ -109,13 +113,13 @@ KNOWN: tuple[Model, ...] = (
     Model("scorer/pickscore", 0.986, 0, 0, 0, 1280, 5120, 334, 4),
     Model("scorer/hpsv2", 0.986, 0, 0, 0, 1280, 5120, 334, 4),
     Model("scorer/hpsv2.1", 0.986, 0, 0, 0, 1280, 5120, 334, 4),
-    Model("scorer/mps", 1.11, 0, 0, 0, 1280, 5120, 411, 4),
-    Model("scorer/mps-readme", 1.11, 0, 0, 0, 1280, 5120, 411, 4),
-    Model("scorer/imagereward", 0.48, 0, 0, 0, 1024, 4096, 232, 4),
+    Model("scorer/mps", 1.1, 0, 0, 0, 1280, 5120, 411, 4),
+    Model("scorer/mps-readme", 1.1, 0, 0, 0, 1280, 5120, 411, 4),
+    Model("scorer/imagereward", 0.447, 0, 0, 0, 1024, 4096, 232, 4),
     Model("scorer/blip2-itm", 1.17, 0, 0, 0, 1408, 6144, 324, 4),
     Model("scorer/blip2-itc", 1.17, 0, 0, 0, 1408, 6144, 324, 4),
     Model("scorer/fga-blip2", 1.17, 0, 0, 0, 1408, 6144, 741, 4),
-    Model("scorer/vqascore-clip-flant5-xl", 3.18, 0, 0, 0, 2048, 5120, 576 + _TEXT, 4),
+    Model("scorer/vqascore-clip-flant5-xl", 3.16, 0, 0, 0, 2048, 5120, 576 + _TEXT, 4),
     Model("scorer/vqascore-clip-flant5-xxl", 11.5, 0, 0, 0, 4096, 10240, 576 + _TEXT, 4),
     Model("scorer/vqascore-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
     Model("scorer/lmm-score-expected-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
@@ -134,7 +138,7 @@ def batch_size(model: Model, free: int) -> int:
 def place(model: Model, found: Sequence[Device]) -> Row:
     """Where a model fits: one accelerator, several together (device_map: auto), the processor, or nowhere."""
     accelerators = [device for device in found if device.name != "cpu"]
-    size = f"{model.parameters:g} B parameters, {_gib(model.weights)} + {_gib(model.row)} a row"
+    size = f"{'about ' if model.about else ''}{model.parameters:g} B parameters, {_gib(model.weights)} + {_gib(model.row)} a row"
     best = max(accelerators, key=lambda device: device.free, default=None)
     if best is not None and batch_size(model, best.free):
         return (model.name, "fits", f"{size}; batch size {batch_size(model, best.free)} on {best.name}")

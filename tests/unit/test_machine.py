@@ -69,103 +69,16 @@ def test_the_table_holds_every_model_that_was_asked_for() -> None:
     assert not any(name.removeprefix("scorer/") in TABLE and TABLE[name.removeprefix("scorer/")].adapter == "external" for name in names)  # fmt: skip
 
 
+def test_what_could_not_be_counted_is_said_to_be_about() -> None:
+    cpu = Device("cpu", "", 64 * GIB, 64 * GIB)
+    assert "about 5.44 B parameters" in place(known("gemma-3n-E2B-it"), [cpu])[2]
+    assert "about" not in place(known("Qwen3-VL-8B-Instruct"), [cpu])[2]
+
+
 def test_bytes_are_those_of_the_rows_own_dtype() -> None:
     for row in BUILT_IN:
         wide = row.options.get("dtype", "float32") == "float32"
         assert known(f"scorer/{row.key}").bytes == (4 if wide else 2), row.key
-
-
-def counted(kind: str, config: Any) -> float:
-    """Parameters in billions of an architecture that takes no memory."""
-    import torch
-    import transformers
-
-    with torch.device("meta"):
-        model = getattr(transformers, kind)(config)
-    return float(sum(value.numel() for value in dict(model.named_parameters()).values())) / 1e9
-
-
-def qwen3(shape: Model, vocabulary: int, heads: int) -> Any:
-    from transformers import Qwen3Config
-
-    return Qwen3Config(
-        vocab_size=vocabulary,
-        hidden_size=shape.hidden,
-        intermediate_size=shape.intermediate,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "vocabulary", "heads"),
-    [("Embedding-0.6B", 151669, 16), ("Embedding-4B", 151665, 32), ("Embedding-8B", 151665, 32)],
-)
-def test_embedding_counts_are_those_of_their_shapes(name: str, vocabulary: int, heads: int) -> None:
-    model = known(name)
-    assert counted("Qwen3Model", qwen3(model, vocabulary, heads)) == pytest.approx(model.parameters, rel=0.01)
-
-
-@pytest.mark.parametrize(("name", "heads"), [("local/Qwen/Qwen3-8B", 32), ("local/Qwen/Qwen3-14B", 40)])
-def test_judge_counts_are_those_of_their_shapes(name: str, heads: int) -> None:
-    model = known(name)
-    found = counted("Qwen3ForCausalLM", qwen3(model, 151936, heads))
-    assert found == pytest.approx(model.parameters, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("name", "heads", "out"), [("Qwen2.5-VL-7B-Instruct", 28, 3584), ("Qwen2.5-VL-32B-Instruct", 40, 5120), ("2.5-VL-72B-Instruct", 64, 8192)]
-)  # fmt: skip
-def test_vision_language_counts_are_those_of_their_shapes(name: str, heads: int, out: int) -> None:
-    from transformers import Qwen2_5_VLConfig
-
-    model = known(name)
-    config = Qwen2_5_VLConfig(
-        text_config={
-            "vocab_size": 152064,
-            "hidden_size": model.hidden,
-            "intermediate_size": model.intermediate,
-            "num_hidden_layers": model.layers,
-            "num_attention_heads": heads,
-            "num_key_value_heads": model.kv_heads,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
-        },
-        vision_config={
-            "depth": 32,
-            "hidden_size": 1280,
-            "intermediate_size": 3456 if out == 5120 or out == 8192 else 3420,
-            "num_heads": 16,
-            "out_hidden_size": out,
-        },
-        tie_word_embeddings=False,
-    )
-    assert counted("Qwen2_5_VLForConditionalGeneration", config) == pytest.approx(model.parameters, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "vision", "patch", "image"),
-    [
-        ("clipscore-hessel", (512, 2048, 12, 8), (768, 3072, 12, 12), 32, 224),
-        ("clipscore-cosine", (768, 3072, 12, 12), (1024, 4096, 24, 16), 14, 336),
-        ("scorer/pickscore", (1024, 4096, 24, 16), (1280, 5120, 32, 16), 14, 224),
-    ],
-)
-def test_clip_counts_are_those_of_their_shapes(
-    name: str, text: tuple[int, ...], vision: tuple[int, ...], patch: int, image: int
-) -> None:
-    from transformers import CLIPConfig
-
-    keys = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-    config = CLIPConfig(
-        text_config=dict(zip(keys, text, strict=True)),
-        vision_config={**dict(zip(keys, vision, strict=True)), "patch_size": patch, "image_size": image},
-        projection_dim=text[0],
-    )
-    model = known(name)
-    assert counted("CLIPModel", config) == pytest.approx(model.parameters, rel=0.01)
-    assert model.tokens == (image // patch) ** 2 + 1 + 77 or name == "clipscore-hessel"
 
 
 # -- the machine -------------------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """What each family of hosted models takes and does: one row a family, the first that matches counts.
 
-Rows come from the providers' own pages, read in November 2026: "Reasoning models" and "Images and vision"
-(platform.openai.com/docs), "Thinking" and "Gemini models" (ai.google.dev), "Models overview" and "Migration guide"
-(platform.claude.com/docs). A model that no row knows is taken to accept everything; its server
-will say what it rejects.
+Rows say what the providers' documentation says of their families, as known in November 2026 ("Reasoning models" and "Images
+and vision" of OpenAI, "Thinking" and "Gemini models" of Google, "Models overview" and "Migration guide" of Anthropic);
+none was tried against a live service. A model that no row knows is taken to accept everything; its server will say what
+it rejects.
 """
 
 from __future__ import annotations
