@@ -112,6 +112,16 @@ def test_generators_are_told_apart_and_intervals_are_by_prompt() -> None:
         assert rate.interval[0] <= rate.rate <= rate.interval[1]
 
 
+@pytest.mark.parametrize("met", [True, False])
+def test_where_all_claims_agree_the_interval_is_that_of_so_many_prompts(met: bool) -> None:
+    from scipy.stats import binomtest
+
+    found = forgetting([Claim("c", "entity", 0.1, met, "g", f"p{p}", 50) for p in range(25) for _ in range(3)])
+    exact = binomtest(25 * met, 25).proportion_ci()
+    assert found.kinds[0].interval == pytest.approx((exact.low, exact.high))
+    assert forgetting([Claim("c", "entity", 0.1, met, "g", "p", 50)]).kinds[0].interval is None
+
+
 @pytest.mark.parametrize(
     ("change", "word"),
     [
@@ -179,6 +189,31 @@ def test_claims_of_the_agentic_judge() -> None:
     assert [claim.met for claim in found] == [True, False, None, None]
     failed = claims_of([item], [Score("i", "tit-agent", None, Status.UNPARSED, parts={"claims": rows})])
     assert {claim.met for claim in failed} == {None}
+
+
+def test_questions_stand_where_the_prompt_names_what_they_are_about() -> None:
+    item = Item("i", "A cat sits on two red mats.", None, "g", "p")
+    dsg = [
+        {"tuple": "1 | entity - whole (cat)", "question": "Is there a cat?", "yes": True, "valid": True},
+        {"tuple": "attribute - color (mats, red)", "question": "Are the mats red?", "yes": True, "valid": False},
+        {"tuple": "entity - whole (dog)", "question": "Is there a dog?", "yes": True, "valid": True},
+        {"question": "no tuple", "yes": True},
+        "odd",
+    ]
+    tifa = [{"element": "mats", "type": "object", "question": "What is there?", "right": False}]
+    scores = [Score("i", "dsg", 0.5, parts={"questions": dsg}), Score("i", "tifa", 0.0, parts={"questions": tifa})]
+    found = [(claim.claim, claim.kind, claim.met, round(27 * claim.position)) for claim in claims_of([item], scores)]
+    assert found == [
+        ("Is there a cat?", "entity", True, 2),
+        ("Are the mats red?", "attribute", False, 22),
+        ("What is there?", "object", False, 22),
+    ]
+    assert (
+        claims_of(
+            [item], [Score("i", "x", 0.5, parts={"questions": 7, "alignment": {"entity": [1, ["a"], [[], True]]}})]
+        )
+        == []
+    )
 
 
 def test_the_place_of_a_name() -> None:

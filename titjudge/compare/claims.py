@@ -38,12 +38,23 @@ def _of(item: Item, score: Score) -> Iterator[Claim]:
                 yield Claim.of({**each, **found, **facts})
     elif isinstance(alignment, Mapping):
         for kind, marks in alignment.items():
-            for element, met in marks:
-                yield from _named(" ".join(element), kind, [element[0]], bool(met), item, facts)
+            for element, met in _elements(marks):
+                yield from _named(" ".join(element), str(kind), element[:1], met, item, facts)
     else:
-        for question in score.parts.get("questions") or () if score.value is not None else ():
+        for question in _listed(score.parts.get("questions")) if score.value is not None else ():
             if isinstance(question, Mapping) and (asked := _asked(question)) is not None:
                 yield from _named(str(question.get("question", "")), *asked, item, facts)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
+    """The words of each element of a graph, and whether it is aligned."""
+    for mark in _listed(marks):
+        if len(_listed(mark)) == 2 and (element := _listed(mark[0])):
+            yield [str(word) for word in element], bool(mark[1])
 
 
 def _named(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.compare.resample import (
+    LEVEL,
     Floats,
     Interval,
     Ints,
@@ -68,7 +69,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Share of met claims among those that could be seen, with a 95% interval; None without any."""
+    """Share of met claims among those that could be seen, with a 95% interval; None without any.
+
+    The interval resamples prompts. Where all claims have one verdict that would be a point: there it is the exact
+    binomial one, of as many trials as there are prompts.
+    """
 
     generator: str
     label: str
@@ -209,11 +214,27 @@ def _rates(
     np.add.at(asked, (group, cell), 1.0)
     np.add.at(met, (group, cell), np.array([float(bool(claim.met)) for claim, _ in seen]))
     intervals = ratio_intervals(met, asked, resamples=resamples, seed=seed)
+    prompts = np.count_nonzero(asked, axis=0)
     n, hits = asked.sum(axis=0), met.sum(axis=0)
     return [
-        Rate(generator, text, float(hits[k] / n[k]) if n[k] else None, intervals[k], int(n[k]), unseen.count(k))
+        Rate(
+            generator,
+            text,
+            float(hits[k] / n[k]) if n[k] else None,
+            _unless_point(intervals[k], int(prompts[k])),
+            int(n[k]),
+            unseen.count(k),
+        )
         for k, text in enumerate(labels)
     ]
+
+
+def _unless_point(interval: Interval | None, prompts: int) -> Interval | None:
+    """The interval; the exact one of 0, or all, of so many trials where it has shrunk to a point."""
+    if interval is None or interval[0] < interval[1] or interval[0] not in (0.0, 1.0):
+        return interval
+    reach = 1 - float(((1 - LEVEL) / 2) ** (1 / prompts))
+    return (0.0, reach) if interval[0] == 0.0 else (1 - reach, 1.0)
 
 
 def _step(generator: str, claims: Sequence[Claim], resamples: int, seed: int) -> Step:

@@ -57,6 +57,8 @@ def _evidence(each: Mapping[str, Any], texts: Texts) -> Json:
 
 def _round(each: Mapping[str, Any], texts: Texts) -> Json:
     made: Json = {"n": _whole(each.get("round"))}
+    if each.get("protocol"):
+        made["by"] = str(each["protocol"])
     if each.get("thought"):
         made["t"] = texts.add(str(each["thought"]))
     settled = [

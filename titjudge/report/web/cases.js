@@ -50,7 +50,7 @@ function roundBlock(round, found, evidence, item) {
     return h("li", null, `Claim ${claim}: `, h("span.verdict." + kind, null, name), ` by ${by} `, about ? outside(text(about.t), "small") : null);
   });
   const looks = (round.looks || []).map((id) => evidence.get(id)).filter(Boolean);
-  return h("li", null, h("h4", null, round.n ? `Round ${round.n}` : "First look"),
+  return h("li", null, h("h4", null, round.n ? `Round ${round.n}` : "First look", round.by ? h("small", null, " ", outside(round.by)) : null),
     round.t === undefined ? null : outside(text(round.t), "p"),
     settled.length ? h("ul.settled", null, settled) : null,
     looks.map((look) => lookBlock(look, found, item)),
