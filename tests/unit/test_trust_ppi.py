@@ -109,6 +109,23 @@ def test_without_further_pairs_people_alone_remain() -> None:
     assert found.interval == found.people_interval
 
 
+def test_answers_that_are_missing_as_ties_everywhere_do_no_harm() -> None:
+    """A judge that refuses most of what people like: ties among labelled and other pairs alike; 3 standard errors."""
+
+    def draw(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
+        people = (rng.random(size) < 0.6).astype(float)
+        said = np.where(rng.random(size) < 0.9, people, 1 - people)
+        return people, np.where(rng.random(size) < 0.8 * people, 0.5, said)
+
+    hits = []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        people, judge = draw(rng, 150)
+        low, high = ppi_mean(people, judge, draw(rng, 3000)[1]).interval or (2, 2)
+        hits.append(low <= 0.6 <= high)
+    assert np.mean(hits) > 0.95 - 3 * np.sqrt(0.05 * 0.95 / 300)
+
+
 def test_pairs_match_whichever_way_round_and_a_silent_judge_is_a_tie() -> None:
     human = [Pair("p", "y", "x", "a"), Pair("p", "x", "z", "tie")]
     judge = [Pair("p", "x", "y", "b"), Pair("p", "y", "x", "b"), Pair("q", "v", "w", "b")]

@@ -11,7 +11,10 @@ COMMANDS = {
     ),
     "score": ("titjudge.cli.score:score", "Score images against one prompt on the spot."),
     "batch": ("titjudge.cli.batch:batch", "Take the questions of a run elsewhere as a file, and bring answers back."),
-    "compare": ("titjudge.cli.compare:compare", "Compare runs with human pairs, votes or ranks."),
+    "compare": (
+        "titjudge.cli.compare:compare",
+        "Compare runs with human pairs, votes or ranks; rank for people, cascade judges, see what generators forget.",
+    ),
     "aggregate": ("titjudge.cli.aggregate:aggregate", "Tables from answers that exist already; no model is asked."),
     "verify": (
         "titjudge.cli.verify:verify",
@@ -23,6 +26,10 @@ COMMANDS = {
         "Run captioners x embedders x judges x templates, and compare them in one table.",
     ),
     "probe": ("titjudge.cli.probe:probe", "Put a judge to known answers, errors and bribes; print its trust card."),
+    "known-answer": (
+        "titjudge.cli.known_answer:known_answer",
+        "Make test images whose adherence is known by construction.",
+    ),
     "report": ("titjudge.cli.report:report", "Write the report of one or several runs again, or export their tables."),
     "label": ("titjudge.cli.label:label", "Serve a page where people vote; turn votes into pairs and ranks."),
     "view": ("titjudge.cli.label:view", "Serve the runs folder: progress, spend, reports."),
