@@ -97,3 +97,34 @@ def test_the_table_groups_what_was_not_tested() -> None:
     (table,) = card.tables()
     assert "not tested: border, upscaled: no picture" in table.notes
     assert card.caught == []
+
+
+def test_a_line_without_a_verdict_says_how_many_prompts_it_lacks() -> None:
+    rng = np.random.default_rng(1)
+    rows = [(f"p{k}", effect) for k, effect in enumerate([0.1, 0.02, 0.06, 0.0, 0.09, 0.05])]
+    (open_line,) = with_verdicts([line("f", "n", rows, rule="at least", limit=0.02)])
+    assert open_line.verdict == OPEN
+    assert open_line.more is not None
+    assert open_line.effect is not None
+    assert open_line.deviation is not None
+    size = open_line.prompts + open_line.more
+    draws = rng.normal(open_line.effect, open_line.deviation, (400, size))
+    decided = [verdict(list(each), "at least", 0.02) != OPEN for each in draws]
+    assert np.mean(decided) >= 0.8 - 3 * (0.8 * 0.2 / 400) ** 0.5
+
+
+def test_what_is_at_the_limit_never_has_enough() -> None:
+    rows = [("a", 0.0), ("b", 0.1), ("c", 0.0501)]
+    (found,) = with_verdicts([line("f", "n", rows, rule="at most", limit=0.05)])
+    assert (found.verdict, found.more) == (OPEN, None)
+    card = Card("m", {}, {}, (found,), None, 0, None, None)
+    assert "over 1000 prompts" in card.tables()[0].rows[0][-1]
+
+
+def test_equal_answers_in_large_steps_are_no_proof() -> None:
+    """Six prompts, one trial each, scores in steps of a whole span: no movement is likely at a limit of 0.05."""
+    still = [(f"p{k}", 0.0) for k in range(6)]
+    assert with_verdicts([line("f", "n", still, rule="within", limit=0.05, step=1)])[0].verdict == OPEN
+    assert with_verdicts([line("f", "n", still, rule="within", limit=0.05, step=0.001)])[0].verdict == PASS
+    shares = [(f"p{k}", right) for k in range(6) for right in (1.0, 1.0, 0.0)]
+    assert with_verdicts([line("f", "n", shares, rule="at least", limit=0.7, step=1)])[0].verdict == OPEN
