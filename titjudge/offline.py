@@ -154,8 +154,10 @@ async def walk(session: Session, seat: Callable[[RoleConfig, Provider], Any], jo
         return seat(role, real)
 
     metrics = {name: metric for name, metric in session.metrics.items() if set(metric.roles) - {"embedder"}}
+    roles = Roles(config, make=make, embedder=lambda _: _NoEmbedder())
+    roles.check_recordings(role for metric in metrics.values() for role in metric.roles)
     engine = Engine(
-        Roles(config, make=make, embedder=lambda _: _NoEmbedder()),
+        roles,
         session.library,
         session.cache,
         protocol=config.protocol,
@@ -260,6 +262,8 @@ class FromFile(_Seat):
         if key not in self._answers:
             raise Unanswered(Status.MISSING, "no answer in the file")
         self._asked.add(key)
+        if self._answers[key].tool_calls and not request.tools:
+            raise Unanswered(Status.UNPARSED, "the answer calls tools, and none were offered")
         return self._answers[key]
 
 
@@ -387,7 +391,7 @@ def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
     status = int(response.get("status_code") or 200)
     if not 200 <= status < 300:
         raise ValueError(f"no answer: HTTP {status}: {_message(response.get('body'))}")
-    return reader._reply(wire.Answer(200, {}, orjson.dumps(response["body"])), "")
+    return reader._reply(wire.Answer(200, {}, orjson.dumps(response["body"])), "", tools=True)
 
 
 def _message(error: Any) -> str:

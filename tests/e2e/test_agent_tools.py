@@ -9,6 +9,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -16,6 +17,7 @@ import pytest
 from batch_server import BatchServer
 from PIL import Image
 from servers import Scripted, Seen, Server
+from wires import openai_answer, read
 
 from titjudge import registry
 from titjudge.cache import AnswerCache
@@ -23,11 +25,12 @@ from titjudge.cli.run import run_command
 from titjudge.config import RoleConfig, RunConfig, load_config
 from titjudge.engine import Engine, measure
 from titjudge.metrics.agent import tit_agent
+from titjudge.offline import export, import_answers
 from titjudge.prompts import PromptLibrary
 from titjudge.providers.batch import Batches, Pace
 from titjudge.roles import Roles
 from titjudge.run import default_folder
-from titjudge.session import complete
+from titjudge.session import Session, complete
 from titjudge.types import Item
 from titjudge.verify import verify
 
@@ -37,6 +40,9 @@ CLAIMS = [
     ("The bowl is blue", "attribute", "micro", "blue"),
     ("The bowl holds three oranges", "attribute", "micro", "three oranges"),
 ]
+
+
+NOTHING = SimpleNamespace(cached_tokens=0, reasoning_tokens=0)
 
 
 def tools_in(seen: Seen) -> bool:
@@ -220,3 +226,42 @@ def test_batch_jobs_carry_tools(tmp_path: Path, data: Path, model: str, monkeypa
     assert (score.value, score.parts["protocol"], score.parts["counts"]["looks"]) == (100, "tools", 3)
     assert lines.count(True) == 3
     assert lines.count(False) == 1 + 3
+
+
+def test_offline_batches_carry_tools_and_bring_calls_back(tmp_path: Path, data: Path) -> None:
+    """Export, answer what is in the file, import, and again, until nothing is left to ask."""
+    role = {"model": "openai/gpt-4o", "base_url": "http://127.0.0.1:9/v1", "options": {"tools": True}}
+    config = load_config(
+        None, {"data": data, "captioner": role, "judge": role, "metrics": ["tit-agent"], "report": False}
+    )
+    offered: list[bool] = []
+    for number in range(9):
+        exported = export(Session(config), tmp_path / f"ask-{number}.jsonl")
+        if not exported.requests:
+            break
+        answers = []
+        for line in map(orjson.loads, (tmp_path / f"ask-{number}.jsonl").read_bytes().splitlines()):
+            seen = read("POST", line["url"], {}, orjson.dumps(line["body"]))
+            offered.append(tools_in(seen))
+            said = handler(seen)
+            scripted = said if isinstance(said, Scripted) else Scripted(said)
+            body = openai_answer(seen, scripted.text or "", scripted, NOTHING)
+            answers.append({"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}})
+        (tmp_path / "answers.jsonl").write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in answers))
+        assert import_answers(Session(config), tmp_path / "answers.jsonl").imported == len(answers)
+    outcome = Session(config).run()
+    assert [record["value"] for record in scores(outcome.folder).values()] == [100, 100]
+    assert offered.count(True) == 2 * 3
+
+
+def test_an_imported_call_answers_no_question_without_tools(tmp_path: Path, data: Path) -> None:
+    role = {"model": "openai/gpt-4o", "base_url": "http://127.0.0.1:9/v1"}
+    config = load_config(None, {"data": data, "captioner": role, "judge": role, "metrics": ["tit-llm"]})
+    export(Session(config), tmp_path / "ask.jsonl")
+    line = orjson.loads((tmp_path / "ask.jsonl").read_bytes().splitlines()[0])
+    seen = read("POST", line["url"], {}, orjson.dumps(line["body"]))
+    body = openai_answer(seen, "", Scripted("", calls=[("ask", {"question": "?"})]), NOTHING)
+    record = {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}}
+    (tmp_path / "answers.jsonl").write_bytes(orjson.dumps(record))
+    found = import_answers(Session(config), tmp_path / "answers.jsonl")
+    assert (found.imported, len(found.unusable)) == (0, 1)
