@@ -1,0 +1,102 @@
+"""`known-answer`: test material whose truth is known by construction."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from titjudge.cli.options import PATH
+
+if TYPE_CHECKING:
+    from titjudge.scenes.make import Progress
+
+
+@click.group("known-answer")
+def known_answer() -> None:
+    """Make test images whose adherence to their long prompts is known by construction.
+
+    \b
+    Example:
+      python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
+    """
+
+
+@known_answer.command()
+@click.option(
+    "--scenes", type=click.IntRange(1, 9999), default=6, show_default=True, metavar="N", help="How many prompts."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S", help="Another seed, other scenes."
+)
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="A new folder, or one to go on with.")
+@click.option(
+    "--size",
+    type=click.IntRange(16, 4096),
+    default=512,
+    show_default=True,
+    metavar="PX",
+    help="Width and height of the images.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(1, 4096),
+    default=16,
+    show_default=True,
+    metavar="N",
+    help="Rays a pixel: more is finer and slower.",
+)
+@click.option(
+    "--levels",
+    default="0,1,2,3",
+    show_default=True,
+    metavar="LIST",
+    help="Levels of adherence: 0 as asked, 1 one error, 2 a third wrong, 3 two thirds.",
+)
+def make(scenes: int, seed: int, out: Path, size: int, samples: int, levels: str) -> int:
+    """Compose scenes, write long prompts, render each at levels of adherence, and annotate what is really to be seen.
+
+    Needs Mitsuba 3 (pip install 'titjudge[scenes]'). Ctrl-C ends; the same command goes on, a larger --scenes adds some.
+
+    \b
+    Examples:
+      python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
+      python cli.py judge --suite known-answer --data my_answers --captioner openai/gpt-4o --judge openai/gpt-4o
+    """
+    from titjudge.scenes.check import look
+    from titjudge.scenes.make import Options
+    from titjudge.scenes.make import make as make_folder
+    from titjudge.scenes.render import Stage, mitsuba
+
+    mitsuba()
+    options = Options(seed, size, samples, _levels(levels))
+    folder = make_folder(
+        out, scenes, options, look=look, render=lambda scene: Stage(scene, size).picture(samples), watch=_Watch().show
+    )
+    click.echo(
+        f"{folder}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {folder / 'README.md'}"
+    )
+    return 0
+
+
+def _levels(text: str) -> tuple[int, ...]:
+    found = [each.strip() for each in text.split(",")]
+    if not set(found) <= {"0", "1", "2", "3"} or len(set(found)) != len(found):
+        raise click.BadParameter(f"'{text}' is not a list of levels, each once, like 0,1,2,3", param_hint="--levels")
+    return tuple(sorted(map(int, found)))
+
+
+class _Watch:
+    """A line on standard error for each picture."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def show(self, progress: Progress) -> None:
+        each = (time.monotonic() - self._started) / progress.fresh
+        left = round(each * (progress.total - progress.done))
+        text = f"{progress.done}/{progress.total} images, {each:.1f} s each, {left // 60}:{left % 60:02} left"
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,65 @@
+"""Takes the grain out of a path-traced picture: an edge-avoiding filter over the light without the surface colours.
+
+The picture is divided by the albedo, smoothed where neighbours have the same surface, direction and about the same
+light, and multiplied again (the A-trous scheme: Dammertz et al., Edge-Avoiding A-Trous Wavelet Transform, 2010).
+Plain numpy: the same pixels in give the same pixels out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Image = NDArray[np.float32]
+
+_KERNEL = (1 / 16, 1 / 4, 3 / 8, 1 / 4, 1 / 16)
+_STEPS = (1, 2, 4)
+_DARK = 0.02  # added to the albedo before dividing
+_LIGHT, _ALBEDO, _NORMAL = 0.35, 0.05, 0.12  # differences at which a neighbour counts little
+
+
+def denoise(picture: Image, albedo: Image, normal: Image, samples: int) -> Image:
+    """A smoothed copy of `picture`, (height, width, 3) linear light.
+
+    Args:
+        picture, albedo, normal: of the same pixels, (height, width, 3).
+        samples: rays a pixel; the fewer, the more difference in light is taken for grain.
+    """
+    light = _without_sparks(picture / (albedo + _DARK))
+    guide = np.concatenate([albedo / _ALBEDO, normal / _NORMAL], axis=2).astype(np.float32)
+    noise = _LIGHT * (16 / max(samples, 1)) ** 0.5
+    for number, step in enumerate(_STEPS):
+        light = _pass(light, guide, step, noise / 1.6**number)
+    return (light * (albedo + _DARK)).astype(np.float32)
+
+
+def _without_sparks(light: Image) -> Image:
+    """No pixel far brighter than the second brightest of its neighbours."""
+    around = np.stack([_shifted(light, y, x) for y in (-1, 0, 1) for x in (-1, 0, 1) if (y, x) != (0, 0)])
+    calm: Image = np.minimum(light, 1.15 * np.partition(around, -3, axis=0)[-3] + 0.02)
+    return calm
+
+
+def _pass(light: Image, guide: Image, step: int, noise: float) -> Image:
+    total, weights = np.zeros_like(light), np.zeros(light.shape[:2], dtype=np.float32)
+    tone = np.log(light.mean(axis=2) + 0.05) / noise
+    for i, ky in enumerate(_KERNEL):
+        for j, kx in enumerate(_KERNEL):
+            y, x = (i - 2) * step, (j - 2) * step
+            apart = ((_shifted(guide, y, x) - guide) ** 2).sum(axis=2) + (_shifted(tone, y, x) - tone) ** 2
+            weight = (ky * kx * np.exp(-apart)).astype(np.float32)
+            total += weight[..., None] * _shifted(light, y, x)
+            weights += weight
+    return total / weights[..., None]
+
+
+def _shifted(image: Image, y: int, x: int) -> Image:
+    """The picture moved by whole pixels; its border is repeated."""
+    height, width = image.shape[:2]
+    rows = np.clip(np.arange(height) + y, 0, height - 1)
+    columns = np.clip(np.arange(width) + x, 0, width - 1)
+    return image[rows][:, columns]

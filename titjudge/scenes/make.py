@@ -1,0 +1,248 @@
+"""Makes a folder of known answers: plans each scene from the seed, renders it, writes what it is; resumable.
+
+DIR/prompts.jsonl, images.jsonl, pairs.jsonl, README.md, images/   as `--suite known-answer` reads them
+DIR/made.json      with which options
+DIR/.made/         one file a scene: what is finished; the jsonl files are put together from it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from titjudge.errors import DataError, UserError
+from titjudge.scenes import annotate
+from titjudge.scenes.annotate import Question
+from titjudge.scenes.edits import KINDS_OF_ERROR, TEXT, draw
+from titjudge.scenes.grammar import alike_behind, compose, graph_of
+from titjudge.scenes.model import Graph, Scene, Shown
+from titjudge.scenes.words import write
+
+VERSION = "1"  # of the grammar: another version makes other scenes of the same seed
+LEVELS = (0, 1, 2, 3)
+_TRIES, _REDRAWS = 80, 10
+_QUALITY = 92  # JPEG
+
+Look = Callable[[Scene, Graph], list[str]]  # what is wrong with the sight of a scene
+Render = Callable[[Scene], Any]  # a picture: (size, size, 3), 0 to 255
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What decides every byte of a folder, together with the versions of titjudge, Mitsuba, numpy and Pillow."""
+
+    seed: int
+    size: int = 512
+    samples: int = 16
+    levels: tuple[int, ...] = LEVELS
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A scene that is ready to be rendered: its prompt and what each level shows."""
+
+    prompt_id: str
+    prompt: str
+    asked: Scene
+    graph: Graph
+    asks: list[Question]
+    shown: tuple[Shown, ...]
+    models: tuple[str, ...]
+
+    def prompt_record(self) -> dict[str, Any]:
+        return annotate.prompt_record(self.prompt_id, self.prompt, self.asked, self.graph, self.asks)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """After a picture: how many are done, of how many, and how many of them in this call."""
+
+    done: int
+    total: int
+    fresh: int
+
+
+def plan(seed: int, number: int, levels: Sequence[int], look: Look) -> Plan:
+    """The scene of that number: drawn from the seed until `look` finds nothing wrong at any level.
+
+    Raises:
+        DataError: no such scene was found in a bounded number of draws.
+    """
+    kind = KINDS_OF_ERROR[number % len(KINDS_OF_ERROR)]
+    for attempt in range(_TRIES):
+        rng = Random(f"titjudge scenes {VERSION}/{seed}/{number}/{attempt}")
+        asked = compose(rng, with_sign=kind == TEXT or rng.random() < 0.7)
+        graph = graph_of(asked, rng)
+        found = annotate.marks(graph, asked)
+        if found is None or found.wrong or alike_behind(asked.things) or look(asked, graph):
+            continue
+        shown = list(_levels(asked, graph, kind, levels, rng, look))
+        if len(shown) < len(levels):
+            continue
+        try:
+            prompt = write(asked, graph, rng)
+        except ValueError:
+            continue
+        asks = annotate.questions(asked, graph, rng)
+        return Plan(prompt_id(seed, number), prompt, asked, graph, asks, tuple(shown), _models(len(levels), rng))
+    raise DataError(f"no scene {number} of seed {seed} in which all is to be seen; take another --seed")
+
+
+def prompt_id(seed: int, number: int) -> str:
+    return f"scene_{seed}_{number + 1:04d}"
+
+
+def _levels(asked: Scene, graph: Graph, kind: str, levels: Sequence[int], rng: Random, look: Look) -> Iterator[Shown]:
+    for level in levels:
+        for _ in range(_REDRAWS):
+            shown = draw(level, asked, graph, kind, rng)
+            if shown is None:
+                return
+            if level == 0 or not look(shown.scene, graph):
+                yield shown
+                break
+        else:
+            return
+
+
+def _models(count: int, rng: Random) -> tuple[str, ...]:
+    """Stand-ins for generators: no name is a level, but a better name has the better picture more often than not."""
+    order = sorted(range(count), key=lambda level: level + rng.uniform(0.0, 2.5))
+    return tuple(f"model_{'abcd'[order.index(level)]}" for level in range(count))
+
+
+def make(
+    out: Path, scenes: int, options: Options, *, look: Look, render: Render, watch: Callable[[Progress], None]
+) -> Path:
+    """Make, or go on making, a folder of known answers. What is finished is kept; an interruption loses one picture.
+
+    Raises:
+        UserError: the folder holds something else, or was made with other options.
+        DataError: no fitting scene was found.
+    """
+    _open(out, options)
+    total, done, fresh = scenes * len(options.levels), 0, 0
+    try:
+        for number in range(scenes):
+            state = _State(out, prompt_id(options.seed, number))
+            ready = state.ready(options.levels)
+            done += len(ready)
+            if len(ready) == len(options.levels):
+                continue
+            planned = plan(options.seed, number, options.levels, look)
+            for shown, model in zip(planned.shown, planned.models, strict=True):
+                if shown.level in ready:
+                    continue
+                image = _save(out, render(shown.scene))
+                state.add(planned, shown, image, model)
+                done, fresh = done + 1, fresh + 1
+                watch(Progress(done, total, fresh))
+    finally:
+        _assemble(out, options, scenes)
+    return out
+
+
+class _State:
+    """What is finished of one scene."""
+
+    def __init__(self, out: Path, name: str) -> None:
+        self._out, self._file = out, out / ".made" / f"{name}.json"
+        self.record: dict[str, Any] = {"prompt": None, "images": []}
+        if self._file.is_file():
+            try:
+                self.record = json.loads(self._file.read_bytes())
+            except ValueError as error:
+                raise DataError("not JSON; delete the file, and its scene is made again", self._file) from error
+
+    def ready(self, levels: Sequence[int]) -> set[int]:
+        """The levels whose pictures are there, byte for byte."""
+        self.record["images"] = [each for each in self.record["images"] if self._there(each["image"])]
+        return {each["level"] for each in self.record["images"]} & set(levels)
+
+    def _there(self, image: str) -> bool:
+        file = self._out / image
+        return file.is_file() and _name(file.read_bytes()) == image
+
+    def add(self, planned: Plan, shown: Shown, image: str, model: str) -> None:
+        about = annotate.image_record(shown, planned.graph, planned.asks)
+        line = {"image": image, "prompt_id": planned.prompt_id, "variant_model": model, **about}
+        images = sorted([*self.record["images"], line], key=lambda each: int(each["level"]))
+        self.record = {"prompt": planned.prompt_record(), "images": images}
+        _write(self._file, _json(self.record))
+
+
+def _name(content: bytes) -> str:
+    return f"images/{hashlib.sha256(content).hexdigest()[:10]}.jpg"
+
+
+def _save(out: Path, picture: Any) -> str:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "JPEG", quality=_QUALITY, subsampling=0)
+    name = _name(buffer.getvalue())
+    _write(out / name, buffer.getvalue())
+    return name
+
+
+def _open(out: Path, options: Options) -> None:
+    """Check that a folder is new or made with these options, and say so in it."""
+    file = out / "made.json"
+    wanted = {"version": VERSION, **asdict(options), "levels": list(options.levels)}
+    if file.is_file():
+        try:
+            found = json.loads(file.read_bytes())
+        except ValueError as error:
+            raise DataError("not JSON", file) from error
+        other = [key for key in wanted if not isinstance(found, dict) or found.get(key) != wanted[key]]
+        if other:
+            was = found.get(other[0]) if isinstance(found, dict) else None
+            raise UserError(f"{out} was made with {other[0]} {was}, not {wanted[other[0]]}: take another --out")
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} holds something else: --out takes a new folder, or one this command made")
+    _write(file, _json(wanted))
+
+
+def _assemble(out: Path, options: Options, scenes: int) -> None:
+    """Write the jsonl files and the README from what is finished."""
+    prompts, images, pairs = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    for number in range(scenes):
+        state = _State(out, prompt_id(options.seed, number))
+        if not state.ready(options.levels):
+            continue
+        prompts.append(state.record["prompt"])
+        images += state.record["images"]
+        ranked = [(each["image"], each["alignment"]) for each in state.record["images"]]
+        rng = Random(f"titjudge pairs {VERSION}/{options.seed}/{number}")
+        pairs += annotate.pair_records(prompt_id(options.seed, number), ranked, rng)
+    for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
+        _write(out / f"{name}.jsonl", b"".join(_json(line) for line in lines))
+    from titjudge.scenes.readme import readme
+
+    _write(out / "README.md", readme(options, len(prompts), len(images), len(pairs)).encode())
+
+
+def _json(record: Any) -> bytes:
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise

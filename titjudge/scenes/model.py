@@ -1,0 +1,126 @@
+"""The nouns of a scene: the same records say what a prompt asks for and what a picture shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from titjudge.scenes.palette import NUMBERS
+
+TABLE, WALL, SIGN = "table", "wall", "sign"
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One entity on the table: a single object or a group of `count` alike.
+
+    Attributes:
+        name: its name in the graph and the prompt, unique in a scene ("apples").
+        kind: a key of `kinds.KINDS`.
+        traits: attribute name -> value, as in the graph ("colour": "red", "count": "three").
+        column, row: where it stands: -1 left, 0 middle, 1 right; front or back. A load is where its carrier is.
+        carrier: the name of the thing it is on or in; empty for the table.
+        place: "table", "on", "in", or "before": on the table, in front of the thing that should carry it.
+    """
+
+    name: str
+    kind: str
+    traits: Mapping[str, str]
+    column: int
+    row: str
+    carrier: str = ""
+    place: str = "table"
+
+    @property
+    def count(self) -> int:
+        return NUMBERS.index(self.traits["count"]) if "count" in self.traits else 1
+
+    def having(self, name: str, value: str) -> Thing:
+        """The same thing with another value of one attribute."""
+        return replace(self, traits={**self.traits, name: value})
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Camera, light and small displacements: the same at all levels of a scene.
+
+    Attributes:
+        light: a key of `words.LIGHTS`.
+        height: of the camera over the table, in units (a mug is about 0.7 high).
+        shifts: (column, row) -> displacement of that place (x, y), in units, and turn in degrees.
+        grain: seed of the textures.
+    """
+
+    light: str
+    height: float
+    shifts: Mapping[tuple[int, str], tuple[float, float, float]]
+    grain: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A table before a wall, and what stands on it."""
+
+    surface: str
+    wall: str
+    things: tuple[Thing, ...]
+    view: View
+
+    def get(self, name: str) -> Thing | None:
+        return next((thing for thing in self.things if thing.name == name), None)
+
+    def load_of(self, name: str) -> Thing | None:
+        """What is on, in or before a thing that should carry it."""
+        return next((thing for thing in self.things if thing.carrier == name), None)
+
+    def with_thing(self, thing: Thing) -> Scene:
+        """The scene with the thing of that name replaced."""
+        return replace(self, things=tuple(thing if each.name == thing.name else each for each in self.things))
+
+    def without(self, name: str) -> Scene:
+        return replace(self, things=tuple(each for each in self.things if each.name != name))
+
+
+Relation = tuple[str, str, str]  # entity1, relation, entity2
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What a prompt asks for."""
+
+    entities: tuple[str, ...]
+    attributes: Mapping[str, Mapping[str, str]]
+    relations: tuple[Relation, ...]
+
+    def __len__(self) -> int:
+        return len(self.entities) + sum(map(len, self.attributes.values())) + len(self.relations)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "entities": list(self.entities),
+            "attributes": {name: dict(each) for name, each in self.attributes.items() if each},
+            "relations": [{"entity1": a, "relation": relation, "entity2": b} for a, relation, b in self.relations],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """One planted error: its kind (as the trust card names them), the element of the graph, and what became of it."""
+
+    kind: str
+    element: tuple[str, ...]
+    asked: str
+    shown: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "element": list(self.element), "asked": self.asked, "shown": self.shown}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A scene at one level of adherence."""
+
+    level: int
+    scene: Scene
+    errors: tuple[Error, ...] = field(default=())

@@ -1,0 +1,127 @@
+"""Surfaces and sign boards as sRGB pictures, from Pillow and seeded noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]  # (height, width, 3)
+
+_PLAIN = {  # sRGB, 0 to 255
+    "pale blue": (172, 200, 226),
+    "pale green": (178, 214, 178),
+    "cream": (240, 226, 194),
+    "light grey": (205, 206, 208),
+    "plain green cloth": (46, 110, 66),
+}
+
+
+def surface(name: str, grain: int) -> Pixels:
+    """The picture of a table top or wall; `grain` is the seed of its noise."""
+    import numpy as np
+
+    rng = np.random.default_rng(grain)
+    if name == "red brick":
+        return _bricks(rng)
+    if name == "brown wooden planks":
+        return planks(rng, (112, 68, 38), boards=9)
+    if name == "white marble":
+        return _marble(rng)
+    if name == "black and white checkerboard":
+        return _checkerboard()
+    return np.full((8, 8, 3), _PLAIN[name], dtype=np.uint8)
+
+
+def light_wood(grain: int) -> Pixels:
+    """Pale yellowish wood, for things that stand on the table."""
+    import numpy as np
+
+    return planks(np.random.default_rng(grain + 2), (206, 160, 98), boards=3, size=512)
+
+
+def planks(rng: Any, colour: tuple[int, int, int], boards: int, size: int = 1024) -> Pixels:
+    """Boards that run from the bottom to the top, with streaks along them and dark seams between."""
+    import numpy as np
+
+    x = np.arange(size)
+    board = x * boards // size
+    shade = rng.uniform(0.82, 1.14, boards)[board]
+    streaks = _stretched(rng, size, 90, 5) * 0.16 + _stretched(rng, size, 300, 9) * 0.10
+    seam = np.where((x * boards % size) < boards * 5, 0.35, 1.0)
+    tone = (shade * seam)[None, :] * (1.0 + streaks)
+    return _bytes(tone[..., None] * np.array(colour))
+
+
+def _bytes(tone: NDArray[np.float64]) -> Pixels:
+    import numpy as np
+
+    return np.asarray(np.clip(tone, 0, 255), dtype=np.uint8)
+
+
+def _stretched(rng: Any, size: int, across: int, along: int) -> NDArray[np.float64]:
+    """Noise from -1 to 1 with `across` x `along` knots, interpolated to a square."""
+    import numpy as np
+    from PIL import Image
+
+    knots = rng.uniform(-1, 1, (along, across)).astype(np.float32)
+    return np.asarray(Image.fromarray(knots).resize((size, size), Image.Resampling.BICUBIC), dtype=np.float64)
+
+
+def _marble(rng: Any, size: int = 1024) -> Pixels:
+    import numpy as np
+
+    warp = sum(_stretched(rng, size, 4 * 2**k, 4 * 2**k) / 1.7**k for k in range(5))
+    y, x = np.mgrid[0:size, 0:size] / size
+    vein = np.abs(np.sin((2.2 * x + 1.3 * y) * 9 + 2.1 * warp)) ** 0.35
+    tone = 238 - 62 * (1 - vein) + 5 * warp
+    return _bytes(tone[..., None] * np.array([1.0, 0.995, 0.985]))
+
+
+def _checkerboard(squares: int = 14, size: int = 980) -> Pixels:
+    import numpy as np
+
+    k = np.arange(size) * squares // size
+    return np.where(((k[:, None] + k[None, :]) % 2 == 0)[..., None], 228, 22).repeat(3, axis=2).astype(np.uint8)
+
+
+def _bricks(rng: Any, columns: int = 14, rows: int = 20, width: int = 1400, height: int = 1000) -> Pixels:
+    import numpy as np
+    from PIL import Image, ImageDraw
+
+    picture = Image.new("RGB", (width, height), (206, 192, 172))
+    draw = ImageDraw.Draw(picture)
+    w, h = width // columns, height // rows
+    for row in range(rows):
+        for column in range(-1, columns):
+            left = column * w + (w // 2 if row % 2 else 0)
+            tone = rng.uniform(0.82, 1.12)
+            colour = tuple(int(min(255, channel * tone)) for channel in (158, 62, 44))
+            draw.rectangle((left + 4, row * h + 4, left + w - 4, row * h + h - 4), fill=colour)
+    speckle = 1.0 + 0.06 * _stretched(rng, width, 350, 250)[:height]
+    return _bytes(np.asarray(picture, dtype=np.float64) * speckle[..., None])
+
+
+def words(text: str, width: int = 1120, height: int = 600) -> Pixels:
+    """Black capitals on white, one word a line, as large as the board allows."""
+    import numpy as np
+    from PIL import Image, ImageDraw, ImageFont
+
+    picture = Image.new("RGB", (width, height), (238, 238, 234))
+    draw = ImageDraw.Draw(picture)
+    lines = text.split()
+    size, stroke = height // len(lines), 0
+    while size > 20:
+        font, stroke = ImageFont.load_default(size), max(1, size // 22)
+        boxes = [draw.textbbox((0, 0), line, font=font, stroke_width=stroke) for line in lines]
+        if max(box[2] - box[0] for box in boxes) < width * 0.86 and size * 1.02 * len(lines) < height * 0.98:
+            break
+        size -= 4
+    pitch = size * 0.98
+    first = height / 2 - pitch * (len(lines) - 1) / 2
+    for number, line in enumerate(lines):
+        at = (width / 2, first + number * pitch)
+        draw.text(at, line, font=font, fill=(12, 12, 12), anchor="mm", stroke_width=stroke, stroke_fill=(12, 12, 12))
+    return np.asarray(picture, dtype=np.uint8)
