@@ -1,0 +1,29 @@
+"""`compare cascade` on a sweep as `sweep` leaves it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from servers import Server
+from test_sweep import IMAGES, data, server, sweep_file
+from test_sweep import swept as run_sweep
+
+from titjudge.cli.run import run_command
+
+__all__ = ["data", "server"]  # fixtures
+
+
+def test_a_real_sweep_gives_a_cascade_whose_prices_are_those_of_the_sweep(
+    tmp_path: Path, data: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = {"gpt-4o": {"input": 1, "output": 1}, "gpt-4.1": {"input": 10, "output": 10}}
+    found = run_sweep(sweep_file(tmp_path, data, prices=prices))
+    assert run_command("python cli.py", ["compare", "cascade", str(tmp_path / "out"), "--json", "-"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["recommended"]["judges"] == ["tit-llm (openai/gpt-4.1)"]  # the other one is always wrong
+    each = {one["judges"][0]: one["price"] for one in told["singles"]}
+    for row in found.rows:
+        assert each[f"tit-llm ({row.models['judge']})"] == pytest.approx(2 * (row.price or 0) / 1000)
+    assert told["pairs"] == IMAGES // 3 * (IMAGES // 3 - 1) // 2 * 3
