@@ -82,12 +82,12 @@ class Judge:
         protocol: str = "strict",
         **settings: Any,
     ) -> None:
-        from titjudge import registry
+        from titjudge.defaults import load_metrics
 
         given = {"captioner": captioner, "judge": judge, "embedder": embedder, "protocol": protocol, **settings}
         self._config = load_config(None, {**given, "metrics": [metric]})
         self._name = metric
-        self._metric = registry.load("metrics", metric).configured(self._config.metric_options.get(metric, {}))
+        self._metric = load_metrics(self._config)[metric]
         self._panel = Panel.of(self._config)
         self._runner: asyncio.Runner | None = None
         self._engine: Engine | None = None

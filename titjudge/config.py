@@ -51,7 +51,7 @@ class RoleConfig(_Strict):
     detail: Literal["low", "high", "auto"] | None = None
     structured: Literal["auto", "native", "prompt"] = "auto"
     options: dict[str, Any] = Field(default_factory=dict)
-    """Provider-specific settings: dtype, device_map, revision, file, ..."""
+    """Provider-specific settings: tools (true or false: native tool calls), dtype, device_map, revision, file, ..."""
 
     @property
     def provider(self) -> str:

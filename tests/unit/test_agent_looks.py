@@ -117,3 +117,19 @@ def test_endless_answers_are_cut_and_reported(image: Path) -> None:
     assert len(score.parts["evidence"][1]["text"]) < MAX_REPORT + 10
     assert len(ask.texts("agent/orchestrate")[1]) < 12_000
     assert score.value == 100
+
+
+def test_a_part_is_described_and_the_whole_only_once(image: Path) -> None:
+    looks = [
+        {"tool": "describe", "question": "", "box": [0, 0, 0.5, 0.5]},
+        ("describe",),
+        ("describe", "", [9, 0, 9, 9]),
+    ]
+    ask = StandIn(turn(looks=looks), turn(all_met("E2")), eyes={"agent/describe": "a bowl"})
+    score = judged(ask, image)
+    assert score.value == 100
+    assert [(each["tool"], each["box"], each["text"]) for each in score.parts["evidence"][1:]] == [
+        ("describe", [0, 0, 0.5, 0.5], "a bowl")
+    ]
+    assert [each["sizes"] for each in ask.asked if each["template"] == "agent/describe"] == [[(200, 100)]]
+    assert (score.parts["counts"]["repeats_refused"], score.parts["counts"]["bad_boxes"]) == (1, 1)

@@ -15,8 +15,8 @@ from PIL import Image
 from titjudge import parsing
 from titjudge.errors import BudgetExhausted, Unanswered
 from titjudge.metrics.agent import tit_agent
-from titjudge.metrics.agent_looks import MAX_QUESTION
 from titjudge.metrics.agent_case import COUNTS
+from titjudge.metrics.agent_looks import MAX_QUESTION
 from titjudge.metrics.agent_loop import SPARE_ROUNDS
 from titjudge.prompts import PromptLibrary
 from titjudge.types import Item, Reply, Score, Status
@@ -113,7 +113,7 @@ class StandIn:
 
     def _answer(self, template: str, text: str, variables: Mapping[str, Any]) -> Answer:
         if template == "agent/split":
-            return json.dumps({"claims": self.claims})
+            return Reply(json.dumps({"claims": self.claims}), list_cost=0.0)
         if template == "agent/orchestrate":
             given = self.turns.pop(0) if len(self.turns) > 1 else self.turns[0]
             return given(text) if callable(given) else given

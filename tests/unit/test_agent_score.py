@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, image, judged, turn
 
+from titjudge.errors import ConfigError
 from titjudge.metrics.agent import DECIDED_PERCENT, MAX_LOOKS, MOST_LOOKS, claims_of, tit_agent
-from titjudge.metrics.agent_claims import WEIGHTS
 from titjudge.metrics.agent_case import VERDICTS
-from titjudge.types import Item, Score, Status
+from titjudge.metrics.agent_claims import WEIGHTS
+from titjudge.types import Item, Reply, Score, Status
 
 __all__ = ["image"]
 
@@ -155,3 +156,53 @@ def test_items_share_nothing_but_the_split(image: Path) -> None:
     one, two = asyncio.run(both())
     assert one.value == two.value == 100
     assert len(set(ask.texts("agent/split"))) == 1
+
+
+def test_the_shape_of_parts_is_what_the_module_says(image: Path) -> None:
+    """The report shows them: keys are only ever added."""
+    ask = StandIn(turn(looks=[("zoom", "what?", [0, 0, 0.5, 0.5])]), turn(all_met("E2", {3: "not_met"})))
+    parts = judged(ask, image).parts
+    assert parts.keys() >= {
+        "claims", "number", "weight", "levels", "unfounded", "repeated", "claims_over", "prompt_words", "prompt_covered",
+        "evidence", "transcript", "counts", "max_looks", "max_cost", "stopped", "protocol", "ocr",
+    }  # fmt: skip
+    assert {key for row in parts["claims"] for key in row} == {
+        "number", "claim", "kind", "level", "weight", "span", "quote", "position", "verdict", "evidence", "before",
+    }  # fmt: skip
+    assert {key for each in parts["evidence"] for key in each} == {
+        "id", "tool", "question", "box", "text", "failed", "cut", "settles", "source",
+    }  # fmt: skip
+    assert {key for each in parts["transcript"] for key in each} == {
+        "round", "protocol", "thought", "settled", "looks", "refused",
+    }  # fmt: skip
+    assert [(each["round"], each["protocol"], each["looks"]) for each in parts["transcript"]] == [
+        (0, "", ["E1"]),
+        (1, "json", ["E2"]),
+        (2, "json", []),
+    ]
+
+
+def priced(cost: float | None) -> Any:
+    eyes = {name: Reply("a bowl", list_cost=cost) for name in ("tit/describe", "agent/ask")}
+    numbers = iter(range(100))
+    return StandIn(lambda _: Reply(turn(looks=[("ask", f"what {next(numbers)}?")]), list_cost=cost), eyes=eyes)
+
+
+def with_budget(ask: Any, image: Path, max_cost: float) -> Score:
+    metric = tit_agent.configured({"max_cost": max_cost, "max_looks": 20})
+    return asyncio.run(metric(Item("i", PROMPT, image, "g", "p"), ask))
+
+
+@pytest.mark.parametrize(("max_cost", "looks"), [(0.0, 1), (1.0, 1), (1.5, 2), (4.9, 3), (1000.0, 20)])
+def test_the_items_budget_ends_the_looks(image: Path, max_cost: float, looks: int) -> None:
+    """Each answer costs 1: a description, then a consultation and a look in each round."""
+    score = with_budget(priced(1.0), image, max_cost)
+    assert score.parts["counts"]["looks"] == looks
+    assert score.parts["stopped"] == ("looks" if looks == 20 else "budget")
+    assert score.parts["max_cost"] == max_cost
+
+
+def test_a_budget_needs_prices(image: Path) -> None:
+    with pytest.raises(ConfigError, match="the price of the captioner is unknown"):
+        with_budget(priced(None), image, 1.0)
+    assert judged(priced(None), image).parts["max_cost"] is None
