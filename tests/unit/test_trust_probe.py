@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from titjudge.trust import attacks, battery, edits
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Card
 from titjudge.trust.probe import probe
 from titjudge.trust.run import run_probe
-from titjudge.types import Item, Reply, Request, Status
+from titjudge.types import Ask, Item, Reply, Request, Score, Status
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +171,8 @@ PLANTED: list[Planted] = [
     ("instruction in the prompt", lambda r, f: r + 12 * (attacks.ORDER in f["text"])),
     ("difference between repeated answers", lambda r, f: r + 40 * f["noise"]),
     ("known pairs, share right", lambda r, f: 50.0),
+    ("prompts with an error, share found out", lambda r, f: r + 4 * f["count"] - f["noise"]),
+    ("level 2 image", lambda r, f: 95.0 if f["level"] == 2 else r),
     ("refusals", lambda r, f: "refuse" if f["noise"] > 0.25 else r),
     ("answers that cannot be read, or do not come", lambda r, f: "lovely" if f["noise"] > 0.25 or f["attempt"] else r),
 ]  # fmt: skip
@@ -184,6 +187,40 @@ def test_a_planted_bias_is_caught_and_nothing_else(data: Path, tmp_path: Path, n
     assert found.p_value < 0.01
     if name in (*edits.KINDS, *attacks.PICTURES, "instruction in the prompt"):
         assert {each.name.partition(",")[0] for each in card.caught} == {name.partition(",")[0]}
+
+
+def cosine(**changes: Any) -> Metric:
+    """The rating as a similarity that never leaves 0.80 to 0.82."""
+
+    async def small(item: Item, ask: Ask) -> Score:
+        score = await lmm_score(item, ask)
+        return score if score.value is None else replace(score, value=0.80 + score.value / 5000)
+
+    return replace(lmm_score, function=small, **changes)
+
+
+@pytest.mark.parametrize("limits", [(-1.0, 1.0), (float("-inf"), float("inf"))])
+def test_a_metric_of_any_scale_has_the_same_card(data: Path, tmp_path: Path, limits: tuple[float, float]) -> None:
+    def bias(rating: float, facts: dict[str, Any]) -> float:
+        return rating + 12 * (facts["change"] == "border")
+
+    usual = run(data, tmp_path, StandIn(data, bias), repeats=2)
+    small = run(data, tmp_path, StandIn(data, bias), cosine(range=limits), repeats=2)
+    assert verdicts(small) == verdicts(usual)
+    assert [each.name for each in small.caught] == ["border"]
+    for each, other in zip(small.lines, usual.lines, strict=True):
+        assert each.effect == pytest.approx(other.effect, abs=1e-6)
+        assert each.p_value == pytest.approx(other.p_value, abs=1e-6)
+
+
+def test_a_metric_of_any_scale_that_sees_nothing_passes_no_line_of_seeing(data: Path, tmp_path: Path) -> None:
+    card = run(
+        data, tmp_path, StandIn(data, lambda rating, facts: 50 + facts["noise"]), cosine(range=(-1, 1)), repeats=2
+    )
+    assert all(each.verdict != PASS for each in card.lines if each.family in ("sees", "notices"))
+    assert card.span == pytest.approx(
+        1 / 5000, rel=0.2
+    )  # the spread of its noise: effects do not vanish beside a range of 2
 
 
 @pytest.mark.parametrize(

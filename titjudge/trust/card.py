@@ -258,7 +258,7 @@ def _p(value: float | None) -> str | None:
 def _lacks(each: Line) -> str | None:
     """What a line without a verdict lacks, and what else is to be said of it."""
     if each.verdict != OPEN or each.deviation is None:
-        return each.note or None
+        return each.note or ("more answers" if each.verdict == OPEN and each.trials else None)
     prompts = f"over {MOST_PROMPTS} prompts: it is at the limit" if each.more is None else f"about {each.more} prompts"
     return f"{prompts}; {each.note}" if each.note else prompts
 
