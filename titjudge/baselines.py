@@ -180,7 +180,7 @@ _ROWS = (
         32,
         (1, 5),
         "github.com/DYEvaLab/EvalMuse; the model's forward, not element_score()",
-        options={"readout": "fga"},
+        options={"readout": "fga", "elements": True},
     ),
     Baseline(
         "vqascore-clip-flant5-xxl",

@@ -193,6 +193,69 @@ def test_fga_reads_fifty_words_in_lower_case_without_signs(fga: tuple[Path, Path
     assert (long["tokens_used"], long["tokens_total"]) == (32, 122)
 
 
+def element_scores(source: tuple[Path, Path], text: str, elements: list[str]) -> dict[str, float]:
+    import asyncio
+
+    from titjudge.providers import ProviderSettings
+    from titjudge.providers.scorer import Scorer
+    from titjudge.types import Message, Request
+
+    provider = Scorer(ProviderSettings("fga-blip2", options={"device": "cpu", "weights": source[1], "base": source[0]}))
+
+    async def run() -> Any:
+        turns = (Message("system", (json.dumps(elements),)), Message("user", (picture(), text)))
+        plain = Request("scorer", "fga-blip2", (Message("user", (picture(seed=1), "two dogs")),))
+        try:
+            return await asyncio.gather(
+                provider.complete(Request("scorer", "fga-blip2", turns)), provider.complete(plain)
+            )
+        finally:
+            await provider.aclose()
+
+    asked, plain = (json.loads(reply.text) for reply in asyncio.run(run()))
+    assert not [name for name in plain["parts"] if name.startswith("element")]
+    (alone,) = score("fga-blip2", [(picture(), text)], weights=source[1], base=source[0])
+    assert asked["score"] == pytest.approx(alone["score"], abs=1e-5)  # elements do not change the score
+    return {name: value for name, value in asked["parts"].items() if name.startswith("element: ")}
+
+
+def test_fga_scores_an_element_by_its_tokens_in_the_prompt(fga: tuple[Path, Path]) -> None:
+    """The matching head on the text's own tokens, averaged over the element's; not found is no score (upstream: 0)."""
+    import torch
+    from transformers import AutoTokenizer, Blip2ForImageTextRetrieval, BlipImageProcessorPil
+
+    base, _ = fga
+    text, elements = "A red cube, two dogs", ["Red Cube", "dogs", "cat", "cube two", "a red cat"]
+    found = element_scores(fga, text, elements)
+    assert set(found) == {"element: Red Cube", "element: dogs"}  # "cube , two" has a sign between
+    model = Blip2ForImageTextRetrieval.from_pretrained(base).eval()
+    model.vision_model.post_layernorm.eps = 1e-5
+    tok = AutoTokenizer.from_pretrained(base)
+    ids = tok("a red cube, two dogs", return_tensors="pt")["input_ids"]
+    pixels = BlipImageProcessorPil.from_pretrained(base)(opened(picture()), return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        seen = model.vision_model(pixels).last_hidden_state
+        joined = model.embeddings(input_ids=ids, query_embeds=model.query_tokens)
+        states = model.qformer(
+            query_embeds=joined,
+            query_length=4,
+            attention_mask=torch.ones(1, joined.shape[1], dtype=torch.long),
+            encoder_hidden_states=seen,
+            encoder_attention_mask=torch.ones(1, seen.shape[1], dtype=torch.long),
+        ).last_hidden_state[0, 4:]
+        alike = model.itm_head(states).softmax(-1)[:, 1]
+    pieces = tok.convert_ids_to_tokens(ids[0].tolist())
+    dogs = pieces.index("d")  # one letter a piece
+    assert found["element: dogs"] == pytest.approx(float(alike[dogs : dogs + 4].mean()), abs=1e-4)
+    red = pieces.index("r")
+    assert found["element: Red Cube"] == pytest.approx(float(alike[red : red + 7].mean()), abs=1e-4)
+
+
+def test_an_element_beyond_what_is_read_has_no_score(fga: tuple[Path, Path]) -> None:
+    found = element_scores(fga, "ab " * 20 + "dogs", ["ab", "dogs"])
+    assert set(found) == {"element: ab"}
+
+
 # -- ImageReward -------------------------------------------------------------------------------------------------------
 
 

@@ -108,6 +108,43 @@ def test_the_prompt_arrives_as_it_is() -> None:
         assert message.text == prompt
 
 
+def with_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elements: Any) -> Score:
+    """FGA-BLIP2 on a tiny model with random weights, asked for elements."""
+    import dataclasses
+
+    row = TABLE["fga-blip2"]
+    plain = dataclasses.replace(row, weights="x/y")  # the tiny folder is no released file
+    monkeypatch.setattr("titjudge.providers.scorer.TABLE", {**TABLE, row.key: plain})
+    folder = tmp_path / "weights" / "fga-blip2"
+    if not folder.is_dir():
+        tiny_models.blip2(folder)
+    monkeypatch.setenv("TITJUDGE_WEIGHTS", str(folder.parent))
+    (first, *_) = items(tmp_path)
+    item = Item("0", "a red cube and <two> dogs", first.image, meta={"elements": elements})
+    ((found,), _) = scored("fga-blip2", [item], tmp_path / "cache")
+    return found
+
+
+def test_elements_of_a_prompt_are_scored_where_it_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = with_elements(tmp_path, monkeypatch, ["red cube", "<two> dogs", "cat"])
+    assert found.status is Status.OK
+    assert set(found.parts["elements"]) == {"red cube", "<two> dogs", "cat"}
+    assert 0 < found.parts["elements"]["red cube"] < 1
+    assert found.parts["elements"]["cat"] is None
+    assert "1 of 3 elements are not in the prompt as read: cat" in found.reason
+    assert not [name for name in found.parts if name.startswith("element:")]
+    plain = with_elements(tmp_path, monkeypatch, [])
+    assert plain.value == pytest.approx(found.value, abs=1e-6)
+    assert "elements" not in plain.parts
+
+
+@pytest.mark.parametrize("wrong", ["red cube", [1], [""], {"red": 1}])
+def test_elements_that_are_no_texts_are_no_score(wrong: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = with_elements(tmp_path, monkeypatch, wrong)
+    assert found.value is None
+    assert "no list of texts" in found.reason
+
+
 def test_the_table_says_what_is_needed() -> None:
     assert set(METRICS) == {row.key for row in BUILT_IN}
     for key, row in TABLE.items():

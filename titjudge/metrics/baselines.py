@@ -2,6 +2,8 @@
 
 Each is a row of `titjudge.baselines.TABLE`; its model runs as the provider `scorer` and says how much of the prompt it
 read. Registry names are the keys of `METRICS`.
+
+FGA-BLIP2 also scores the elements of a prompt, words as they stand in it, where `item.meta["elements"]` lists them.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from titjudge.baselines import BUILT_IN, Baseline
 from titjudge.metrics import Metric, metric
 from titjudge.types import Ask, Item, Score, Status
+
+_ELEMENT = "element: "  # begins the names of an element's numbers among the parts of a measurement
 
 
 class Measurement(BaseModel):
@@ -26,23 +30,52 @@ class Measurement(BaseModel):
     parts: dict[str, float] = Field(default_factory=dict)
 
 
+def _elements(item: Item) -> list[str]:
+    """The item's elements.
+
+    Raises:
+        ValueError: they are no list of texts.
+    """
+    found = item.meta.get("elements") or []
+    if not isinstance(found, list) or not all(isinstance(each, str) and each.strip() for each in found):
+        raise ValueError("the item's elements are no list of texts")
+    return found
+
+
+def _score(found: Measurement, elements: list[str]) -> Score:
+    cut = found.tokens_used < found.tokens_total
+    said = [f"only {found.tokens_used} of {found.tokens_total} tokens of the prompt were read"] if cut else []
+    parts: dict[str, Any] = {
+        **{name: value for name, value in found.parts.items() if not name.startswith(_ELEMENT)},
+        "tokens_used": found.tokens_used,
+        "tokens_total": found.tokens_total,
+        "cut": cut,
+    }
+    if elements:
+        parts["elements"] = {each: found.parts.get(f"{_ELEMENT}{each}") for each in elements}
+        missing = [each for each, value in parts["elements"].items() if value is None]
+        if missing:
+            said.append(
+                f"{len(missing)} of {len(elements)} elements are not in the prompt as read: {', '.join(missing[:3])}"
+            )
+    return Score.of(found.score, reason="; ".join(said), **parts)
+
+
 def _declare(row: Baseline) -> Metric:
     async def measure(item: Item, ask: Ask) -> Score:
         if item.image is None:
             return Score.none(Status.BAD_INPUT, "this metric needs an image")
+        elements = _elements(item) if row.options.get("elements") else []
+        more: dict[str, Any] = {"elements": elements} if elements else {}
         reply = await ask(
-            "baselines/text", role=f"scorer/{row.key}", images=[item.image], schema=Measurement, prompt=item.prompt
+            "baselines/elements" if elements else "baselines/text",
+            role=f"scorer/{row.key}",
+            images=[item.image],
+            schema=Measurement,
+            prompt=item.prompt,
+            **more,
         )
-        found: Measurement = reply.data
-        cut = found.tokens_used < found.tokens_total
-        reason = f"only {found.tokens_used} of {found.tokens_total} tokens of the prompt were read" if cut else ""
-        parts: dict[str, Any] = {
-            **found.parts,
-            "tokens_used": found.tokens_used,
-            "tokens_total": found.tokens_total,
-            "cut": cut,
-        }
-        return Score.of(found.score, reason=reason, **parts)
+        return _score(reply.data, elements)
 
     measure.__doc__ = row.summary
     return metric(row.key, roles=(f"scorer/{row.key}",), range=row.range, source=row.source)(measure)

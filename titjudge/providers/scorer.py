@@ -166,7 +166,8 @@ class Scorer:
                 pairs = [
                     (decoded(requests[n].pictures[0], on_white=False), requests[n].messages[-1].text) for n in batch
                 ]
-                found = adapter.score(pairs)
+                elements = [_elements(requests[n]) for n in batch]
+                found = adapter.score(pairs, elements) if any(elements) else adapter.score(pairs)
                 results.update((n, self._reply(each)) for n, each in zip(batch, found, strict=True))
             except Exception as error:
                 if len(batch) > 1:
@@ -240,6 +241,12 @@ def _from_file(key: str) -> dict[str, Any]:
     if strange is not None:
         raise ConfigError(f"{SETTINGS}: {path}: unknown learned metric '{strange}'.{nearest(strange, known)}")
     return {**content.get("all", {}), **content.get(key, {})}
+
+
+def _elements(request: Request) -> list[str]:
+    """The elements of the prompt that are asked for, from the system turn of `baselines/elements`."""
+    first = request.messages[0]
+    return [str(each) for each in json.loads(first.text)] if first.role == "system" else []
 
 
 def _download(repository: str, file: str, commit: str) -> Path:

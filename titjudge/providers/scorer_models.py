@@ -169,6 +169,7 @@ class ItmHead:
         self.tokenizer = AutoTokenizer.from_pretrained(source.base, **source.of_base())
         model, head = self._blip() if self.readout == "imagereward" else (self._blip2(), None)
         self.model = _settled(model, source)
+        self._alike: list[list[float]] = []  # of the last batch: match probability of each text token
         self._mlp: Any = None if head is None else _settled(head, source)
         self.images = self._image_processor()
 
@@ -211,8 +212,8 @@ class ItmHead:
         size = self.model.config.vision_config.image_size
         return CLIPImageProcessorPil(size={"shortest_edge": size}, crop_size={"height": size, "width": size})
 
-    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL picture, text)."""
+    def score(self, pairs: Sequence[Pair], elements: Sequence[Sequence[str]] = ()) -> list[Measured]:
+        """One measurement for each (PIL picture, text); with FGA-BLIP2 also of each text's `elements`."""
         import torch
 
         texts = [caption(text) if self.readout == "fga" else text for _, text in pairs]
@@ -231,6 +232,8 @@ class ItmHead:
                 tokens["attention_mask"].to(device),
                 pixels.to(device=device, dtype=self.model.dtype),
             )
+        for row, wanted in enumerate(elements):
+            found[row][1].update(self._elements(tokens["input_ids"][row].tolist(), self._alike[row], wanted))
         lengths = self._lengths([text for _, text in pairs], texts)
         return [measured(score, length, **parts) for (score, parts), length in zip(found, lengths, strict=True)]
 
@@ -252,18 +255,34 @@ class ItmHead:
             )
             return [(float(value), {}) for value in out.logits_per_image.float().diagonal()]
         seen: list[Any] = []
-        hook = self.model.itm_head.register_forward_hook(lambda module, args, out: seen.append(out))
+        hook = self.model.qformer.register_forward_hook(lambda module, args, out: seen.append(out.last_hidden_state))
         try:
             self.model(pixel_values=pixels, input_ids=ids, attention_mask=mask, use_image_text_matching_head=True)
         finally:
             hook.remove()
-        logits = seen[0].float()  # (rows, queries, 2)
+        logits = self.model.itm_head(seen[0]).float()  # (rows, queries and then text tokens, 2)
+        queries = self.model.config.num_query_tokens
         if self.readout == "fga":
-            probability = torch.softmax(logits, dim=-1)[..., 1].mean(dim=1)
-            return [(float(4 * value + 1), {"probability": float(value)}) for value in probability]
-        mean = logits.mean(dim=1)
+            alike = torch.softmax(logits, dim=-1)[..., 1]
+            self._alike = alike[:, queries:].tolist()
+            return [(float(4 * value + 1), {"probability": float(value)}) for value in alike[:, :queries].mean(dim=1)]
+        mean = logits[:, :queries].mean(dim=1)
         difference = mean[:, 1] - mean[:, 0]
         return [(float(torch.sigmoid(each)), {"logit": float(each)}) for each in difference]
+
+    def _elements(self, ids: list[int], alike: list[float], wanted: Sequence[str]) -> dict[str, float]:
+        """FGA-BLIP2's score of each element, 0 to 1: the mean match probability of the element's tokens in the prompt.
+
+        An element whose tokens are not in the prompt as read has none (upstream says 0).
+        """
+        found = {}
+        for element in wanted:
+            own = self.tokenizer(caption(element), add_special_tokens=False)["input_ids"]
+            starts = range(1, len(ids) - len(own) + 1) if own else ()
+            at = next((start for start in starts if ids[start : start + len(own)] == own), None)
+            if at is not None:
+                found[f"element: {element}"] = sum(alike[at : at + len(own)]) / len(own)
+        return found
 
     def _reward(self, ids: Any, mask: Any, pixels: Any) -> list[tuple[float, dict[str, float]]]:
         import torch
