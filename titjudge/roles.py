@@ -185,15 +185,27 @@ class Roles:
         """
         if self.config.limits.max_cost is None:
             return
-        wanted = set(names)
-        if "judge" in wanted:
-            wanted.update(self.config.judge_roles)
-        for name in sorted(wanted):
+        for name in self._with_panel(names):
             role = self.embedder_role() if name == "embedder" else self[name]
             if role.price is None:
                 raise ConfigError(
                     f"the price of {role.label} is unknown, so a cap cannot hold: add --price {role.model}=IN,OUT (USD per million tokens)"
                 )
+
+    def check_recordings(self, names: Iterable[str]) -> None:
+        """Read the files of recorded answers now: a damaged one is said once, and not of every item.
+
+        Raises:
+            DataError: a file is missing or malformed.
+        """
+        for name in self._with_panel(names):
+            config = self.config.role(name)
+            if config is not None and config.provider == "recorded":
+                self._make(config)
+
+    def _with_panel(self, names: Iterable[str]) -> list[str]:
+        wanted = set(names)
+        return sorted(wanted.union(self.config.judge_roles) if "judge" in wanted else wanted)
 
     def open(self) -> list[Role]:
         """The roles in use so far."""

@@ -115,7 +115,11 @@ class Session:
 
     def dry_run(self) -> Forecast:
         """Price the run without sending anything."""
+        self._check_recordings()
         return asyncio.run(self._dry_run())
+
+    def _check_recordings(self) -> None:
+        Roles(self.config).check_recordings(role for metric in self.metrics.values() for role in metric.roles)
 
     async def _dry_run(self) -> Forecast:
         planner = Planner(self.config, self.library, self.cache, worst=False)
@@ -133,6 +137,7 @@ class Session:
         """
         folder = RunFolder(self.config.out or default_folder(self.config))
         pairs = self.pairs()  # what is wrong with them is said before anything is paid
+        self._check_recordings()
         folder.open(self.config)
         try:
             status = asyncio.run(

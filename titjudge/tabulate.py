@@ -30,8 +30,9 @@ def tabulate(
 
     items = [item for item in listed if isinstance(item, Item)]
     bad = [item for item in listed if isinstance(item, BadItem)]
-    known = {item.id for item in items}
+    known = {item.id: place for place, item in enumerate(items)}
     scores = [s for s in scores if s.item_id in known and s.metric.partition(" [")[0] in metrics]
+    scores.sort(key=lambda score: known[score.item_id])  # answers come in any order; intervals must not depend on it
     lower = {s.metric for s in scores if not metrics[s.metric.partition(" [")[0]].higher_is_better}
     found = agreement(
         [item for item in listed if item.generator or item.group or isinstance(item, Item)], scores, pairs, negate=lower

@@ -76,7 +76,10 @@ def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Sc
             )
         )
         if base(metric) == ANSWERS:
-            notes.append(f"{metric}: the share of answers that the prompt requires (the score itself marks the judge)")
+            notes.append(
+                f"{metric}: the share of answers that the prompt requires; the score itself marks the judge, and does not"
+                " say which image is better"
+            )
         if found.reason:
             notes.append(f"{metric}: {found.reason}")
     if not rows:
