@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 CHECK_SIZE = 192  # pixels
 SMALLEST = 0.0007  # of the picture: about 14 x 14 pixels of 512 x 512
 LETTER = 0.024  # height of a line of the sign, of the picture's: 12 pixels of 512
-_SEEN = 0.6  # of an object's own outline
-_SEEN_IN_GROUP = 0.42
+_SEEN = 0.62  # of an object's own outline
+_SEEN_IN_GROUP = 0.6
+_SEEN_INSIDE = 0.42  # what is in a bowl, and the bowl
 _SEEN_IN_STACK = 0.3
-_SEEN_WORDS = 0.98
+_SEEN_WORDS = 0.96
 _STACKS = ("books", "blocks")
 
 
@@ -58,15 +59,22 @@ def problems(scene: Scene, graph: Graph, seen: Mapping[str, Mask], whole: Mappin
             found.append(f"{thing.name}: {len(shown)} of {thing.count} to be seen")
             continue
         for label in labels:
-            found += [f"{label}: {what}" for what in _object(thing, seen[label], whole[label])]
+            if thing.kind == SIGN and WORDS in seen:  # the board is behind its words
+                seen = {**seen, label: seen[label] | seen[WORDS]}
+                whole = {**whole, label: whole[label] | whole[WORDS]}
+            found += [f"{label}: {what}" for what in _object(scene, thing, seen[label], whole[label])]
     if scene.get(SIGN) is not None:
         found += _words(seen, whole)
     return found or _relations(scene, graph, seen)
 
 
-def _object(thing: Thing, seen: Mask, whole: Mask) -> list[str]:
+def _object(scene: Scene, thing: Thing, seen: Mask, whole: Mask) -> list[str]:
     share = seen.sum() / max(1, whole.sum())
-    least = _SEEN_IN_STACK if thing.kind in _STACKS else _SEEN_IN_GROUP if KINDS[thing.kind].plural else _SEEN
+    least = _SEEN_IN_GROUP if KINDS[thing.kind].plural else _SEEN
+    load = scene.load_of(thing.name)
+    if thing.place == "in" or (load is not None and load.place == "in"):
+        least = _SEEN_INSIDE
+    least = _SEEN_IN_STACK if thing.kind in _STACKS else least
     found = []
     if seen.mean() < SMALLEST:
         found.append(f"only {seen.mean():.2%} of the picture")

@@ -51,10 +51,15 @@ def draw(level: int, asked: Scene, graph: Graph, kind: str, rng: Random) -> Show
 def _one(asked: Scene, graph: Graph, kind: str, rng: Random) -> Shown | None:
     edit = _PLANTS[kind](asked, asked, rng)
     found = edit and marks(graph, edit[0])
-    if not edit or not found or not tidy(asked, edit[0]):
+    if not edit or not found or not tidy(asked, edit[0]) or not _subtle(edit[1]):
         return None
     few = 4 if kind == MISSING else 2 if kind == RELATION else 1
     return Shown(1, edit[0], tuple(_settled([edit[1]], found))) if 0 < found.wrong <= few else None
+
+
+def _subtle(error: Error) -> bool:
+    """One thing on the table, and nothing in its place: the rest of the picture stays as it is."""
+    return error.element[:1] not in ((TABLE,), (WALL,)) and (error.kind != MISSING or error.shown == "nothing")
 
 
 def _many(asked: Scene, graph: Graph, level: int, rng: Random) -> Shown | None:

@@ -36,7 +36,7 @@ def compose(rng: Random, *, with_sign: bool) -> Scene:
     for column in (0, -1, 1):
         kind = _pick(rng, [kind for kind in FRONT if kind.family not in families])
         families.add(kind.family)
-        things.append(Thing(kind.name, kind.name, traits_for(rng, kind, scene, "front"), column, "front"))
+        things.append(Thing(kind.name, kind.name, traits_for(rng, kind, scene, "front", things), column, "front"))
     if with_sign:
         kind, text = KINDS[SIGN], f"{rng.choice(SIGN_FIRST)} {rng.choice(SIGN_SECOND)}"
         frames = [each for each in kind.traits["frame colour"] if stands_out(scene, "back", each)]
@@ -45,7 +45,7 @@ def compose(rng: Random, *, with_sign: bool) -> Scene:
     for column in (-1, 1) if with_sign else (0, -1, 1):
         kind = _pick(rng, [kind for kind in BACK if kind.family not in families])
         families.add(kind.family)
-        things.append(Thing(kind.name, kind.name, traits_for(rng, kind, scene, "back"), column, "back"))
+        things.append(Thing(kind.name, kind.name, traits_for(rng, kind, scene, "back", things), column, "back"))
     return Scene(surface, wall, (*things, *_loads(rng, scene, things, families)), view)
 
 
@@ -63,7 +63,7 @@ def _loads(rng: Random, scene: Scene, things: list[Thing], families: set[str]) -
             continue
         kind = KINDS[rng.choice(options)]
         place = KINDS[carrier.kind].carries[kind.name]
-        traits = traits_for(rng, kind, scene, carrier.row)
+        traits = traits_for(rng, kind, scene, carrier.row, (*things, *found))
         if place == "in" and kind.name != "flowers":
             traits["count"] = rng.choice(("two", "three"))
         families.add(kind.family)
@@ -90,11 +90,14 @@ def alike_behind(things: Iterable[Thing]) -> bool:
 _NATURAL = {"oranges": "orange", "lemons": "yellow", "plant": "green"}
 
 
-def traits_for(rng: Random, kind: Kind, scene: Scene, row: str) -> dict[str, str]:
-    """Attributes of a thing of that kind that are easily seen in that row."""
+def traits_for(rng: Random, kind: Kind, scene: Scene, row: str, others: Iterable[Thing] = ()) -> dict[str, str]:
+    """Attributes of a thing of that kind that are easily seen in that row, and that others do not have if possible."""
+    used = {value for thing in others for value in thing.traits.values()}
     found: dict[str, str] = {}
     for name, values in kind.traits.items():
-        value = rng.choice([each for each in values if stands_out(scene, row, each)])
+        possible = [each for each in values if stands_out(scene, row, each)]
+        value = rng.choice([each for each in possible if name == "count" or each not in used] or possible)
+        used.add(value)
         found[finish_name(value) if name == "finish" else name] = value
     if found.get("colour") == "white" and found.get("contents") == "milk":
         found["contents"] = "coffee"

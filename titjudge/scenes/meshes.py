@@ -28,6 +28,8 @@ def mesh(part: Part) -> Mesh:
         vertices, normals, faces = _ring(part.size[0], part.size[1])
     elif part.form == "sphere":
         vertices, normals, faces = _ellipsoid(part.size)
+    elif part.form == "face":
+        vertices, normals, faces = _box((part.size[0], 0.0, part.size[1]))
     else:
         vertices, normals, faces = _box(part.size)
     rotation = _rotation(part.turn, part.tilt)

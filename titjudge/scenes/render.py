@@ -28,7 +28,7 @@ _DEPTH = 7  # bounces
 _GUIDE = 4  # rays a pixel for the surfaces that guide the filter
 _LIGHTS = {  # where the soft light is, its colour, and the ambient light
     "warm": ((-5.5, -4.5, 7.0), (15.5, 12.4, 8.6), (0.40, 0.37, 0.34)),
-    "cool": ((0.5, -4.5, 8.5), (12.0, 13.0, 14.0), (0.40, 0.42, 0.45)),
+    "cool": ((0.5, -4.5, 8.5), (10.6, 11.5, 12.4), (0.40, 0.42, 0.45)),
     "bright": ((5.5, -4.5, 7.0), (13.6, 13.4, 13.0), (0.40, 0.40, 0.40)),
 }
 

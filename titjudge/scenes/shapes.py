@@ -142,14 +142,16 @@ def _flowers(traits: Mapping[str, str]) -> list[Body]:
     for k in range(count):
         x = (k - (count - 1) / 2) * (0.4 if count < 4 else 0.36)
         z = (1.15, 0.86)[k % 2] if count < 4 else (0.85, 1.15, 1.12, 0.82)[k]
-        stem = _can(plain(LEAF), 0.022, z, (x * 0.55, 0, -0.1))
+        root, end = (0.1 * x, 0.0, -0.05), (x, 0.0, z)
+        lean = math.degrees(math.atan2(end[0] - root[0], end[2] - root[2]))
+        stem = _can(plain(LEAF), 0.024, math.hypot(end[0] - root[0], end[2] - root[2]), root)
+        stem = replace(stem, turn=90.0, tilt=lean)
         petals = tuple(
             Part("sphere", finish(traits["colour"]), (x + 0.1 * math.cos(a), -0.02, z + 0.1 * math.sin(a)), (0.085, 0.05, 0.085))
             for a in (math.radians(72 * p + 90) for p in range(5))
         )  # fmt: skip
         heart = _ball(plain((0.75, 0.42, 0.02)) if traits["colour"] != "yellow" else plain(BROWN), 0.07, (x, -0.05, z))
-        joint = _can(plain(LEAF), 0.022, 0.3, (x, 0.03, z - 0.3))
-        found.append((*petals, heart, joint, stem) if abs(x) > 0.01 else (*petals, heart, stem))
+        found.append((*petals, heart, stem))
     return found
 
 
@@ -291,7 +293,7 @@ def _sign(traits: Mapping[str, str]) -> list[Body]:
     )
     feet = tuple(Part("box", frame, (side * 0.75, 0.0, SIGN_FOOT / 2), (0.07, 0.2, SIGN_FOOT / 2)) for side in (-1, 1))
     board = Part("box", plain((0.86, 0.86, 0.84)), (0, 0.03, middle), (x, 0.02, z))
-    words = Part("face", Finish("words", traits["text"]), (0, -0.005, middle), (x, z, 0))
+    words = Part("face", Finish("words", traits["text"]), (0, -0.005, middle), (x - bar, z - bar, 0))
     return [(*bars, *feet, board, words)]
 
 

@@ -104,7 +104,7 @@ def _bricks(rng: Any, columns: int = 14, rows: int = 20, width: int = 1400, heig
     return _bytes(np.asarray(picture, dtype=np.float64) * speckle[..., None])
 
 
-def words(text: str, width: int = 1120, height: int = 600) -> Pixels:
+def words(text: str, width: int = 1120, height: int = 570) -> Pixels:
     """Black capitals on white, one word a line, as large as the board allows."""
     import numpy as np
     from PIL import Image, ImageDraw, ImageFont
