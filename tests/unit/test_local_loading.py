@@ -186,6 +186,28 @@ def test_the_cache_key_holds_what_changes_an_answer(llm: Path, copy: Path) -> No
     assert str(llm) not in base
 
 
+def test_pictures_go_through_pil_even_where_torchvision_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """transformers prefers torchvision's image processing, whose pixels differ by up to 0.03."""
+    import transformers
+
+    folder = tiny_models.llava(tmp_path)
+    pil = local_load.load_processor(str(folder)).image_processor
+    assert type(pil).__name__.endswith("Pil")
+    asked: list[dict[str, Any]] = []
+
+    def recorded(source: str, **arguments: Any) -> Any:
+        asked.append(arguments)
+        return pil
+
+    monkeypatch.setattr("transformers.utils.is_torchvision_available", lambda: True)
+    monkeypatch.setattr(transformers.AutoImageProcessor, "from_pretrained", recorded)
+    asked.clear()
+    assert local_load.load_processor(str(folder), size={"shortest_edge": 56}).image_processor is pil
+    assert {"backend": "pil", "size": {"shortest_edge": 56}} in asked
+
+
 def test_a_processor_option_reaches_the_processor(tmp_path: Path) -> None:
     folder = tiny_models.qwen25_vl(tmp_path)
     size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 9}

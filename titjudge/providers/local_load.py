@@ -86,17 +86,22 @@ def _device(options: Mapping[str, Any]) -> str:
 def load_processor(source: str, **arguments: Any) -> Any:
     """The model's processor with PIL image processing; its video half is left out where torchvision is missing.
 
-    transformers refuses to build a processor without torchvision when it has a video half, even for pictures alone.
+    transformers refuses to build a processor without torchvision when it has a video half, even for pictures alone. Where
+    torchvision is there it would take its image processing, whose pixels differ: an answer must not depend on that.
     """
-    from transformers import AutoProcessor
+    from transformers import AutoImageProcessor, AutoProcessor
+    from transformers.utils import is_torchvision_available
 
     try:
-        return AutoProcessor.from_pretrained(source, **arguments)
+        processor = AutoProcessor.from_pretrained(source, **arguments)
     except (ImportError, ValueError) as error:
         said = str(error).lower()
         if "torchvision" not in said and "video processor" not in said:
             raise
-    return _without_video(source, arguments)
+        return _without_video(source, arguments)
+    if is_torchvision_available():
+        processor.image_processor = AutoImageProcessor.from_pretrained(source, backend="pil", **arguments)
+    return processor
 
 
 def _without_video(source: str, arguments: dict[str, Any]) -> Any:
