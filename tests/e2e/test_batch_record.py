@@ -1,0 +1,249 @@
+"""Answers become a recording beside the data: from people and models that see the pictures, or from a paid run's cache."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from titjudge.cli.batch import batch
+from titjudge.config import load_config
+from titjudge.errors import ConfigError, DataError
+from titjudge.offline import export, import_answers
+from titjudge.providers import ProviderSettings
+from titjudge.providers.recorded import Recorded
+from titjudge.recording import Kept, record
+from titjudge.session import Session
+from titjudge.types import Status
+
+VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70})
+WHO = "a person"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    (folder / "images").mkdir(parents=True)
+    lines = []
+    for number in range(3):
+        Image.new("RGB", (80, 80), (number * 9, 1, 2)).save(folder / "images" / f"{number}.png")
+        lines.append({"image": f"images/{number}.png", "prompt": f"a red cube, number {number}"})
+    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder
+
+
+def session(data: Path, model: str = "recorded", **more: Any) -> Session:
+    file = {"file": str(data / "descriptions.jsonl")}
+    role = {"model": model, "options": file} if model == "recorded" else {"model": model}
+    given = {"data": data / "data.jsonl", "captioner": role, "judge": role, "metrics": ["tit-llm"], "report": False}
+    return Session(load_config(None, {**given, "out": data.parent / "run", **more}))
+
+
+def exported(data: Path, **more: Any) -> list[dict[str, Any]]:
+    made = session(data, **more)
+    done = export(made, data.parent / "questions.jsonl")
+    made.cache.close()
+    return [json.loads(line) for file in done.files for line in file.read_text().splitlines()]
+
+
+def recorded(data: Path, given: list[Any], by: str = WHO, **more: Any) -> Kept:
+    file = data.parent / "given.jsonl"
+    file.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in given))
+    made = session(data, **more)
+    try:
+        return record(made, [file] if given else [], data / "answers.jsonl", by=by)
+    finally:
+        made.cache.close()
+
+
+def all_answered(data: Path) -> None:
+    """Descriptions, then verdicts."""
+    for text in ("a description", VERDICT):
+        recorded(data, [{"custom_id": line["custom_id"], "text": text} for line in exported(data)])
+
+
+def kept(data: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (data / "answers.jsonl").read_text().splitlines()]
+
+
+def test_questions_for_people_are_plain_and_answers_lead_to_the_next(data: Path) -> None:
+    first = exported(data)
+    assert [line["template"] for line in first] == ["tit/describe"] * 3
+    assert sorted(line["images"] for line in first) == [[str(data / "images" / f"{n}.png")] for n in range(3)]
+    assert first[0]["question"].startswith("Please provide a detailed")
+    assert "schema" not in first[0]
+    answers = [{"custom_id": line["custom_id"], "text": f"seen {n}"} for n, line in enumerate(first)]
+    assert recorded(data, answers) == Kept(imported=3)
+    second = exported(data)
+    assert [line["template"] for line in second] == ["tit/compare"] * 3
+    assert second[0]["images"] == []
+    assert second[0]["schema"]["properties"].keys() == {"missing", "contradicted", "reason", "score"}
+    answers = [{"custom_id": line["custom_id"], "text": VERDICT} for line in second]
+    assert recorded(data, answers) == Kept(imported=3, already=3)
+    assert exported(data) == []
+    outcome = session(data).run()
+    assert outcome.results["metrics"]["tit-llm"]["coverage"] == 1
+    assert outcome.results["spent"] == 0
+
+
+def test_a_line_tells_people_all_and_names_no_place_of_this_machine(data: Path) -> None:
+    all_answered(data)
+    lines = kept(data)
+    assert [line["template"] for line in lines] == ["tit/describe"] * 3 + ["tit/compare"] * 3
+    assert {line["by"] for line in lines} == {WHO}
+    assert [line["images"] for line in lines[:3]] == [[f"images/{n}.png"] for n in range(3)]
+    assert lines[0]["answer"] == "a description"
+    assert "a red cube" in lines[3]["question"]
+    assert str(data.parent) not in (data / "answers.jsonl").read_text()
+
+
+def test_a_recording_moves_with_its_folder(data: Path, tmp_path: Path) -> None:
+    all_answered(data)
+    there = Path(shutil.copytree(data, tmp_path / "other" / "place"))
+    shutil.rmtree(data)
+    outcome = session(there, out=tmp_path / "again", cache=tmp_path / "empty").run()
+    assert outcome.results["metrics"]["tit-llm"]["coverage"] == 1
+
+
+def test_what_a_paid_run_answered_is_recorded_from_its_cache(data: Path) -> None:
+    hosted = {"model": "openai/gpt-4o"}
+    for text in ("a description", VERDICT):
+        questions = exported(data, **hosted)
+        file = data.parent / "bought.jsonl"
+        lines = [{"custom_id": line["custom_id"], "text": text, "model": "gpt-4o-2024"} for line in questions]
+        file.write_text("\n".join(map(json.dumps, lines)))
+        made = session(data, **hosted)
+        assert import_answers(made, file).imported == 3
+        made.cache.close()
+    assert recorded(data, [], by="", **hosted) == Kept(imported=6)
+    assert {line["by"] for line in kept(data)} == {"gpt-4o-2024"}
+    assert recorded(data, [], by="", **hosted) == Kept(already=6)
+    assert exported(data) == []  # `recorded` has them all now
+
+
+def test_an_answer_that_is_recorded_is_never_replaced(data: Path) -> None:
+    first = exported(data)
+    recorded(data, [{"custom_id": line["custom_id"], "text": "the first"} for line in first])
+    found = recorded(data, [{"custom_id": line["custom_id"], "text": "the second"} for line in first])
+    assert found.imported == 0
+    assert found.already == 3
+    assert {line["answer"] for line in kept(data)} == {"the first"}
+
+
+def test_what_cannot_be_used_is_named_and_not_recorded(data: Path) -> None:
+    recorded(data, [{"custom_id": line["custom_id"], "text": "seen"} for line in exported(data)])
+    keys = [line["custom_id"] for line in exported(data)]
+    stranger = "ask:" + "0" * 64
+    given = [
+        {"custom_id": keys[0], "text": "a nice picture"},
+        {"custom_id": keys[1], "text": VERDICT},
+        {"custom_id": keys[1], "text": VERDICT.replace("70", "10")},
+        {"custom_id": keys[2], "text": " "},
+        {"custom_id": stranger, "text": "whose?"},
+        "{broken",
+    ]
+    found = recorded(data, given)
+    assert found.imported == 1
+    assert [key for key, _ in found.unusable] == [keys[2], keys[0]]
+    assert found.unknown == [stranger]
+    assert len(found.bad) == 2
+    assert any("answered twice" in line for line in found.bad)
+    assert any(":6:" in line for line in found.bad)
+    assert json.loads(kept(data)[3]["answer"])["score"] == 70
+
+
+def test_nobody_answered_is_an_error(data: Path) -> None:
+    given = [{"custom_id": line["custom_id"], "text": "seen"} for line in exported(data)]
+    with pytest.raises(ConfigError, match="--by"):
+        recorded(data, given, by="")
+    assert not (data / "answers.jsonl").exists()
+
+
+def test_a_recorded_answer_is_not_for_the_cache(data: Path) -> None:
+    made = session(data)
+    with pytest.raises(ConfigError, match="batch record"):
+        import_answers(made, data.parent / "given.jsonl")
+    made.cache.close()
+
+
+def test_beside_another_model_only_its_own_questions_are_exported(data: Path) -> None:
+    lines = [json.dumps({"image": f"images/{number}.png", "description": f"seen {number}"}) for number in range(2)]
+    (data / "descriptions.jsonl").write_text("\n".join(lines))
+    found = exported(data, judge="openai/gpt-4o")
+    assert len(found) == 2
+    assert {line["body"]["model"] for line in found} == {"gpt-4o"}
+
+
+def test_no_question_is_built_on_an_answer_that_is_still_open(data: Path) -> None:
+    (data / "descriptions.jsonl").write_text(
+        "\n".join(json.dumps({"image": f"images/{number}.png", "description": "a cube"}) for number in range(3))
+    )
+    more: dict[str, Any] = {"metrics": ["tit-agent"], "limit": 1}
+    claim = {"claim": "There is a cube", "kind": "entity", "level": "macro", "span": "red cube"}
+    (split,) = exported(data, **more)
+    recorded(data, [{"custom_id": split["custom_id"], "text": json.dumps({"claims": [claim]})}], **more)
+    looks = [
+        {"tool": "ask", "question": "What is there?"},
+        {"tool": "zoom", "question": "And here?", "box": [0, 0, 0.5, 1]},
+    ]
+    (turn,) = exported(data, **more)
+    recorded(data, [{"custom_id": turn["custom_id"], "text": json.dumps({"settle": [], "looks": looks})}], **more)
+    asked, zoomed = sorted(exported(data, **more), key=lambda line: str(line["template"]))
+    assert (asked["template"], asked["images"]) == ("agent/ask", [str(data / "images" / "0.png")])
+    assert zoomed["template"] == "agent/zoom"
+    head, _, content = zoomed["images"][0].partition(",")  # its file is gone by now
+    assert head == "data:image/png;base64"
+    assert base64.b64decode(content).startswith(b"\x89PNG")
+
+
+def test_nothing_recorded_at_all_is_an_error_except_at_the_beginning(data: Path) -> None:
+    options = {"file": str(data / "descriptions.jsonl")}
+    with pytest.raises(DataError, match=r"descriptions\.jsonl"):
+        Recorded(ProviderSettings("", options=options))
+    with pytest.raises(DataError, match=r"mine\.jsonl"):
+        Recorded(ProviderSettings("", options={**options, "answers": str(data / "mine.jsonl")}))
+    assert Recorded(ProviderSettings("", options={**options, "new": True})).capabilities.local
+
+
+def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    for number in range(2):
+        Image.new("RGB", (8, 8), (number, 1, 2)).save(folder / f"{number}.png")
+        (folder / f"{number}.txt").write_text(f"a cube, number {number}")
+    options = ["--data", str(folder), "--provider", "recorded", "--metric", "tit-llm"]
+    out, given, report = tmp_path / "q.jsonl", tmp_path / "a.jsonl", tmp_path / "r.json"
+    for text in ("seen", VERDICT):
+        assert batch.main(["export", *options, "--out", str(out)], standalone_mode=False) == 0
+        assert "`batch record`" in capsys.readouterr().out
+        keys = [json.loads(line)["custom_id"] for line in out.read_text().splitlines()]
+        given.write_text("\n".join(json.dumps({"custom_id": key, "text": text}) for key in [*keys, "no\x1b[31m"]))
+        told = batch.main(["record", str(given), *options, "--by", WHO, "--json", str(report)], standalone_mode=False)
+        said = capsys.readouterr()
+        assert told == 0
+        assert "2 answers recorded" in said.out
+        assert "1 not asked by this run" in said.err
+        assert "\x1b" not in said.err
+    assert json.loads(report.read_text())["imported"] == 2
+    assert (folder / "answers.jsonl").is_file()
+    with pytest.raises(ConfigError, match="--to"):
+        batch.main(
+            ["record", "--data", str(data / "data.jsonl"), "--provider", "openai", "--metric", "tit-llm"],
+            standalone_mode=False,
+        )
+    assert batch.main(["record", *options, "--to", str(tmp_path / "new.jsonl")], standalone_mode=False) == 1
+
+
+def test_an_unrecorded_question_is_missing(data: Path) -> None:
+    all_answered(data)
+    lines = kept(data)
+    (data / "answers.jsonl").write_text("\n".join(json.dumps(line) for line in lines[1:]))
+    outcome = session(data).run()
+    ((item, status, reason),) = outcome.failures
+    assert (item, status) == ("images/0.png", str(Status.MISSING))
+    assert "no description of 0.png" in reason
