@@ -11,16 +11,17 @@ import pytest
 from pydantic import BaseModel, Field
 from servers import Scripted, Server
 from test_provider_sdk import SYSTEM, gemini_sdk, plain
-from test_provider_spec import CASES, KEY, Case, _param, run
+from test_provider_spec import CASES, KEY, Case, Verdict, _param, run
 from wires import signature
 
 from titjudge.cache import request_key
 from titjudge.errors import ConfigError
 from titjudge.parsing import json_object
 from titjudge.providers import ProviderSettings
-from titjudge.providers.calls import openai_calls, unknown_here
+from titjudge.providers.calls import openai_calls, openai_tools, unknown_here
 from titjudge.providers.google import Gemini
 from titjudge.providers.openai import OpenAI
+from titjudge.providers.strict import strict
 from titjudge.schema import schema_of
 from titjudge.types import FailureKind, Message, Reply, Request, Status, Tool, ToolCall, ToolResult
 
@@ -338,3 +339,11 @@ def test_the_thinking_before_a_call_goes_back_through_litellm(server: Server, mo
 def test_ids_and_signatures_of_calls_are_part_of_the_question() -> None:
     one, two = (talk(Reply("", tool_calls=(ToolCall("zoom", "{}", ident),)), "a kite") for ident in ("a", "b"))
     assert request_key(offer("gpt-4o", *one)) != request_key(offer("gpt-4o", *two))
+
+
+def test_nobody_changes_a_schema_that_is_shared(case: Case, server: Server) -> None:
+    """litellm takes keywords out of the schemas it is given, in place; they are made once for all requests."""
+    before = json.dumps([openai_tools(TOOLS), strict(schema_of(Verdict))])
+    schema = replace(offer(case.model), tools=(), schema=schema_of(Verdict), schema_name="Verdict")
+    answered(case.provider(server, options={"tools": True}), offer(case.model), schema)
+    assert json.dumps([openai_tools(TOOLS), strict(schema_of(Verdict))]) == before

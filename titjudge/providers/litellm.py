@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -147,9 +148,9 @@ class LiteLLM:
         if budget:
             out["thinking"] = {"type": "enabled", "budget_tokens": budget}
         if request.schema is not None and not in_prompt:
-            out["response_format"] = response_format(request)
+            out["response_format"] = deepcopy(response_format(request))  # litellm changes what it is given
         if request.tools:
-            out["tools"] = calls.openai_tools(request.tools)
+            out["tools"] = deepcopy(calls.openai_tools(request.tools))
             out["_skip_mcp_handler"] = True  # litellm would import its MCP gateway, which needs a package of its own
         if self.settings.base_url:
             out["api_base"] = self.settings.base_url
