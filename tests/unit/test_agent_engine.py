@@ -17,7 +17,7 @@ from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig, load_config
 from titjudge.engine import Engine, measure
-from titjudge.errors import BudgetExhausted
+from titjudge.errors import BudgetExhausted, ConfigError
 from titjudge.metrics.agent import MAX_LOOKS, tit_agent
 from titjudge.metrics.agent_loop import SPARE_ROUNDS
 from titjudge.metrics.tit import tit_llm
@@ -26,7 +26,7 @@ from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
-from titjudge.types import Item, Reply, Request, Score, Status, Usage
+from titjudge.types import Item, Reply, Request, Score, Status, Tool, ToolCall, Usage
 
 Answers = Callable[[Request], Any]
 SPLIT = json.dumps({"claims": [dict(zip(("claim", "kind", "level", "span"), each, strict=True)) for each in CLAIMS]})
@@ -220,3 +220,42 @@ def test_the_cap_ends_an_item_and_what_was_answered_is_kept(tmp_path: Path) -> N
     score, asked = asyncio.run(run(Budget(max_requests=4)))
     assert score is not None
     assert (score.value, asked) == (100, 2)
+
+
+def test_a_scripted_provider_calls_tools(tmp_path: Path) -> None:
+    def called(request: Request) -> Any:
+        if request.template != "agent/investigate":
+            return good(request)
+        assert [tool.name for tool in request.tools][-1] == "settle"
+        results = [result.text for message in request.messages for result in message.results]
+        if not results:
+            return Reply("hm", tool_calls=(ToolCall("ask", '{"question": "what?"}', "a"), ToolCall("x-ray", "{}", "b")))
+        assert results[0] == 'E2 ask("what?"): a blue bowl'
+        assert results[1].startswith("refused: there is no tool 'x-ray'")
+        assert results[1].endswith("Open claims: 1, 2, 3, 4, 5, 6\nLooks left: 6")
+        verdicts = [{"claim": n, "verdict": "met", "evidence": "E2"} for n in range(1, 7)]
+        return Reply("", tool_calls=(ToolCall("settle", json.dumps({"verdicts": verdicts}), "c"),))
+
+    async def run() -> Score:
+        fake = Fake(None, called, capabilities=Capabilities(tools=True))
+        eng = Engine(Roles(config(), make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"))
+        score = await measure(eng, item(tmp_path), "tit-agent", tit_agent)
+        await eng.aclose()
+        return score
+
+    first, again = asyncio.run(run()), asyncio.run(run())
+    assert (first.value, first.parts["protocol"], first.parts["counts"]["invented_tools"]) == (100, "tools", 1)
+    assert again.parts == first.parts
+
+
+def test_tools_are_offered_only_to_models_that_call_them(tmp_path: Path) -> None:
+    async def run() -> None:
+        eng, _ = engine(tmp_path, good)
+        ask = eng.ask_for(item(tmp_path))
+        assert not ask.has_tools("judge")
+        tool = Tool("look", "looks", {"type": "object", "properties": {}})
+        with pytest.raises(ConfigError, match="fake/mind calls no tools"):
+            await ask("agent/split", role="judge", tools=[tool], prompt="a bowl")
+        await eng.aclose()
+
+    asyncio.run(run())

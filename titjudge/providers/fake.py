@@ -18,7 +18,8 @@ class Fake:
     Args:
         settings: taken for compatibility with the other providers; may be None.
         answers: a function from Request to text, Reply or Exception; or an iterable of those, used in order; without
-            it a structured request gets the smallest valid instance of its schema and any other a fixed sentence.
+            it a structured request gets the smallest valid instance of its schema and any other a fixed sentence. A
+            Reply may hold `tool_calls`, for metrics that ask whether `capabilities` has `tools`.
         latency: seconds each answer takes.
 
     `requests` lists every request it was sent (none with the option `remember: false`).
