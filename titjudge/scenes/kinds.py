@@ -135,7 +135,7 @@ _ALL = (
     Kind("apples", "apples", ("front",), {"colour": ("red", "green"), "count": _COUNTS}, "{count} shiny {colour} apples with short brown stems", one="apple"),
     Kind("oranges", "oranges", ("front",), {"count": _COUNTS}, "{count} round oranges", one="orange"),
     Kind("lemons", "lemons", ("front",), {"count": _COUNTS}, "{count} yellow lemons with pointed tips", one="lemon"),
-    Kind("small cone", "cone", (), {"finish": _SOLID}, "small pointed cone {finish}"),
+    Kind("small cone", "cone", (), {"finish": _SOLID}, "small cone {finish}"),
     Kind("flowers", "plant", (), {"colour": ("red", "yellow", "pink", "purple", "blue", "orange"), "count": ("two", "three", "four")}, "{count} {colour} flowers on green stems", one="flower"),
     Kind(
         "sign",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -52,7 +51,6 @@ class Stage:
 
     def __init__(self, scene: Scene, size: int) -> None:
         self._mi, self._scene, self._size = mitsuba(), scene, size
-        self._files, self._count = tempfile.TemporaryDirectory(prefix="titjudge-"), itertools.count()
         self.objects = list(placed(scene))
         self._outlines: dict[str, Any] = {}
 
@@ -93,7 +91,7 @@ class Stage:
         """The whole of one object as one shape that bears its label."""
         if label not in self._outlines:
             body = next(each.body for each in self.objects if each.label == label)
-            self._outlines[label] = self._mi.load_dict(self._mesh(body) | {"id": label})
+            self._outlines[label] = self._mesh(body, id=label)
         return self._outlines[label]
 
     def _painted_shapes(self) -> dict[str, Any]:
@@ -102,13 +100,13 @@ class Stage:
         for each in self.objects:
             for part in each.body:
                 groups.setdefault(part.finish, []).append(part)
-        shapes: list[dict[str, Any]] = []
+        shapes: list[Any] = []
         for finish, parts in groups.items():
             look = self._look(finish)
             if finish.kind in ("words", "wood", "glass", "glow"):
-                shapes += [self._single(part) | look for part in parts]
+                shapes += [self._single(part, look) for part in parts]
             else:
-                shapes.append(self._mesh(parts) | look)
+                shapes.append(self._mesh(parts, **look))
         return {f"shape-{number}": shape for number, shape in enumerate(shapes)}
 
     def _rendered(self, parts: dict[str, Any]) -> Any:
@@ -167,22 +165,24 @@ class Stage:
 
         return {"type": "bitmap", "bitmap": self._mi.Bitmap(np.array(pixels[::-1])), "wrap_mode": "clamp"}
 
-    def _single(self, part: Part) -> dict[str, Any]:
+    def _single(self, part: Part, look: dict[str, Any]) -> Any:
         """A part with texture coordinates, or a true sphere."""
         if part.form == "sphere" and len(set(part.size)) == 1:
-            return {"type": "sphere", "center": list(part.at), "radius": part.size[0]}
+            return {"type": "sphere", "center": list(part.at), "radius": part.size[0], **look}
         placing = self._mi.ScalarTransform4f().translate(list(part.at)).rotate([0, 0, 1], part.turn)
         if part.form == "box":
-            return {"type": "cube", "to_world": placing.scale(list(part.size))}
+            return {"type": "cube", "to_world": placing.scale(list(part.size)), **look}
         if part.form == "face":
-            return {"type": "rectangle", "to_world": placing.rotate([1, 0, 0], 90).scale([*part.size[:2], 1])}
-        return self._mesh([part])
+            facing = placing.rotate([1, 0, 0], 90).scale([part.size[0], part.size[1], 1])
+            return {"type": "rectangle", "to_world": facing, **look}
+        return self._mesh([part], **look)
 
-    def _mesh(self, parts: Iterable[Part]) -> dict[str, Any]:
+    def _mesh(self, parts: Iterable[Part], **rest: Any) -> Any:
         """Parts as one mesh, by way of a file."""
-        file = Path(self._files.name) / f"{next(self._count)}.ply"
-        write_ply(file, merged(parts))
-        return {"type": "ply", "filename": str(file)}
+        with tempfile.TemporaryDirectory(prefix="titjudge-") as folder:
+            file = Path(folder) / "mesh.ply"
+            write_ply(file, merged(parts))
+            return self._mi.load_dict({"type": "ply", "filename": str(file), **rest}, parallel=False)
 
     def _look(self, finish: Finish) -> dict[str, Any]:
         if finish.kind == "glow":

@@ -66,7 +66,7 @@ _ANCHORS = (
 _SIDES = (
     "To the {side} of the {other}, also in the front row, {is_} {thing}.",
     "To the {side} of the {other} {is_} {thing}, equally close to the viewer.",
-    "Next to the {other}, on its {side} side as we look at it, {is_} {thing}.",
+    "Next to the {other}, on {its} {side} side as we look at it, {is_} {thing}.",
 )
 _BEHIND = (
     "Behind the {other}, in the back row, {is_} {thing}.",
@@ -208,5 +208,6 @@ def _fill(template: str, thing: Thing, rng: Random, **words: str) -> str:
         Thing=text[0].upper() + text[1:],
         is_=rng.choice(_VERBS_MANY if many else _VERBS),
         rest="rest" if many else "rests",
+        its="their" if words.get("other") in KINDS and KINDS[words["other"]].plural else "its",
         **words,
     )

@@ -1,0 +1,85 @@
+"""`known-answer make` from the command line to a judged folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from scene_stubs import noise, unseen
+from servers import Scripted, Seen, Server
+
+from titjudge.cli.run import run_command
+from titjudge.scenes.make import Options, make
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_a_scene_is_made_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mitsuba")
+    command = ["known-answer", "make", "--scenes", "1", "--seed", "5", "--size", "48", "--samples", "1"]
+    command += ["--levels", "0,3", "--out", str(tmp_path / "out")]
+    assert run_command("cli", command) == 0
+    shown = capsys.readouterr()
+    assert "1 prompts at 2 levels" in shown.out
+    assert "2/2 images" in shown.err
+    assert "left" in shown.err
+    lines = [json.loads(line) for line in (tmp_path / "out" / "images.jsonl").read_text().splitlines()]
+    assert [line["level"] for line in lines] == [0, 3]
+    with Image.open(tmp_path / "out" / lines[0]["image"]) as image:
+        assert image.size == (48, 48)
+    assert run_command("cli", command) == 0
+    assert "images," not in capsys.readouterr().err
+
+
+def test_without_the_renderer_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mitsuba", None)
+    assert run_command("cli", ["known-answer", "make", "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert error == "titjudge: rendering scenes needs mitsuba: pip install 'titjudge[scenes]'\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("levels", ["0,4", "1,1", "", "a"])
+def test_levels_that_are_none_are_refused(tmp_path: Path, levels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mitsuba")
+    arguments = ["known-answer", "make", "--out", str(tmp_path / "out"), "--levels", levels]
+    assert run_command("cli", arguments) == 2
+    assert "each once" in capsys.readouterr().err
+
+
+def test_a_made_folder_is_judged_with_a_captioner_and_compared(tmp_path: Path) -> None:
+    data, run = tmp_path / "data", tmp_path / "run"
+    make(data, 3, Options(seed=2, size=24), look=unseen, render=noise, watch=lambda _: None)
+    prompt = json.loads((data / "prompts.jsonl").read_text().splitlines()[0])["prompt"]
+
+    def describe(seen: Seen) -> Scripted:
+        return Scripted(prompt)
+
+    with Server(describe) as server:
+        env = {**os.environ, "OPENAI_API_KEY": "x", "TITJUDGE_CACHE": str(tmp_path / "cache"), "COLUMNS": "160"}
+        command = ["judge", "--suite", "known-answer", "--data", str(data), "--metric", "tit", "--out", str(run)]
+        command += ["--captioner", "openai/gpt-4o", "--base-url", server.openai]
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "cli.py"), *command],
+            env=env,
+            text=True,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert server.count() >= 12
+    assert "Known answers: scores against true alignment" in done.stdout
+    again = subprocess.run(
+        [sys.executable, str(ROOT / "cli.py"), "compare", str(run), "--pairs", str(data / "pairs.jsonl")],
+        env=env, text=True, capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "18" in again.stdout

@@ -1,0 +1,117 @@
+"""With the renderer: what covers what, the same bits again, and a sight that is refused. Tiny pictures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from titjudge.scenes import check
+from titjudge.scenes.denoise import denoise
+from titjudge.scenes.meshes import mesh
+from titjudge.scenes.model import Graph, Scene, Thing, View
+from titjudge.scenes.shapes import Finish, Part
+
+VIEW = View("warm", 4.9, {}, 1)
+MUG = Thing("mug", "mug", {"colour": "red", "contents": "coffee"}, -1, "front")
+BLOCKS = Thing("blocks", "blocks", {"colour": "blue", "count": "three"}, 1, "back")
+SIGN = Thing("sign", "sign", {"text": "OPEN DAILY", "frame colour": "black"}, 0, "back")
+BOTTLE = Thing("bottle", "bottle", {"colour": "green"}, 0, "front")
+LOW = Thing("ring", "ring", {"colour": "red"}, 0, "back")
+GRAPH = Graph(("mug", "blocks"), {}, (("mug", "left of", "blocks"),))
+
+
+def scene(*things: Thing) -> Scene:
+    return Scene("white marble", "red brick", things, VIEW)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Part("lathe", Finish("matte"), (1, 2, 0), profile=((0, 0), (0.5, 0), (0.6, 0.4), (0.5, 1), (0, 1))),
+        Part("sphere", Finish("matte"), (1, 2, 0), (0.3, 0.2, 0.5), tilt=30),
+        Part("box", Finish("matte"), (1, 2, 0), (0.3, 0.2, 0.5), turn=30),
+        Part("ring", Finish("matte"), (1, 2, 0), (0.6, 0.2, 0)),
+    ],
+)
+def test_meshes_face_outward(part: Part) -> None:
+    vertices, normals, faces = mesh(part)
+    a, b, c = (vertices[faces[:, k]] for k in range(3))
+    area = np.cross(b - a, c - a)
+    size = np.linalg.norm(area, axis=1)
+    facing = (area * normals[faces[:, 0]]).sum(axis=1)[size > 1e-9]
+    assert (facing > 0).mean() > 0.99
+    assert np.allclose(np.linalg.norm(normals, axis=1), 1, atol=1e-6)
+    volume = (a * np.cross(b, c)).sum() / 6  # of a closed surface, positive when it faces outward
+    assert volume > 0.01
+
+
+def test_the_filter_takes_grain_and_leaves_edges() -> None:
+    rng = np.random.default_rng(0)
+    albedo = np.full((40, 40, 3), 0.2, dtype=np.float32)
+    albedo[:, 20:] = 0.8
+    normal = np.zeros_like(albedo)
+    noisy = (albedo * (1 + 0.2 * rng.standard_normal((40, 40, 1)))).astype(np.float32)
+    smooth = denoise(noisy, albedo, normal, 16)
+    assert smooth[8:-8, 4:16].std() < 0.5 * noisy[8:-8, 4:16].std()
+    assert abs(smooth[:, 18].mean() - 0.2) < 0.02
+    assert abs(smooth[:, 21].mean() - 0.8) < 0.08
+
+
+class TestRendered:
+    @pytest.fixture(autouse=True)
+    def _renderer(self) -> None:
+        pytest.importorskip("mitsuba")
+
+    def test_every_object_has_its_own_id_where_it_stands(self) -> None:
+        from titjudge.scenes.render import Stage
+
+        stage = Stage(scene(MUG, BLOCKS, SIGN), 64)
+        ids = stage.ids()
+        assert set(np.unique(ids)) == set(range(len(stage.objects) + 1))
+        across = {each.label: np.nonzero(ids == k)[1].mean() for k, each in enumerate(stage.objects, 1)}
+        assert across["mug__0"] < across["sign__0"] < across["blocks__0"]
+        rows = [np.nonzero(ids == k)[0].mean() for k, each in enumerate(stage.objects, 1) if each.name == "blocks"]
+        assert rows == sorted(rows, reverse=True)  # the tower is counted from below
+        alone = stage.ids("mug__0")
+        assert set(np.unique(alone)) == {0, 1}
+        assert ((ids == 1) <= (alone > 0)).all()
+
+    def test_a_good_sight_passes_and_hidden_or_cropped_things_do_not(self) -> None:
+        assert check.look(scene(MUG, BLOCKS, SIGN), GRAPH, 96) == []
+        near = replace(BOTTLE, column=0)
+        assert any("sign" in what for what in check.look(scene(MUG, SIGN, near, BLOCKS), GRAPH, 96))
+        beyond = View("warm", 4.9, {(-1, "front"): (-1.2, 0.0, 0.0)}, 1)
+        assert any("edge" in what for what in check.look(replace(scene(MUG, BLOCKS), view=beyond), GRAPH, 96))
+
+    def test_the_same_scene_gives_the_same_bits_and_another_does_not(self) -> None:
+        from titjudge.scenes.render import Stage
+
+        first = Stage(scene(MUG, SIGN), 48).picture(2)
+        assert first.shape == (48, 48, 3)
+        assert first.dtype == np.uint8
+        assert np.array_equal(first, Stage(scene(MUG, SIGN), 48).picture(2))
+        assert not np.array_equal(first, Stage(scene(MUG.having("colour", "blue"), SIGN), 48).picture(2))
+
+    @pytest.mark.parametrize("colour", ["red", "green", "blue"])
+    def test_a_colour_is_seen_as_that_colour(self, colour: str) -> None:
+        from titjudge.scenes.render import Stage
+
+        stage = Stage(scene(Thing("cylinder", "cylinder", {"colour": colour}, 0, "front")), 64)
+        inside = stage.picture(4)[stage.ids() == 1].astype(float).mean(axis=0)
+        assert int(inside.argmax()) == ["red", "green", "blue"].index(colour)
+
+    def test_every_finish_can_be_rendered(self) -> None:
+        from titjudge.scenes.render import Stage
+
+        things = [
+            Thing("sphere", "sphere", {"material": "clear glass"}, -1, "front"),
+            Thing("cube", "cube", {"material": "wood"}, 0, "front"),
+            Thing("small cone", "small cone", {"material": "gold"}, 0, "front", "cube", "on"),
+            Thing("candle", "candle", {"colour": "pink"}, 1, "back"),
+            Thing("vase", "vase", {"colour": "blue"}, -1, "back"),
+            Thing("flowers", "flowers", {"colour": "yellow", "count": "two"}, -1, "back", "vase", "in"),
+        ]
+        picture = Stage(scene(*things), 64).picture(1)
+        assert 20 < picture.mean() < 240
