@@ -31,7 +31,8 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "") -
     """Add answers to the recording `to`: those in `files`, and what the models of `session` answered into the cache.
 
     A file holds lines as `offline.import_answers` takes them. Only answers that a run would use are recorded (they fit
-    what was asked); one that is in the recording is never replaced. `by` says who answered; without it the model's name.
+    what was asked), and only in text: turns with native tools are named as unusable. One that is in the recording is
+    never replaced. `by` says who answered; without it the model's name.
 
     Raises:
         DataError: a file or the recording cannot be read. ConfigError: nobody says who gave an answer.
@@ -53,7 +54,10 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "") -
     asyncio.run(walk(session, seat, journal))
     lines: dict[str, dict[str, Any]] = {}
     shown = asyncio.run(_paths(session, to.parent))
-    for reply in used.values():
+    for key, reply in used.items():
+        if reply.get("tools"):
+            result.unusable.append((key, "it was asked with native tools, which a recording cannot offer"))
+            continue
         question = question_key(reply["messages"], reply["sample"])
         if question in kept:
             result.already += 1

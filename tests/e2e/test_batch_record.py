@@ -201,6 +201,26 @@ def test_no_question_is_built_on_an_answer_that_is_still_open(data: Path) -> Non
     assert base64.b64decode(content).startswith(b"\x89PNG")
 
 
+def test_turns_with_native_tools_are_named_and_not_recorded(data: Path) -> None:
+    more: dict[str, Any] = {"metrics": ["tit-agent"], "limit": 1, "judge": "openai/gpt-4o"}
+    (data / "descriptions.jsonl").write_text(json.dumps({"image": "images/0.png", "description": "a cube"}))
+    claim = {"claim": "There is a cube", "kind": "entity", "level": "macro", "span": "red cube"}
+    (split,) = exported(data, **more)
+    assert (
+        recorded(data, [{"custom_id": split["custom_id"], "text": json.dumps({"claims": [claim]})}], **more).imported
+        == 1
+    )
+    (turn,) = exported(data, **more)
+    assert turn["body"]["tools"]
+    call = {"id": "c", "type": "function", "function": {"name": "count", "arguments": '{"question": "cubes"}'}}
+    choice = {"message": {"role": "assistant", "content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
+    answer = {"custom_id": turn["custom_id"], "response": {"status_code": 200, "body": {"choices": [choice]}}}
+    found = recorded(data, [answer], **more)
+    assert found.imported == 0
+    assert [key for key, reason in found.unusable if "native tools" in reason] == [turn["custom_id"]]
+    assert len(kept(data)) == 1
+
+
 def test_nothing_recorded_at_all_is_an_error_except_at_the_beginning(data: Path) -> None:
     options = {"file": str(data / "descriptions.jsonl")}
     with pytest.raises(DataError, match=r"descriptions\.jsonl"):
