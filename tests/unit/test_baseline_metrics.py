@@ -68,12 +68,29 @@ def test_a_baseline_is_a_metric_like_any_other(weights: Path, tmp_path: Path) ->
     assert tally.asked == 3
     assert tally.spent == 0
     assert first[1].parts["cut"] is True
-    assert first[1].parts["tokens_used"] == 77 < first[1].parts["tokens_total"]
+    assert first[1].parts["prompt_tokens_used"] == 77 < first[1].parts["prompt_tokens"]
     assert "77 of" in first[1].reason
     assert first[0].parts["cut"] is False
     again, tally = scored("pickscore", wanted, tmp_path / "cache")
     assert [each.value for each in again] == [each.value for each in first]
     assert (tally.asked, tally.cached) == (0, 3)
+
+
+def test_a_run_says_how_many_prompts_were_cut(weights: Path, tmp_path: Path, example: Path) -> None:
+    """Most learned metrics read 32 to 77 tokens: the tables, the warnings and the page of a run must say so."""
+    from titjudge.config import load_config
+    from titjudge.session import Session
+
+    settings = {"data": example, "metrics": ["pickscore"], "limit": 4, "out": tmp_path / "run"}
+    outcome = Session(load_config(None, settings)).run()
+    assert outcome.status == "complete"
+    cut = outcome.results["cut"]["pickscore"]
+    assert (cut["scores"], cut["read"]) == (4, 77)
+    assert cut["longest"] > 77
+    line = f"pickscore: 4 texts were cut to the model's 77 tokens (the longest has {cut['longest']})"
+    assert line in outcome.warnings
+    assert outcome.report is not None
+    assert "texts were cut to the model" in outcome.report.read_text("utf-8")
 
 
 def test_options_of_a_metric_stand_in_a_file(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_the_command_gets_prompt_and_picture_and_no_keys(monkeypatch: pytest.Mon
 def test_tokens_that_were_not_read_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     extra = '"score": 2, "tokens_used": 32, "tokens_total": 90'
     (score,) = by_command(monkeypatch, tmp_path, HEAD + f'print(json.dumps({{"id": "0", {extra}}}))\n', 1)
-    assert (score.value, score.parts["cut"], score.parts["tokens_used"]) == (2, True, 32)
+    assert (score.value, score.parts["cut"], score.parts["prompt_tokens_used"]) == (2, True, 32)
     assert "only 32 of 90" in score.reason
 
 

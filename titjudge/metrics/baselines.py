@@ -47,8 +47,8 @@ def _score(found: Measurement, elements: list[str]) -> Score:
     said = [f"only {found.tokens_used} of {found.tokens_total} tokens of the prompt were read"] if cut else []
     parts: dict[str, Any] = {
         **{name: value for name, value in found.parts.items() if not name.startswith(_ELEMENT)},
-        "tokens_used": found.tokens_used,
-        "tokens_total": found.tokens_total,
+        "prompt_tokens_used": found.tokens_used,
+        "prompt_tokens": found.tokens_total,
         "cut": cut,
     }
     if elements:

@@ -57,7 +57,7 @@ def _score(found: Answer) -> Score:
     reason = found.reason
     if found.tokens_used is not None and found.tokens_total is not None:
         cut = found.tokens_used < found.tokens_total
-        parts |= {"tokens_used": found.tokens_used, "tokens_total": found.tokens_total, "cut": cut}
+        parts |= {"prompt_tokens_used": found.tokens_used, "prompt_tokens": found.tokens_total, "cut": cut}
         if cut:
             said = f"only {found.tokens_used} of {found.tokens_total} tokens of the prompt were read"
             reason = f"{said}; {reason}" if reason else said
