@@ -44,12 +44,19 @@ class RoleConfig(_Strict):
     max_tokens: Positive | None = None
     """Longest answer; what a model may think comes on top."""
     temperature: float | None = Field(default=None, ge=0, le=2)
+    """0 to 2; without it 0 under the strict protocol, the provider's own under the official one."""
     top_p: float | None = Field(default=None, gt=0, le=1)
+    """Sample from the likeliest tokens with this share of the probability."""
     seed: int | None = None
+    """Seed of the model's sampling, where its provider takes one."""
     thinking_budget: int | None = Field(default=None, ge=-1)
+    """Most tokens of thought; -1: as many as the model likes."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    """How much a reasoning model thinks."""
     detail: Literal["low", "high", "auto"] | None = None
+    """In which detail pictures are read (OpenAI); low is cheap and sees little."""
     structured: Literal["auto", "native", "prompt"] = "auto"
+    """Answers in JSON: by the server's own schema mode (native), by words in the prompt, or what the model can (auto)."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Provider-specific settings: tools (true or false: native tool calls), dtype, device_map, revision, file, ..."""
 
@@ -126,6 +133,7 @@ class RunConfig(_Strict):
     suite: str = "folder"
     """How the data are read and aggregated."""
     protocol: Literal["official", "strict"] = "strict"
+    """official follows the published code, its slips included; strict follows the papers and counts no failure as a score."""
     pairs: Path | None = None
     """Human pairs, when they are not in the data folder."""
     metrics: list[str] = Field(default_factory=list)
@@ -139,11 +147,14 @@ class RunConfig(_Strict):
     samples: Positive = 1
     """How often each judge is asked the same question."""
     vote: Literal["mean", "median", "majority"] = "mean"
+    """How a panel's votes, or one judge's samples, become one score."""
     quorum: Positive | None = None
     """Judges that must have answered for a panel's score to count  (default: more than half)."""
     embedder: Role = RoleConfig(model="default")
+    """What embeds texts: default (inside a package), `sentence-transformers/MODEL`, `openai/MODEL`, `gemini/MODEL`."""
     limits: Limits = Limits()
     prices: dict[str, PriceConfig] = Field(default_factory=dict)
+    """USD per million tokens by model, over the bundled table: `{MODEL: {input: 2.5, output: 10}}`."""
     prompts: Path | None = None
     """A folder whose templates replace the bundled ones of the same name."""
     cache: Path | None = None

@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, image, judged, turn
 
+from titjudge.compare.claims import claims_of
 from titjudge.errors import ConfigError
-from titjudge.metrics.agent import DECIDED_PERCENT, MAX_LOOKS, MOST_LOOKS, claims_of, tit_agent
+from titjudge.metrics.agent import DECIDED_PERCENT, MAX_LOOKS, MOST_LOOKS, tit_agent
 from titjudge.metrics.agent_case import VERDICTS
 from titjudge.metrics.agent_claims import WEIGHTS
 from titjudge.types import Item, Reply, Score, Status
@@ -106,39 +107,26 @@ def test_without_an_image_or_a_prompt_nothing_is_asked(image: Path) -> None:
 
 
 def test_the_table_for_the_forgetting_curve(image: Path) -> None:
-    from titjudge.compare.forgetting import Claim
-
     score = judged(StandIn(turn(all_met(but={2: "cannot_be_seen", 3: "not_met"}))), image)
-    rows = claims_of(replace(score, generator="g", group="p"))
-    assert [row["met"] for row in rows] == [True, None, False, True, True, True]
-    assert rows[2] == {
-        "claim": "The bowl holds three oranges",
-        "kind": "attribute",
-        "level": "micro",
-        "position": pytest.approx(PROMPT.index("three") / len(PROMPT), abs=1e-6),
-        "met": False,
-        "generator": "g",
-        "group": "p",
-        "words": 20,
-    }
-    assert [row["position"] for row in rows] == sorted(row["position"] for row in rows)
-    assert Claim.of(rows[2]).words == 20
+    claims = claims_of([Item(score.item_id, PROMPT, image, "g", "p")], [score])
+    assert [claim.met for claim in claims] == [True, None, False, True, True, True]
+    third = claims[2]
+    assert (third.kind, third.generator, third.group, third.words) == ("attribute", "g", "p", len(PROMPT.split()))
+    assert third.position == pytest.approx(PROMPT.index("three") / len(PROMPT), abs=1e-6)
+    assert [claim.position for claim in claims] == sorted(claim.position for claim in claims)
 
 
 def test_a_score_without_a_number_has_claims_without_verdicts(image: Path) -> None:
     score = judged(StandIn(turn([(1, "met", "E1")]), turn()), image)
     assert score.value is None
-    assert {row["met"] for row in claims_of(score)} == {None}
-
-
-def test_scores_of_other_metrics_have_no_claims() -> None:
-    assert claims_of(Score.of(1.0)) == []
-    assert claims_of(Score.of(1.0, claims="x", prompt_words=3)) == []
+    assert {claim.met for claim in claims_of([Item(score.item_id, PROMPT, image)], [score])} == {None}
 
 
 def test_parts_survive_a_run_folder(image: Path) -> None:
     score = judged(StandIn(turn(all_met(), [])), image)
-    assert claims_of(replace(score, parts=json.loads(json.dumps(dict(score.parts))))) == claims_of(score)
+    item = Item(score.item_id, PROMPT, image)
+    kept = replace(score, parts=json.loads(json.dumps(dict(score.parts))))
+    assert claims_of([item], [kept]) == claims_of([item], [score]) != []
 
 
 def test_it_declares_what_it_needs() -> None:

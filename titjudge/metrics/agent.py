@@ -199,30 +199,3 @@ def _share(rows: list[dict[str, Any]]) -> float | None:
     """Met claims over decided ones, in [0, 1]; None where none is decided."""
     decided = [row["verdict"] == "met" for row in rows if row["verdict"] in ("met", "not_met")]
     return sum(decided) / len(decided) if decided else None
-
-
-def claims_of(score: Score) -> list[dict[str, Any]]:
-    """The claim table of a score, for tables over many scores (the forgetting curve).
-
-    Each claim: `claim`, `kind` (entity, attribute, relation, text, style), `level` (macro, micro), `position` (start of
-    its span over the length of the prompt, 0 to below 1), `met` (True, False; None when it cannot be seen or stayed
-    open, and throughout where the item has no score), `generator`, `group`, `words` (of the prompt). A score of another
-    metric, or of a panel as a whole (its judges' own scores have tables), has none: an empty list.
-    """
-    verdicts = {"met": True, "not_met": False} if score.value is not None else {}
-    rows = score.parts.get("claims")
-    if not isinstance(rows, list) or "prompt_words" not in score.parts:
-        return []
-    return [
-        {
-            "claim": row["claim"],
-            "kind": row["kind"],
-            "level": row["level"],
-            "position": row["position"],
-            "met": verdicts.get(row["verdict"]),
-            "generator": score.generator,
-            "group": score.group,
-            "words": score.parts["prompt_words"],
-        }
-        for row in rows
-    ]
