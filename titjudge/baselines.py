@@ -219,6 +219,18 @@ _ROWS = (
         options={"template": _VQA, "answer": "Yes", "dtype": "bfloat16"},
     ),
     Baseline(
+        "vqascore-qwen3-vl-8b",
+        "VQAScore with Qwen3-VL-8B: P(Yes) over the whole vocabulary at the first token.",
+        "prob",
+        "Qwen/Qwen3-VL-8B-Instruct",
+        "",
+        "Apache-2.0",
+        262144,
+        (0, 1),
+        "github.com/linzhiqiu/t2v_metrics 3.1",
+        options={"template": _VQA, "answer": "Yes", "dtype": "bfloat16"},
+    ),
+    Baseline(
         "lmm-score-expected-qwen2.5-vl-7b",
         "LMM score as an expected value: ten digits weighted by their chance, Qwen2.5-VL-7B; few ties.",
         "labels",

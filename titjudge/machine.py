@@ -122,6 +122,7 @@ KNOWN: tuple[Model, ...] = (
     Model("scorer/vqascore-clip-flant5-xl", 3.16, 0, 0, 0, 2048, 5120, 576 + _TEXT, 4),
     Model("scorer/vqascore-clip-flant5-xxl", 11.5, 0, 0, 0, 4096, 10240, 576 + _TEXT, 4),
     Model("scorer/vqascore-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
+    Model("scorer/vqascore-qwen3-vl-8b", 8.77, *_QWEN3_8B, tokens=_Q3 + _TEXT),
     Model("scorer/lmm-score-expected-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
     Model("scorer/q-eval-score", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
     Model("scorer/hpsv3", 8.29, *_QWEN25_7B, tokens=256 + 2 * _TEXT),

@@ -56,6 +56,7 @@ TABLES: dict[str, dict[str, str]] = {
         "vqascore-clip-flant5-xxl": "titjudge.metrics.baselines:vqascore_clip_flant5_xxl",
         "vqascore-clip-flant5-xl": "titjudge.metrics.baselines:vqascore_clip_flant5_xl",
         "vqascore-qwen2.5-vl-7b": "titjudge.metrics.baselines:vqascore_qwen25_vl_7b",
+        "vqascore-qwen3-vl-8b": "titjudge.metrics.baselines:vqascore_qwen3_vl_8b",
         "lmm-score-expected-qwen2.5-vl-7b": "titjudge.metrics.baselines:lmm_score_expected_qwen25_vl_7b",
         "q-eval-score": "titjudge.metrics.baselines:q_eval_score",
         "hpsv3": "titjudge.metrics.baselines:hpsv3",

@@ -193,6 +193,7 @@ BUILDS: dict[str, Build] = {
     **dict.fromkeys(
         ("scorer/vqascore-qwen2.5-vl-7b", "scorer/lmm-score-expected-qwen2.5-vl-7b"), qwen25(28, wide=3420)
     ),
+    "scorer/vqascore-qwen3-vl-8b": qwen3vl(32, small=False),
     **dict.fromkeys(("scorer/q-eval-score", "scorer/hpsv3", "scorer/longt2iexpert"), qwen2),
 }
 
