@@ -15,8 +15,7 @@ COLOURS: dict[str, Colour] = {  # linear RGB, 0 to 1
     "white": (0.86, 0.86, 0.84),
     "black": (0.008, 0.008, 0.009),
 }
-METALS: dict[str, str] = {"gold": "Au", "copper": "Cu", "silver": "Ag"}
-MATERIALS = (*METALS, "clear glass", "wood")
+METALS: dict[str, Colour] = {"gold": (0.98, 0.58, 0.10), "copper": (0.86, 0.27, 0.11), "silver": (0.90, 0.90, 0.91)}
 
 _NEAR = {  # a colour planted as an error is never one that could pass for the colour asked for
     "red": {"orange", "pink"},
@@ -37,13 +36,13 @@ _NEAR = {  # a colour planted as an error is never one that could pass for the c
 }
 
 SURFACES = ("brown wooden planks", "white marble", "black and white checkerboard", "plain green cloth")
-WALLS = ("red brick", "pale blue", "pale green", "cream", "light grey")
+WALLS = ("red brick", "pale blue", "pale green", "cream", "pale pink")
 
 _ON_SURFACE = {  # what would not stand out on the table
     "brown wooden planks": {"wood", "copper"},
     "white marble": {"white", "silver", "clear glass"},
     "black and white checkerboard": {"white", "black"},
-    "plain green cloth": {"green"},
+    "plain green cloth": {"green", "gold", "golden", "copper"},  # polished metal mirrors the cloth
 }
 _PALE = {"white", "silver", "clear glass"}
 _BEFORE_WALL = {  # what would not stand out against the wall
@@ -51,7 +50,7 @@ _BEFORE_WALL = {  # what would not stand out against the wall
     "pale blue": _PALE,
     "pale green": _PALE,
     "cream": {*_PALE, "yellow"},
-    "light grey": _PALE,
+    "pale pink": {*_PALE, "pink"},
 }
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six")

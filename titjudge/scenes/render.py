@@ -193,7 +193,8 @@ class Stage:
         if finish.kind == "glass":
             return {"type": "dielectric", "int_ior": 1.5, "ext_ior": 1.0}
         if finish.kind == "metal":
-            return _both({"type": "roughconductor", "material": finish.value, "alpha": 0.12})
+            tint = {"material": "none", "specular_reflectance": _rgb(finish.colour)}
+            return _both({"type": "roughconductor", "alpha": 0.06, **tint})
         if finish.kind == "words":
             return self._painted(textures.words(finish.value))
         if finish.kind == "wood":

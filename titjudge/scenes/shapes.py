@@ -56,9 +56,9 @@ LEAF: Colour = (0.02, 0.22, 0.03)
 def finish(value: str) -> Finish:
     """The finish of a colour or material of the graph."""
     if value in METALS:
-        return Finish("metal", METALS[value])
+        return Finish("metal", value, METALS[value])
     if value == "golden":
-        return Finish("metal", METALS["gold"])
+        return Finish("metal", "gold", METALS["gold"])
     if value == "clear glass":
         return Finish("glass")
     if value == "wood":

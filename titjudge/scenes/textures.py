@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]  # (height, width, 3)
 
 _PLAIN = {  # sRGB, 0 to 255
-    "pale blue": (172, 200, 226),
+    "pale blue": (154, 192, 234),
     "pale green": (178, 214, 178),
     "cream": (240, 226, 194),
-    "light grey": (205, 206, 208),
+    "pale pink": (240, 188, 200),
     "plain green cloth": (46, 110, 66),
 }
 
