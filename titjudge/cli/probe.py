@@ -42,15 +42,16 @@ def probe(**flags: Any) -> int:
 
     Each line has an effect, an interval, a p-value and a verdict: pass, caught, or not enough data, with the number of
     prompts that it lacks. With several judges each gets a card, and those of other families describe the images and judge
-    each other's descriptions (self-preference). About 1,000 scores, 500 with --edits 2; answers are cached, so that a
+    each other's descriptions (self-preference). About 1,000 scores, 600 with --edits 2; answers are cached, so that a
     second time costs nothing.
 
     \b
     Examples:
       python cli.py probe --captioner openai/gpt-4o --judge openai/gpt-4o --dry-run
-      python cli.py probe --captioner openai/gpt-4o --judge openai/gpt-4o --max-cost 3
+      python cli.py probe --captioner openai/gpt-4o --judge openai/gpt-4o --max-cost 10
+      python cli.py probe --judge openai/gpt-4o --judge gemini/gemini-2.5-flash    (two cards, with self-preference)
       python cli.py probe --judge gemini/gemini-2.5-flash          (recorded descriptions: no picture is sent)
-      python cli.py probe --metric lmm-score --captioner gemini/gemini-2.5-pro --max-cost 5
+      python cli.py probe --metric lmm-score --captioner gemini/gemini-2.5-flash --edits 2 --max-cost 5
       python cli.py probe --metric tit                             (no key, no network)
     """
     from titjudge.cli.show import show_tables, write_json
