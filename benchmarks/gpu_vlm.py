@@ -3,8 +3,10 @@
     python -m benchmarks.gpu_vlm [--images 64] [--batch 16] [--new 64] [--texts 256] [--rounds 3] [--tiny]
 
 Shapes are those of the published config.json files; weights are drawn on the device in bfloat16, so nothing is
-downloaded and the tokens mean nothing. Printed: one at a time / provider, provider / batched loop, embedder / one
-encode call. `--tiny` runs the same code on small shapes and any device, to see that it works. Needs about 40 GB on the
+downloaded and the tokens mean nothing. Printed: images a second, one at a time / provider, provider / batched loop,
+provider / memory-bandwidth limit of decoding (every step reads the weights of the text part once, at the speed at which
+this device copies memory, measured here; pictures, prompts and the key-value cache come on top), embedder / one encode
+call. `--tiny` runs the same code on small shapes and any device, to see that it works. Needs about 40 GB on the
 device; without a GPU it says so and exits 3.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import math
 import sys
 import tempfile
 import time
@@ -101,12 +104,46 @@ def vlm_provider(folder: Path, device: str, batch: int, tiny: bool) -> Any:
     return provider
 
 
+def bandwidth(device: str, size: int) -> float:
+    """Bytes a second that this device moves: the best of some copies of `size` bytes, reading and writing counted."""
+    import torch
+
+    source = torch.empty(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    best = float("inf")
+    for _ in range(8):
+        _settle(device)
+        start = time.perf_counter()
+        target.copy_(source)
+        _settle(device)
+        best = min(best, time.perf_counter() - start)
+    return 2 * size / best
+
+
+def _settle(device: str) -> None:
+    import torch
+
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def step_bytes(model: Any) -> int:
+    """Bytes of weights that one decoding step reads: the text part without its table of embeddings, and the output layer."""
+    text = model.model.language_model
+    skipped = {id(value) for value in text.embed_tokens.parameters()}
+    read = {id(value): value for value in text.parameters() if id(value) not in skipped}
+    read |= {id(value): value for value in model.lm_head.parameters()}
+    return sum(value.numel() * value.element_size() for value in read.values())
+
+
 async def vlm(provider: Any, images: int, batch: int, new: int, rounds: int) -> None:
     loaded = provider._ready_model()
     model, processor = loaded.model, loaded.processor
     files = local_vlm.pictures(images)
     await local_vlm.through_provider(provider, files[:2], 2)
     ratios: list[tuple[float, float]] = []
+    seconds: list[float] = []
+    few = max(4, images // 8)  # one at a time takes long: its time is that of these, scaled
     for number in range(rounds):
         times = []
         for run in (local_vlm.batched_loop, None, local_vlm.one_at_a_time):
@@ -116,15 +153,24 @@ async def vlm(provider: Any, images: int, batch: int, new: int, rounds: int) -> 
             elif run is local_vlm.batched_loop:
                 run(model, processor, files, new, batch)
             else:
-                run(model, processor, files[: max(4, images // 8)], new)
+                run(model, processor, files[:few], new)
             times.append(time.perf_counter() - start)
-        loop, ours, one = times[0], times[1], times[2] * images / max(4, images // 8)
+        loop, ours, one = times[0], times[1], times[2] * images / min(few, images)
         print(
-            f"round {number + 1}: loop {loop:.2f} s, provider {ours:.2f} s, one at a time {one:.2f} s (from {images // 8})"
+            f"round {number + 1}: loop {loop:.2f} s, provider {ours:.2f} s, one at a time {one:.2f} s (from {min(few, images)} images)"
         )
         ratios.append((one / ours, ours / loop))
+        seconds.append(ours)
+    print(f"images a second (median): {images / median(seconds):.2f}")
     print(f"one at a time / provider (median): {median(a for a, _ in ratios):.2f}")
     print(f"provider / batched loop (median): {median(b for _, b in ratios):.3f}")
+    speed = bandwidth(str(model.device), 2**32 if str(model.device).startswith("cuda") else 2**27)
+    steps = math.ceil(images / batch) * new
+    limit = steps * step_bytes(model) / speed
+    print(
+        f"provider / memory-bandwidth limit (median): {median(seconds) / limit:.2f} ({steps} steps of "
+        f"{step_bytes(model) / 1e9:.2f} GB at {speed / 1e9:.0f} GB/s: {limit:.2f} s)"
+    )
 
 
 async def embedding(folder: Path, device: str, count: int, rounds: int, tiny: bool) -> None:
