@@ -34,9 +34,9 @@ def tabulate(
     scores = [s for s in scores if s.item_id in known and s.metric.partition(" [")[0] in metrics]
     scores.sort(key=lambda score: known[score.item_id])  # answers come in any order; intervals must not depend on it
     lower = {s.metric for s in scores if not metrics[s.metric.partition(" [")[0]].higher_is_better}
-    found = agreement(
-        [item for item in listed if item.generator or item.group or isinstance(item, Item)], scores, pairs, negate=lower
-    )
+    marks = {s.metric for s in scores if s.metric.partition(" [")[0] in suite.MARKS_JUDGE}
+    shown = [item for item in listed if item.generator or item.group or isinstance(item, Item)]
+    found = agreement(shown, scores, pairs, negate=lower, marks_judge=marks)
     steadiness = _steadiness(scores)
     tables = [*found.tables(), *([steadiness] if steadiness else []), *suite.aggregate(items, scores)]
     failures = [(b.id, "bad_input", b.reason) for b in bad]

@@ -316,12 +316,14 @@ class Suite(Protocol):
     """A data set with its metrics and its official aggregation (design: one of the seven concepts).
 
     `AGGREGATES` is False where `aggregate` has nothing to say: items and scores then need not be held in memory whole.
+    `MARKS_JUDGE` names the metrics whose scores, on these data, mark the judge and say nothing of which image is better.
     """
 
     name: str
     VERSION: str
     DEVIATIONS: tuple[str, ...]
     AGGREGATES: bool
+    MARKS_JUDGE: frozenset[str]
     metrics: tuple[str, ...]
 
     def load(self, folder: Path) -> Iterable[Item | BadItem]: ...

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.compare.agreement import NO_PAIRS, Agreement, agreement
+from titjudge.compare.agreement import MARKS_JUDGE, NO_PAIRS, Agreement, agreement
 from titjudge.errors import DataError
 from titjudge.types import BadItem, Item, Pair, Score, Status
 
@@ -192,3 +192,18 @@ def test_the_result_cannot_be_changed_through_its_json() -> None:
     found = agreement(ONE, TWO, [Pair("p", "i", "j", "a")])
     found.to_json()["metrics"]["m"]["reasons"]["x"] = "y"
     assert "x" not in found.metrics["m"]["reasons"]
+
+
+def test_a_metric_that_marks_the_judge_orders_no_images(example: Path) -> None:
+    items, pairs = known_answer(example)
+    truth = [Score(i.id, "truth", float(i.meta["alignment"])) for i in items]
+    exam = [Score(i.id, "exam", 1.0) for i in items]
+    found = agreement(items, truth + exam, pairs, marks_judge={"exam"}, strengths=True)
+    check(found)
+    assert found.metrics["truth"] == agreement(items, truth, pairs).metrics["truth"]
+    each = found.metrics["exam"]
+    assert (each["accuracy"], each["pairs"], each["mean"], each["coverage"]) == (None, 0, 1.0, 1.0)
+    assert set(each["reasons"].values()) == {MARKS_JUDGE}
+    assert {name for row in found.leaderboard for name in row["metrics"]} == {"truth"}
+    assert set(found.strengths) == {"people", "truth"}
+    check(agreement(items, exam, pairs, marks_judge={"exam"}))

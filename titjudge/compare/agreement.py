@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from titjudge.compare.bradley_terry import BradleyTerry
 
 NO_PAIRS = "no human pairs were given"
+MARKS_JUDGE = "the score marks the judge and not the image"
 PEOPLE = "people"
 NOTES = (
     "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
@@ -70,6 +71,7 @@ def agreement(
     pairs: Sequence[Pair] = (),
     *,
     negate: Collection[str] = (),
+    marks_judge: Collection[str] = (),
     ndcg_gain: str = "linear",
     strengths: bool = False,
     resamples: int = 2000,
@@ -82,6 +84,7 @@ def agreement(
         scores: any number of metrics; of several scores of one item under one metric the last counts.
         pairs: human preferences between item ids; without them only scores, leaderboard and coverage are reported.
         negate: names of metrics where less is better.
+        marks_judge: names of metrics whose scores say nothing of which image is better: they get their mean and coverage.
         strengths: also fit Bradley-Terry strengths (about a second a metric).
         resamples: bootstrap draws of prompts; 0 for no intervals.
     Raises:
@@ -92,6 +95,7 @@ def agreement(
     warnings += several
     values = {name: _flipped(each) if name in negate else each for name, each in own.items()}
     grouped = _grouped(pairs, images)
+    ranked = {name: each for name, each in values.items() if name not in marks_judge}
     index = PairIndex.of(grouped)
     human = human_scores(index)
     warnings += _pair_warnings(index, images)
@@ -99,12 +103,16 @@ def agreement(
         name: standing(
             images, own[name], higher_is_better=name not in negate, resamples=resamples, seed=seed, name=name
         )
-        for name in own
+        for name in ranked
     }
     people = standing(images, _flat(human), resamples=0, name=PEOPLE) if len(index) else None
     srcc = {name: _leaderboard_srcc(each, people) for name, each in standings.items()}
     metrics = {
-        name: _metric(index, human, values[name], images, ndcg_gain, resamples, seed)
+        name: (
+            _metric(index, human, values[name], images, ndcg_gain, resamples, seed)
+            if name in ranked
+            else _unranked(values[name], images, ndcg_gain)
+        )
         | _means(own[name], images)
         | {"higher_is_better": name not in negate}
         for name in values
@@ -121,7 +129,7 @@ def agreement(
         leaderboard_srcc=srcc,
         notes=_notes(metrics, len(index), named),
         warnings=tuple(dict.fromkeys(warnings)),
-        strengths=_strengths(grouped, values, images, resamples, seed) if strengths else {},
+        strengths=_strengths(grouped, ranked, images, resamples, seed) if strengths else {},
     )
 
 
@@ -223,6 +231,12 @@ def _metric(
     }
 
 
+def _unranked(values: Values, images: Sequence[Image], gain: str) -> dict[str, Any]:
+    """As `_metric` without pairs, and why."""
+    found = _metric(PairIndex.of(()), {}, values, images, gain, 0, 0)
+    return found | {"reasons": dict.fromkeys(found["reasons"], MARKS_JUDGE)}
+
+
 def _means(values: Values, images: Sequence[Image]) -> dict[str, Any]:
     found = [value for image in images if (value := values.get(image[0])) is not None]
     return {
@@ -285,6 +299,8 @@ def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool) ->
     for each in list(metrics.values())[:1] if pairs else []:
         notes.append(f"nDCG: {each['ndcg_gain']}; {each['ndcg_ties']}.")
     for name, each in metrics.items():
+        if MARKS_JUDGE in each["reasons"].values():
+            notes.append(f"{name}: {MARKS_JUDGE}, so no pair is compared.")
         left_out = each["prompts"] - each["srcc_prompts"]
         if left_out:
             notes.append(f"{name}: SRCC and KRCC are undefined on {left_out} of {each['prompts']} prompts, left out.")

@@ -56,7 +56,7 @@ def _metric_row(name: str, each: Any) -> tuple[Any, ...]:
         name,
         percent(each["accuracy"], each["accuracy_interval"]),
         percent(each["tie_rate"]),
-        f"{scored} of {each['pairs']}",
+        f"{scored} of {each['pairs']}" if each["pairs"] else None,
         f"{threshold} of {scored} ({100 * threshold / scored:.1f}%)" if threshold else None,
         plain(each["srcc"]),
         plain(each["krcc"]),
@@ -66,7 +66,7 @@ def _metric_row(name: str, each: Any) -> tuple[Any, ...]:
 
 
 def _leaderboard(found: Agreement) -> Table:
-    names = list(found.metrics)
+    names = list(found.leaderboard[0]["metrics"])
     people = any(row["human"] for row in found.leaderboard)
     wide = len(names) > WIDE
     columns = ["generator", *(["people: mean rank"] if people else [])]

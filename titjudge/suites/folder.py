@@ -35,6 +35,7 @@ class Folder:
     VERSION = "1"
     DEVIATIONS: tuple[str, ...] = ()
     AGGREGATES = False
+    MARKS_JUDGE: frozenset[str] = frozenset()
     metrics: tuple[str, ...] = ("tit", "tit-llm")
 
     def load(self, folder: Path) -> Iterator[Item | BadItem]:

@@ -33,6 +33,7 @@ class KnownAnswer:
     name = "known-answer"
     VERSION = "1"
     AGGREGATES = True
+    MARKS_JUDGE: frozenset[str] = frozenset({"yes-no", "text-rendering"})
     DEVIATIONS: tuple[str, ...] = (
         "yes-no: the gold answers are those true of the image, so the score is the judge's accuracy",
         "text-rendering: the gold words are those really drawn, so the score is the reader's error",

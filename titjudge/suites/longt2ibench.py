@@ -171,6 +171,7 @@ class LongT2IBench:
     VERSION = "1"
     metrics: tuple[str, ...] = (METRIC,)
     AGGREGATES = True
+    MARKS_JUDGE: frozenset[str] = frozenset()
     DEVIATIONS: tuple[str, ...] = (
         "the alignment score is the ratio of aligned elements in the judge's answer (paper, Alignment Score); upstream reads "
         "it with a trained head from a <level> token, which no other model has",

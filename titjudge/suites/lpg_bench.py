@@ -35,6 +35,7 @@ class LpgBench:
     VERSION = "1"
     metrics: tuple[str, ...] = ("tit", "tit-llm", "lmm-score", "self-eval")
     AGGREGATES = True
+    MARKS_JUDGE: frozenset[str] = frozenset()
     DEVIATIONS: tuple[str, ...] = (
         "the layout of the data is ours: the official one is not documented (see titjudge/suites/lpg_bench.py)",
         "human preferences are taken from ranks, as published; every pair of a prompt is formed, equal ranks are ties, and "

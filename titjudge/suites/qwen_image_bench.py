@@ -96,6 +96,7 @@ class QwenImageBench:
     VERSION = "1"
     metrics: tuple[str, ...] = (METRIC,)
     AGGREGATES = True
+    MARKS_JUDGE: frozenset[str] = frozenset()
     DEVIATIONS: tuple[str, ...] = (
         "the rubric is the paper's (56 facets, 23 sub-capabilities; code @b6b556b), not the 38 facets of the later fork",
         "answers on which the official code crashes (a JSON list or number, a score of Infinity) are counted as invalid "

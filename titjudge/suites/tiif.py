@@ -51,6 +51,7 @@ class Tiif:
     metrics: tuple[str, ...] = (METRIC,)
     optional_metrics: tuple[str, ...] = ("text-rendering",)
     AGGREGATES = True
+    MARKS_JUDGE: frozenset[str] = frozenset()
     DEVIATIONS: tuple[str, ...] = (
         "official: the template is drawn as upstream does (at every call, among three) but from item id, seed and try, "
         "so that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
