@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -149,6 +150,14 @@ def test_every_kind_of_error_and_every_kind_of_thing_comes_up() -> None:
     assert kinds == set(KINDS_OF_ERROR)
     things = {thing.kind for scene in scenes for shown in scene.shown for thing in shown.scene.things}
     assert len(things) >= len(KINDS) - 3
+
+
+def test_prompts_are_grammatical_where_words_are_put_together() -> None:
+    for number in NUMBERS:
+        text = planned(number).prompt
+        assert not re.search(r"\ba [aeiou]|\ban [^aeiou]|\.\.|  |[{}]", text), text
+        assert not re.search(r"\b(apples|books|balls|lemons|oranges|blocks|flowers),? on its", text), text
+        assert all(sentence[0].isupper() for sentence in text.split(". "))
 
 
 def test_prompts_are_worded_differently() -> None:

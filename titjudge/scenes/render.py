@@ -143,7 +143,11 @@ class Stage:
                 "to_world": transform.scale(2.1),
                 "emitter": {"type": "area", "radiance": _rgb(colour)},
             },
-            "ambient": {"type": "constant", "radiance": _rgb(ambient)},
+            "ambient": {
+                "type": "envmap",
+                "bitmap": self._mi.Bitmap(_surroundings(ambient)),
+                "to_world": self._mi.ScalarTransform4f().rotate([1, 0, 0], 90),
+            },
         }
 
     def _room(self) -> dict[str, Any]:
@@ -202,6 +206,16 @@ class Stage:
         if finish.kind == "matte":
             return _both({"type": "diffuse", "reflectance": _rgb(finish.colour)})
         return _both({"type": "plastic", "diffuse_reflectance": _rgb(finish.colour)})
+
+
+def _surroundings(ambient: tuple[float, float, float]) -> Any:
+    """A dim room with tall bright windows all around: without something to mirror, metal looks like paint."""
+    import numpy as np
+
+    room = np.full((48, 96, 3), 0.62, dtype=np.float32)
+    for left in range(4, 96, 16):
+        room[4:22, left : left + 5] = 2.6
+    return np.asarray(room * np.array(ambient, dtype=np.float32))
 
 
 def _both(bsdf: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 from titjudge.scenes.kinds import KINDS, phrase
@@ -144,6 +145,7 @@ def write(scene: Scene, graph: Graph, rng: Random) -> str:
             break
         fill.append(sentence)
     text = " ".join((*head, *fill[: len(fill) // 2], light, *fill[len(fill) // 2 :], *closing))
+    text = re.sub(r"\ba (?=[aeiou])", "an ", text)
     if not SHORTEST <= count_words(text) <= LONGEST:
         raise ValueError(f"{count_words(text)} words")
     return text
