@@ -20,19 +20,19 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from titjudge.config import RunConfig
-from titjudge.defaults import complete
+from titjudge.defaults import complete, load_metrics
 from titjudge.errors import ConfigError, FatalProviderError, MissingExtra, UserError
 from titjudge.merge import merge
 from titjudge.run import RunFolder, default_folder
 from titjudge.session import Outcome, Session
 
-LOCAL = frozenset({"local", "vllm"})
+LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # what uses a GPU of the worker's
 DEATHS = 3  # of one shard, without a new score in between, before it is given up
 _LOOK = 0.5  # seconds between looks at the progress
 _TELL = 10.0  # seconds between lines
@@ -100,8 +100,8 @@ class Cluster:
     Args:
         config: as for a plain run. Caps and limits are those of all workers together.
         address: of a Ray cluster (`auto`: the one of this machine); None starts one here, for the time of the run.
-        workers: actors, and so shards; by default one for each GPU where models run locally, else one a machine. A run
-            that goes on keeps the number it began with.
+        workers: actors, and so shards; by default one for each GPU where models run locally, else one a machine. Fewer
+            workers than GPUs get several each. A run that goes on keeps the number it began with.
     Raises:
         MissingExtra: Ray is not installed. ConfigError: the configuration is a shard already.
         UserError: no cluster at that address, or the run folder holds something else.
@@ -158,13 +158,19 @@ class Cluster:
         return [_Shard(k, count, home / f"{k}-of-{count}") for k in range(1, count + 1)]
 
     def _default(self, ray: Any) -> int:
-        gpus = int(ray.cluster_resources().get("GPU", 0))
+        gpus = sum(_gpus(ray))
         return gpus if gpus and self._is_local else max(1, sum(node["Alive"] for node in ray.nodes()))
 
     @property
     def _is_local(self) -> bool:
+        """Whether a worker holds models: in a role, as a learned metric, or as the embedder of a metric that embeds."""
         roles = (self.config.captioner, self.config.judge, *self.config.panel)
-        return any(role is not None and role.provider in LOCAL for role in roles)
+        asked = {role.provider for role in roles if role is not None}
+        for metric in load_metrics(self.config).values():
+            asked |= {name.partition("/")[0] for name in metric.roles}
+            if "embedder" in metric.roles:
+                asked.add(self.config.embedder.provider)
+        return not LOCAL.isdisjoint(asked)
 
     # -- money ---------------------------------------------------------------------------------------------------------
 
@@ -242,8 +248,8 @@ class Cluster:
 
     def _start(self, ray: Any, shard: _Shard, limits: Mapping[str, Any]) -> Any:
         if shard.actor is None:
-            gpus = int(ray.cluster_resources().get("GPU", 0)) if self._is_local else 0
-            made = ray.remote(Worker).options(num_cpus=1, num_gpus=1 if gpus >= shard.count else 0, max_restarts=0)
+            gpus = gpus_each(_gpus(ray), shard.count) if self._is_local else 0
+            made = ray.remote(Worker).options(num_cpus=1, num_gpus=gpus, max_restarts=0)
             shard.actor = made.remote()
             shard.place, shard.asked = {}, shard.actor.where.remote()
         return shard.actor.judge.remote(self._settings(shard, limits), os.getcwd())
@@ -284,6 +290,19 @@ class Cluster:
         done, total = (sum(each.get(name) or 0 for each in progress) for name in ("done", "total"))
         if total:
             self._say(f"{done}/{total} items in {len(shards)} shards")
+
+
+def gpus_each(nodes: Sequence[int], workers: int) -> int:
+    """The most GPUs that every one of `workers` can have at once, all of one machine; `nodes` counts those of each.
+
+    0 where there are fewer GPUs than workers.
+    """
+    fitting = (each for each in range(max(nodes, default=0), 0, -1) if sum(count // each for count in nodes) >= workers)
+    return next(fitting, 0)
+
+
+def _gpus(ray: Any) -> list[int]:
+    return [int(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"]]
 
 
 def _stop(ray: Any, shards: list[_Shard]) -> None:

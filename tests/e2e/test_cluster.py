@@ -117,6 +117,44 @@ def watch(process: subprocess.Popen[str], server: Server) -> list[str]:
     return lines
 
 
+@pytest.mark.parametrize(
+    ("nodes", "workers", "each"),
+    [
+        ([8], 8, 1),
+        ([8], 2, 4),
+        ([4, 4], 1, 4),
+        ([4, 4], 3, 2),
+        ([3, 1], 2, 1),
+        ([1, 1], 4, 0),
+        ([0, 0], 2, 0),
+        ([], 1, 0),
+    ],
+)
+def test_every_worker_gets_gpus_of_one_machine(nodes: list[int], workers: int, each: int) -> None:
+    """A worker that asked for more than a machine has would wait for ever."""
+    from titjudge.cluster import gpus_each
+
+    assert gpus_each(nodes, workers) == each
+
+
+@pytest.mark.parametrize(
+    ("settings", "local"),
+    [
+        ({"metrics": ["pickscore"]}, True),
+        ({"metrics": ["tit"], "captioner": "local/x/y"}, True),
+        ({"metrics": ["tit"], "captioner": "openai/gpt-4o"}, False),
+        ({"metrics": ["tit"], "captioner": "openai/gpt-4o", "embedder": "sentence-transformers/a/b"}, True),
+        ({"metrics": ["lmm-score"], "captioner": "openai/gpt-4o", "embedder": "sentence-transformers/a/b"}, False),
+    ],
+)
+def test_learned_metrics_and_embedders_get_gpus_too(settings: dict[str, Any], local: bool, tmp_path: Path) -> None:
+    """Ray hides the GPUs from a worker that asks for none."""
+    from titjudge.cluster import Cluster
+    from titjudge.config import load_config
+
+    assert Cluster(load_config(None, {**settings, "out": tmp_path / "run"}))._is_local is local
+
+
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from titjudge.cluster import Cluster
     from titjudge.config import load_config
