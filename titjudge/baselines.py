@@ -25,7 +25,7 @@ class Baseline:
     vision-language model), labels (expected value of answer labels), head (a head on one token's state), mps, or external
     (a command of the person's own); it is empty where the captioner and the judge are asked. `weights` is `owner/name` or `owner/name:file` on the hub (empty: not there, the
     person names a folder); `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read,
-    special tokens included (0: unknown here). `range` is the span of values; higher is better throughout. `options` belong
+    special tokens included (0: as much as the model you name). `range` is the span of values; higher is better throughout. `options` belong
     to the adapter; `dtype` among them is the default of the row.
     """
 
@@ -324,10 +324,10 @@ _ROWS = (
         options={"threshold": 0.01},
     ),
     Baseline("lmm4lmm", "LMM4LMM: InternVL2.5-8B with a score head (needs transformers 4.37 and the model's own code).",
-             "external", "IntMeGroup/LMM4LMM-Correspondence", "", "none stated", 0, (0, _INF),
+             "external", "IntMeGroup/LMM4LMM-Correspondence", "", "none stated", 4096, (0, _INF),
              "github.com/IntMeGroup/LMM4LMM", COMMAND),
     Baseline("visionreward", "VisionReward: weighted yes/no answers of a CogVLM2 (needs SwissArmyTransformer).", "external",
-             "THUDM/VisionReward-Image-bf16", "", "Apache-2.0 (code)", 0, (-_INF, _INF),
+             "THUDM/VisionReward-Image-bf16", "", "Apache-2.0 (code)", 2048, (-_INF, _INF),
              "github.com/zai-org/VisionReward", COMMAND),
 )  # fmt: skip
 

@@ -196,6 +196,35 @@ def test_every_baseline_is_a_metric_of_its_name_and_range() -> None:
         assert row.licence
 
 
+NAMED = """
+clipscore-hessel clipscore-torchmetrics clipscore-cosine longclip pickscore hpsv2 hpsv2.1 mps blip2-itm blip2-itc fga-blip2
+imagereward vqascore-clip-flant5-xxl vqascore-qwen2.5-vl-7b vqascore-qwen3-vl-8b q-eval-score hpsv3 longt2iexpert lmm-score
+lmm-score-expected-qwen2.5-vl-7b viescore unifiedreward tifa dsg lmm4lmm visionreward
+"""
+
+
+def test_metrics_lists_every_baseline_with_what_a_person_must_know(tmp_path: Path) -> None:
+    import json
+
+    from click.testing import CliRunner
+
+    from titjudge.cli.lists import metrics
+
+    file = tmp_path / "metrics.json"
+    result = CliRunner().invoke(metrics, ["--json", str(file)], standalone_mode=False)
+    assert result.exit_code == 0, result.output
+    rows = {row["metric"]: row for row in json.loads(file.read_text())}
+    for name in NAMED.split():
+        row = rows[name]
+        assert row["licence"], name
+        assert row["direction"] == "higher is better", name
+        assert row["status"] in {"built in", "by your command", "by the models you name"}, name
+        assert row["weights"], name
+        if row["status"] != "by the models you name":
+            assert row["tokens"] > 0, name
+        assert row["source"], name
+
+
 def test_a_metric_carries_its_row() -> None:
     for key, metric in METRICS.items():
         assert metric.name == key
