@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
@@ -59,7 +60,10 @@ def test_every_command_of_the_shell_blocks_exists() -> None:
     used = re.findall(r"python cli\.py ([a-z-]+)((?: [^`#\n]*)?)", "\n".join(blocks("sh")))
     assert used
     for name, rest in used:
-        options = {option for parameter in command_of(name).params for option in parameter.opts}
+        command = command_of(name)
+        if isinstance(command, click.Group):
+            command = command.commands[rest.split()[0]]
+        options = {option for parameter in command.params for option in parameter.opts}
         assert name in COMMANDS
         assert {word for word in rest.split() if word.startswith("--")} <= options, (name, rest)
 
