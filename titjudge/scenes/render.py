@@ -43,6 +43,7 @@ def mitsuba() -> Any:
     except ImportError as error:
         raise MissingExtra("mitsuba", "scenes", "rendering scenes") from error
     mi.set_variant(VARIANT)
+    mi.set_log_level(mi.LogLevel.Error)
     return mi
 
 
