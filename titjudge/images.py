@@ -167,10 +167,17 @@ def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
     }
 
 
+def eight_bits(image: Any) -> Any:
+    """A PIL image with 16 bits a pixel in 8 (PIL's own conversion to RGB would turn it white); any other as it is."""
+    if not image.mode.startswith("I"):
+        return image
+    return image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
+
+
 def _png(image: Any) -> bytes:
     from PIL import ImageOps
 
-    upright = ImageOps.exif_transpose(image)
+    upright = eight_bits(ImageOps.exif_transpose(image))
     if upright.mode not in ("L", "RGB", "RGBA"):
         upright = upright.convert("RGBA" if "transparency" in image.info or upright.mode in ("LA", "PA") else "RGB")
     out = io.BytesIO()

@@ -11,7 +11,7 @@ from titjudge.config import RoleConfig, RunConfig
 from titjudge.embedders import Embedder
 from titjudge.errors import ConfigError
 from titjudge.limits import Limiter
-from titjudge.providers import Provider
+from titjudge.providers import Provider, ProviderSettings
 from titjudge.types import Reply, Usage
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ class Roles:
         self._make = make or self._provider
         self._make_embedder = embedder or self._embedder_of
         self._roles: dict[str, Role] = {}
+        self._here: list[tuple[str, ProviderSettings, Provider]] = []
         self._limiters: dict[str, Limiter] = {}
         self._embedder: Embedder | None = None
         self._embedder_role: Role | None = None
@@ -153,9 +154,15 @@ class Roles:
         return limiter
 
     def _provider(self, config: RoleConfig) -> Provider:
-        factory = registry.load("providers", config.provider)
-        provider: Provider = factory(config.settings(self.config.limits.timeout))
-        return provider
+        """A model of this machine that plays several roles is there once: its weights are held once."""
+        settings = config.settings(self.config.limits.timeout)
+        for name, known, provider in self._here:
+            if (name, known) == (config.provider, settings):
+                return provider
+        made: Provider = registry.load("providers", config.provider)(settings)
+        if made.capabilities.local:
+            self._here.append((config.provider, settings, made))
+        return made
 
     def _embedder_of(self, config: RoleConfig) -> Embedder:
         factory = registry.load("embedders", config.provider)
@@ -212,7 +219,7 @@ class Roles:
         return list(self._roles.values())
 
     async def aclose(self) -> None:
-        for role in self._roles.values():
-            await role.provider.aclose()
+        for provider in {id(role.provider): role.provider for role in self._roles.values()}.values():
+            await provider.aclose()
         if self._embedder is not None:
             await self._embedder.aclose()

@@ -102,3 +102,11 @@ def test_an_image_that_changes_during_a_run_is_not_sent(tmp_path: Path) -> None:
     image(tmp_path / "a.png", "L")
     with pytest.raises(DataError, match="changed"):
         picture.load()
+
+
+def test_sixteen_bits_a_pixel_stay_grey_when_converted(tmp_path: Path) -> None:
+    Image.new("I;16", (8, 8), 40 * 257).save(tmp_path / "deep.tiff")
+    picture = opened(tmp_path / "deep.tiff")
+    assert picture.media_type == "image/png"
+    with Image.open(io.BytesIO(picture.load())) as sent:
+        assert sent.convert("L").getpixel((3, 3)) == 40

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 from titjudge.errors import DataError, Unanswered
+from titjudge.images import eight_bits
 from titjudge.types import Picture, Status
 
 
@@ -33,8 +34,7 @@ def rgb(image: Any, *, on_white: bool) -> Any:
     """A PIL image of any mode in RGB. 16 bits a pixel become 8 (PIL's own conversion would turn them white)."""
     from PIL import Image
 
-    if image.mode.startswith("I"):
-        image = image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
+    image = eight_bits(image)
     transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     if not (transparent and on_white):
         return image.convert("RGB")

@@ -1,0 +1,63 @@
+"""Who plays which role: one model of this machine is there once, whatever it plays."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from titjudge import registry
+from titjudge.config import RunConfig
+from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.roles import Roles
+
+
+class Here:
+    """A model of this machine that counts its lives."""
+
+    made = closed = 0
+    capabilities = Capabilities(local=True)
+    account = "here"
+    name = "here"
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        type(self).made += 1
+
+    async def aclose(self) -> None:
+        type(self).closed += 1
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Here, "made", 0)
+    monkeypatch.setattr(Here, "closed", 0)
+    load = registry.load
+    monkeypatch.setattr(registry, "load", lambda kind, name: Here if name == "local" else load(kind, name))
+
+
+def roles(**models: Any) -> Roles:
+    return Roles(RunConfig.model_validate(models))
+
+
+def test_a_local_model_in_two_roles_is_loaded_and_closed_once() -> None:
+    found = roles(captioner="local/m", judge="local/m", panel=["local/m"])
+    assert found["captioner"].provider is found["judge"].provider
+    assert found["captioner"].tally is not found["judge"].tally
+    asyncio.run(found.aclose())
+    assert (Here.made, Here.closed) == (1, 1)
+
+
+@pytest.mark.parametrize("other", ["local/n", {"model": "local/m", "options": {"dtype": "float32"}}])
+def test_another_model_or_another_way_to_load_it_is_another(other: Any) -> None:
+    found = roles(captioner="local/m", judge=other)
+    assert found["captioner"].provider is not found["judge"].provider
+    asyncio.run(found.aclose())
+    assert (Here.made, Here.closed) == (2, 2)
+
+
+def test_a_hosted_model_in_two_roles_has_two_clients_and_one_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    found = roles(captioner="openai/gpt-4o", judge="openai/gpt-4o")
+    assert found["captioner"].provider is not found["judge"].provider
+    assert found["captioner"].limiter is found["judge"].limiter
