@@ -129,6 +129,36 @@ def test_on_a_phone_nothing_is_wider_than_the_page(show: Callable[..., Any], rep
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_on_a_phone_a_claim_its_verdict_and_what_settled_it_are_in_sight(
+    show: Callable[..., Any], report: Path
+) -> None:
+    page = show(report, "#images?i=0", width=390, height=800)
+    second = page.locator("#view-images .claims tbody tr").nth(1)
+    for told in ("The bowl holds three oranges", "not met", "Count: 2"):
+        box = second.get_by_text(told, exact=False).first.bounding_box()
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("place", ["images?i=0", "pairs?i=0"])
+def test_beside_the_panes_nothing_scrolls(show: Callable[..., Any], report: Path, width: int, place: str) -> None:
+    page = show(report, f"#{place}", width=width, height=800)
+    assert page.evaluate("document.documentElement.scrollHeight") <= 800
+
+
+def test_of_a_long_answer_the_sentence_that_speaks_of_the_claim_is_told(
+    show: Callable[..., Any], tmp_path: Path
+) -> None:
+    parts = agent_parts(PROMPT)
+    filler = "The picture is calm and bright, and it is taken from slightly above a table of dark wood. " * 3
+    parts["evidence"][0]["text"] = f"{filler}There is a round bowl in blue. {filler}"
+    item = Item("a.png", PROMPT, picture(tmp_path / "a.png"), "model_a", "p0")
+    run = write_run(tmp_path / "run", [item], [score(item, "tit-agent", 50.0, **parts)], results={}, metrics={})
+    page = show(write_report([run], tmp_path / "report.html"), "#images?i=0")
+    told = page.locator("#view-images .claims tbody tr").first.locator(".result").inner_text()
+    assert told == "… There is a round bowl in blue."
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_no_serious_fault_in_claims(browser: Any, report: Path, dark: bool) -> None:
     axe = (VENDOR / "axe.min.js").read_text(encoding="utf-8")

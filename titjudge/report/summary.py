@@ -101,7 +101,7 @@ def _counts(report: Report, run: Loaded) -> str:
     said = [f"{len(run.items):,} images", f"{prompts:,} prompts", f"{makers:,} generators"]
     pairs = len(run.results.get("pairs") or ())
     if pairs:
-        said.append(f"{pairs:,} human pairs")
+        said.append(f"{pairs:,} pairs" if run.results.get("reference") == "construction" else f"{pairs:,} human pairs")
     suite, protocol, day = _suite(run), run.manifest.get("protocol"), _day(run)
     return (
         ", ".join(said)

@@ -23,10 +23,25 @@ function claimTable(claims, evidence, prompt) {
       h("td.num", null, claim.n ?? ""), h("th", { scope: "row" }, outside(text(claim.t))), h("td.kind", null, outside(claim.kind || "", "span"), claim.level ? outside(claim.level, "small") : null),
       h("td.quote", null, claim.at ? outside(shorten(prompt.slice(...claim.at), 160)) : "–"),
       h("td", null, h("span.verdict." + kind, null, name), claim.before ? h("small", null, outside(`before: ${claim.before.join(", ").replaceAll("_", " ")}`)) : null),
-      h("td", null, look ? [h("span.quiet", null, outside(asked(look))), h("small.result", null, outside(shorten(text(look.t) || look.failed || "", 140)))] : "–"));
+      h("td", null, look ? [h("span.quiet", null, outside(asked(look))), h("small.result", null, outside(look.t === undefined ? look.failed || "" : nearest(text(look.t), text(claim.t))))] : "–"));
   });
   return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "Claims" }, h("table.claims", null, h("caption.away", null, "Claims of the prompt"),
     h("thead", null, h("tr", null, head.map((name, at) => (name ? h("th", { scope: "col", class: at ? null : "num" }, name) : h("td.num"))))), h("tbody", null, rows)));
+}
+
+const MAX_RESULT = 140;
+const MAX_ANSWER = 4200;
+const telling = (sentence) => new Set(words(sentence).map((word) => word.stem).filter((one) => one.length > 1 && !STOP.has(one)));
+
+/** Of a long answer the first of the sentences that share most words with a claim; the whole answer is in the transcript. */
+function nearest(answer, claim) {
+  if (answer.length <= MAX_RESULT) return answer;
+  const wanted = telling(claim);
+  const sentences = answer.slice(0, MAX_ANSWER).split(/(?<=[.!?。！？]["”’)]?)\s+/u);
+  const shared = sentences.map((sentence) => [...telling(sentence)].filter((word) => wanted.has(word)).length);
+  const most = Math.max(...shared);
+  const at = shared.indexOf(most);
+  return most ? `${at ? "… " : ""}${shorten(sentences[at], MAX_RESULT)}` : "";
 }
 
 /** A look in one line: its number, the tool and the question. */
