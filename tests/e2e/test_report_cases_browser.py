@@ -136,7 +136,9 @@ def test_on_a_phone_a_claim_its_verdict_and_what_settled_it_are_in_sight(
     second = page.locator("#view-images .claims tbody tr").nth(1)
     for told in ("The bowl holds three oranges", "not met", "Count: 2"):
         box = second.get_by_text(told, exact=False).first.bounding_box()
-        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
 
 
 @pytest.mark.parametrize("width", [1440, 390])

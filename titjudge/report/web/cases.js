@@ -33,12 +33,13 @@ const MAX_RESULT = 140;
 const MAX_ANSWER = 4200;
 const telling = (sentence) => new Set(words(sentence).map((word) => word.stem).filter((one) => one.length > 1 && !STOP.has(one)));
 
-/** Of a long answer the first of the sentences that share most words with a claim; the whole answer is in the transcript. */
+/** Of a long answer the first of the sentences that share most with a claim, its first words (what it is about) before
+ *  others; the whole answer is in the transcript. */
 function nearest(answer, claim) {
   if (answer.length <= MAX_RESULT) return answer;
-  const wanted = telling(claim);
+  const wanted = [...telling(claim)];
   const sentences = answer.slice(0, MAX_ANSWER).split(/(?<=[.!?。！？]["”’)]?)\s+/u);
-  const shared = sentences.map((sentence) => [...telling(sentence)].filter((word) => wanted.has(word)).length);
+  const shared = sentences.map(telling).map((said) => wanted.reduce((sum, word, at) => sum + (said.has(word) ? 1 / (at + 2) : 0), 0));
   const most = Math.max(...shared);
   const at = shared.indexOf(most);
   return most ? `${at ? "… " : ""}${shorten(sentences[at], MAX_RESULT)}` : "";
