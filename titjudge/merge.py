@@ -23,6 +23,7 @@ from titjudge.jsonl import Appender, read_jsonl
 from titjudge.metrics import Metric
 from titjudge.run import RunFolder, identity
 from titjudge.session import Outcome, finish
+from titjudge.trust.canary import drift_between
 from titjudge.types import Pair, Status
 from titjudge.verify import config_of, pairs_of
 
@@ -102,7 +103,9 @@ def _join(
         files.put()
     manifest = _manifest(parts, items, scores, metrics, status, target.money()["spent"])
     target.write("manifest.json", manifest)
-    return finish(target, suite, pairs, metrics, status=status, report=report)
+    told = drift_between({part.folder.path.name: part.manifest for part in parts})
+    warnings = [f"joined across a drift: {reason}" for reason in told]
+    return finish(target, suite, pairs, metrics, status=status, extra_warnings=warnings, report=report)
 
 
 class _Files:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig, cache_folder
-from titjudge.defaults import complete, example_folder, left_out, load_metrics, load_suite
+from titjudge.defaults import complete, left_out, load_metrics, load_suite
 from titjudge.engine import Engine
 from titjudge.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.loop import Loop, Progress, prepared
@@ -177,7 +177,7 @@ class Session:
             lenient=self.config.lenient, known=folder.known_keys(),
         )  # fmt: skip
         if self.config.canary:
-            await self._ask_canaries(engine)
+            await self._ask_canaries(engine, folder.journal)
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
         planner = Planner(self.config, self.library, self.cache, worst=True) if capped else None
         done = folder.scored(self.items())
@@ -208,22 +208,11 @@ class Session:
             raise fatal
         return status
 
-    async def _ask_canaries(self, engine: Engine) -> None:
+    async def _ask_canaries(self, engine: Engine, journal: Any) -> None:
         """Ask the frozen questions before the run: has a model changed since they were frozen?"""
-        from titjudge.trust.canary import ask_canaries, canary_file
+        from titjudge.trust.canary_run import ask_before
 
-        seen = {name: metric for name, metric in self.metrics.items() if "siblings" not in metric.needs}
-        replayed = {
-            name
-            for name in ("captioner", "judge")
-            if (seat := self.config.role(name)) is not None and seat.provider == "recorded"
-        }
-        seen = {name: metric for name, metric in seen.items() if not replayed & set(metric.roles)}
-        usable = {name: metric for name, metric in seen.items() if {"captioner", "judge"} & set(metric.roles)}
-        place = example_folder()
-        if usable and place is not None:
-            file = canary_file(cache_folder(self.config), engine, usable)
-            self.canary = await ask_canaries(engine, usable, place, file)
+        self.canary = await ask_before(self.config, engine, self.metrics, self.cache, journal)
 
     def _batches(self, folder: RunFolder, watcher: Watcher) -> Batches | None:
         """Where the batch jobs of this run are kept, when it is asked through batch jobs."""
@@ -301,8 +290,8 @@ class Session:
             else round(folder.money()["list_cost"], 6),
             "uncertain": round(engine.budget.uncertain, 6),
         }
-        if self.canary is not None:
-            record["canary"] = self.canary.to_json()
+        if self.canary is not None and self.canary.report is not None:
+            record["canary"] = self.canary.report.to_json()
         folder.write("manifest.json", record)
 
 

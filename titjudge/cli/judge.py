@@ -52,7 +52,10 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
 )
 @click.option("--workers", type=int, metavar="N", help="Ray actors  [default: one a GPU or machine].")
 @click.option(
-    "--canary", is_flag=True, default=None, help="Ask frozen questions first; report a model that has changed."
+    "--canary",
+    is_flag=True,
+    default=None,
+    help="Ask 50 frozen questions first (three times when they are frozen); report a model that has changed.",
 )
 @click.option("--report/--no-report", default=None, help="Write report.html at the end  [default: yes].")
 @click.option(

@@ -57,7 +57,8 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class CanaryReport:
-    """What the canaries say. `state` is `frozen` (the first time), `same`, `drift`, or `incomplete` (the cap was reached).
+    """What the canaries say. `state` is `frozen` (the first time), `same`, `drift`, or `incomplete` (`why` says so: the
+    cap was reached, or none was answered when they were to be frozen).
 
     `flips` among `asked`; `own` is the share of flips between the askings when they were frozen; `p_value` that a
     model which has not changed would flip so many more now. `versions`: role -> (before, now), for roles that answered as
@@ -73,6 +74,7 @@ class CanaryReport:
     effect: float | None
     frozen: str
     fingerprint: str
+    why: str = ""
 
     @property
     def drifted(self) -> bool:
@@ -83,7 +85,7 @@ class CanaryReport:
         if self.state == "frozen":
             return [f"canaries: {self.asked} answers frozen in {self.frozen}"]
         if self.state == "incomplete":
-            return ["canaries: the cap was reached before all were asked; nothing can be said about drift"]
+            return [f"canaries: {self.why}; nothing can be said about drift"]
         if not self.drifted:
             return []
         moved = "" if self.effect is None else f", values moved by {100 * self.effect:+.1f}% of the scale on average"
@@ -110,6 +112,7 @@ class CanaryReport:
             "effect": self.effect,
             "file": self.frozen,
             "fingerprint": self.fingerprint,
+            **({"why": self.why} if self.why else {}),
         }
 
 
@@ -177,7 +180,9 @@ async def ask_canaries(
         now = await _ask(engine, metrics, asked, round_)
         further = [await _ask(engine, metrics, asked, k) for k in range(1, ROUNDS)] if kept is None else []
     except BudgetExhausted:
-        return CanaryReport("incomplete", 0, (), 0.0, None, {}, None, str(file), fingerprint)
+        return _incomplete(file, fingerprint, "the cap was reached before all were asked")
+    if kept is None and all(value is None for value in now.values()):
+        return _incomplete(file, fingerprint, f"none of {len(now)} got an answer, so none is frozen")
     versions = _versions(engine)
     if kept is None:
         canaries = [Canary(*key, value, tuple(again[key] for again in further)) for key, value in now.items()]
@@ -187,6 +192,10 @@ async def ask_canaries(
     canaries = [Canary(r["item"], r["metric"], r["value"], tuple(r["again"])) for r in kept["canaries"]]
     _save(file, fingerprint, canaries, kept["versions"], round_ + 1)
     return _report(canaries, now, metrics, kept["versions"], versions, str(file), fingerprint)
+
+
+def _incomplete(file: Path, fingerprint: str, why: str) -> CanaryReport:
+    return CanaryReport("incomplete", 0, (), 0.0, None, {}, None, str(file), fingerprint, why)
 
 
 async def _ask(
