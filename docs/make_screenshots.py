@@ -33,19 +33,27 @@ SHOTS = (
     ("report-pairs", "#pairs", 1440, 900, True),
     ("report-phone", "#pairs?i=0", 390, 800, False),
 )
+CLAIMS = ("report-claims", "#images?i=3", 1440, 1000, False)  # of a run of the agentic judge, scrolled to its claims
+AGENT = ("--suite", "known-answer", "--metric", "tit-agent", "--captioner", "recorded", "--judge", "recorded")
 
 
-def judged(folder: Path) -> RunFolder:
-    subprocess.run([sys.executable, str(ROOT / "cli.py"), "judge", "--out", str(folder)], check=True, cwd=ROOT)
+def judged(folder: Path, *options: str) -> RunFolder:
+    command = [sys.executable, str(ROOT / "cli.py"), "judge", "--out", str(folder), *options]
+    subprocess.run(command, check=True, cwd=ROOT)
     return RunFolder(folder)
 
 
-def shoot(browser: Any, report: Path, place: str, width: int, height: int, dark: bool) -> Image.Image:
+def shoot(
+    browser: Any, report: Path, place: str, width: int, height: int, dark: bool, scrolled: str = ""
+) -> Image.Image:
+    """A picture of one place in a report; `scrolled` is a selector whose element is brought to the lower edge first."""
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
     page = context.new_page()
     page.goto(report.as_uri() + place)
     page.wait_for_selector("html[data-ready]")
     page.evaluate("Promise.all([...document.images].map((image) => image.decode().catch(() => null)))")
+    if scrolled:
+        page.locator(scrolled).first.evaluate("element => element.scrollIntoView({block: 'end'})")
     picture = Image.open(io.BytesIO(page.screenshot()))
     context.close()
     return picture
@@ -79,6 +87,11 @@ def shoot_label(browser: Any, folder: Path) -> Image.Image:
             server.terminate()
 
 
+def save(picture: Image.Image, file: Path) -> None:
+    picture.save(file, quality=82, method=6)
+    print(f"{file}  {picture.width} x {picture.height}  {file.stat().st_size:,} bytes")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder for the pictures")
@@ -93,13 +106,12 @@ def main() -> int:
         report = write_report([run], Path(folder) / "report.html")
         browser = started.chromium.launch(executable_path=chromium, args=FLAGS)
         for name, place, width, height, dark in SHOTS:
-            picture = shoot(browser, report, place, width, height, dark)
-            file = asked.out / f"{name}.webp"
-            picture.save(file, quality=82, method=6)
-            print(f"{file}  {picture.width} x {picture.height}  {file.stat().st_size:,} bytes")
-        picture = shoot_label(browser, Path(folder))
-        picture.save(asked.out / "label.webp", quality=82, method=6)
-        print(f"{asked.out / 'label.webp'}  {picture.width} x {picture.height}")
+            save(shoot(browser, report, place, width, height, dark), asked.out / f"{name}.webp")
+        name, place, width, height, dark = CLAIMS
+        report = write_report([judged(Path(folder) / "agent", *AGENT)], Path(folder) / "agent.html")
+        row = "#view-images .claims tbody tr:nth-child(16)"
+        save(shoot(browser, report, place, width, height, dark, row), asked.out / f"{name}.webp")
+        save(shoot_label(browser, Path(folder)), asked.out / "label.webp")
         browser.close()
     return 0
 
