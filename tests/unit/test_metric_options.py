@@ -86,3 +86,16 @@ def test_options_of_other_metrics_are_an_error() -> None:
     config = load_config(None, {"metrics": ["tit"], "metric_options": {"tit-agent": {"max_looks": 3}}})
     with pytest.raises(ConfigError, match=r"tit-agent, which is no metric of this run \(tit\): add --metric tit-agent"):
         load_metrics(config)
+
+
+def test_metrics_lists_the_options_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    from titjudge.cli.run import run_command
+
+    assert run_command("titjudge", ["metrics"]) == 0
+    told = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "tit-agent.max_looks 8 looks at one image, 1 to 64, the description included" in told
+    assert "tit-agent.max_cost - USD for one image; once spent, no further look is taken" in told
+
+
+def test_an_option_without_a_description_has_none() -> None:
+    assert strange.about_options == {"depth": "", "share": "", "deep": ""}

@@ -12,7 +12,7 @@ from titjudge.cli.options import JSON, PATH
 @click.command()
 @JSON
 def metrics(json_file: Path | None) -> int:
-    """List the metrics with the models they ask, the span of their values and their source; then the learned baselines."""
+    """List the metrics with the models they ask, the span of their values and their source; their options; the learned baselines."""
     from titjudge import registry
     from titjudge.baselines import ASKED, LISTED
     from titjudge.cli.show import show_tables, write_json
@@ -42,10 +42,13 @@ def metrics(json_file: Path | None) -> int:
         )
         for row in LISTED
     )
+    options = {m.name: m.about_options for m in found}
+    taken = tuple((f"{m.name}.{name}", m.defaults[name], what) for m in found for name, what in options[m.name].items())
     about = ("metric", "weights", "licence", "token limit", "direction", "status")
     show_tables(
         [
             Table("metrics", ("metric", "asks", "range", "needs", "what it is", "source"), rows),
+            Table("options of metrics", ("--metric-option", "default", "what it is"), taken),
             Table("learned baselines", about, learned),
         ]
     )
@@ -55,6 +58,7 @@ def metrics(json_file: Path | None) -> int:
         json_file,
         [
             dict(zip(("metric", "asks", "range", "needs", "summary", "source"), row, strict=True))
+            | {"options": options[row[0]]}
             | more.get(row[0], {})
             for row in rows
         ],

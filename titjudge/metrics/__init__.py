@@ -45,6 +45,16 @@ class Metric:
         parameters = inspect.signature(self.function).parameters.values()
         return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
 
+    @property
+    def about_options(self) -> dict[str, str]:
+        """What each option is, in a line; empty where its annotation has no `Field(description=...)`."""
+        hints = get_type_hints(self.function, include_extras=True)
+        found = {name: getattr(hints.get(name), "__metadata__", ()) for name in self.defaults}
+        return {
+            name: next((text for each in facts if (text := getattr(each, "description", None))), "")
+            for name, facts in found.items()
+        }
+
     def configured(self, given: Mapping[str, Any]) -> Metric:
         """The metric with these options, each read as its parameter's annotation says ("8" is the whole number 8).
 

@@ -66,8 +66,13 @@ async def tit_agent(
     item: Item,
     ask: Ask,
     *,
-    max_looks: Annotated[int, Field(ge=1, le=MOST_LOOKS)] = MAX_LOOKS,
-    max_cost: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None,
+    max_looks: Annotated[
+        int, Field(ge=1, le=MOST_LOOKS, description=f"looks at one image, 1 to {MOST_LOOKS}, the description included")
+    ] = MAX_LOOKS,
+    max_cost: Annotated[
+        float | None,
+        Field(ge=0, allow_inf_nan=False, description="USD for one image; once spent, no further look is taken"),
+    ] = None,
 ) -> Score:
     """Weighted share of a prompt's claims that the image meets, settled by a judge that looks again where it is unsure.
 
