@@ -67,7 +67,7 @@ class Engine:
         self.protocol, self.lenient = protocol, lenient
         self.pictures = Pictures(None if read_only else cache, decode=not read_only)
         self.killed = False
-        self._journal, self._read_only = journal, read_only
+        self._read_only = read_only
         self._used = {_short(key) for key in known or ()}
         self._flights: dict[str, asyncio.Task[Any]] = {}
 
@@ -282,7 +282,9 @@ class Engine:
             role.tally.errors += 1
             await retry.give_up(failure)
             raise
-        reply = reply.with_(list_cost=reply.list_cost or 0.0, seconds=time.monotonic() - started)  # a replay has a price
+        reply = reply.with_(
+            list_cost=reply.list_cost or 0.0, seconds=time.monotonic() - started
+        )  # a replay has a price
         role.tally.add(reply)
         return reply
 
@@ -304,10 +306,8 @@ class Engine:
             return
         if reply.status is Status.OK:
             self._used.add(_short(reply.key))
-        if self._journal is not None:
-            self._journal(
-                "reply", {**request_record(request), **reply_record(reply), "key": reply.key, "cached": reply.cached}
-            )
+        record = {**request_record(request), **reply_record(reply), "key": reply.key, "cached": reply.cached}
+        self.sender.write("reply", record)
 
     # -- vectors ---------------------------------------------------------------------------------------------------
 
@@ -359,9 +359,9 @@ class Engine:
         return vector
 
     def _note_vector(self, key: str, text: str, vector: Embedding) -> None:
-        if self._journal is not None and _short(key) not in self._used:
+        if _short(key) not in self._used:
             self._used.add(_short(key))
-            self._journal("vector", {"key": key, "text": text, **embedding_record(vector)})
+            self.sender.write("vector", {"key": key, "text": text, **embedding_record(vector)})
 
 
 def _bill(role: Role, usage: Usage) -> Bill:

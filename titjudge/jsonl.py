@@ -10,18 +10,21 @@ from typing import Any
 import orjson
 
 from titjudge.errors import DataError
+from titjudge.textfile import UTF16, is_utf16
 
 
 def scan_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
     """Line number and object of every line that is not blank; a bad line comes as the DataError that describes it.
 
     Raises:
-        DataError: the file cannot be read.
+        DataError: the file cannot be read, or is UTF-16.
     """
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if number == 1:
+                    if is_utf16(line):
+                        raise DataError(UTF16, path)
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 if line.strip():
                     yield number, _object(line, path, number, required)
@@ -64,10 +67,21 @@ class Appender:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def add(self, record: Any) -> None:
+        """Append a whole line or nothing.
+
+        Raises:
+            OSError: it cannot be written (a full disk); names the file.
+        """
         line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
-        written = os.write(self._file, line)
-        while written < len(line):
-            written += os.write(self._file, line[written:])
+        written = 0
+        try:
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+        except OSError as error:
+            if written:  # half a line would spoil the next one
+                os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+            error.filename = str(self.path)
+            raise
 
     def close(self) -> None:
         os.close(self._file)

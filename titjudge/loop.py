@@ -94,6 +94,8 @@ class Loop:
             raise
         if self.engine.fatal is not None:
             raise self.engine.fatal
+        if self.engine.sender.disk is not None:
+            self.close(f"disk ({self.engine.sender.disk})")
         self.progress.status = f"incomplete: {self._reason}" if self._reason else "complete"
         return self.progress.status
 

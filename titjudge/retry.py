@@ -4,7 +4,8 @@
     refused, rejected   `Unanswered`: this request has no answer
     fatal               `FatalProviderError`: no request has
 
-Faults use up attempts. Rate limits use up patience, in seconds, since they say "later" and not "no"; both are bounded.
+Faults use up attempts. Rate limits and outages (a server that answered before and is gone) use up patience, in seconds,
+since they say "later" and not "no"; both are bounded.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Policy:
 
     `attempts`: requests that may fail by a fault. `base`, `longest`: seconds; before repetition n of a fault the wait
     is drawn from 0 to min(longest, base x 2^(n-1)) (exponential backoff, full jitter), on top of any Retry-After.
-    `patience`: seconds of waiting in all that rate limits may cost one question, and the longest Retry-After that is
-    sat out. `limited`: answers 429 that one question may get.
+    `patience`: seconds of waiting in all that rate limits and outages may cost one question, and the longest Retry-After
+    that is sat out. `limited`: answers 429, and refused connections, that one question may get.
     """
 
     attempts: int = 8
@@ -64,7 +65,7 @@ class _Course:
         return self.faults + self.limited
 
     def note(self, failure: Failure) -> None:
-        if failure.kind is FailureKind.RATE_LIMIT:
+        if _later(failure):
             self.limited += 1
         else:
             self.faults += 1
@@ -73,13 +74,13 @@ class _Course:
         """Seconds before the next attempt."""
         failure, policy = _failure(state), self.policy
         asked = max(0.0, failure.retry_after or 0.0)
-        if failure.kind is FailureKind.RATE_LIMIT:
+        if _later(failure):
             # a server that says when needs little jitter at first
             base, times = (policy.base / 5 if failure.retry_after is not None else policy.base), self.limited
         else:
             base, times = policy.base, self.faults
         seconds = asked + self._jitter() * min(policy.longest, base * 2.0 ** min(times - 1, 60))
-        if failure.kind is FailureKind.RATE_LIMIT:
+        if _later(failure):
             self.waited += seconds
         return seconds
 
@@ -95,13 +96,16 @@ class _Course:
         if self.faults >= policy.attempts:
             return f"no answer after {self.attempts} attempts{last}"
         if self.waited > policy.patience or self.limited >= policy.limited:
-            return (
-                f"still rate limited after {self.attempts} attempts and {policy.patience:g} s allowed for waiting{last}"
-            )
+            what = "out of reach" if failure.outage else "rate limited"
+            return f"still {what} after {self.attempts} attempts and {policy.patience:g} s allowed for waiting{last}"
         return None
 
     def give_up(self, state: RetryCallState) -> NoReturn:
         raise Unanswered(Status.FAILED, self._end(_failure(state)) or "no answer")
+
+
+def _later(failure: Failure) -> bool:
+    return failure.kind is FailureKind.RATE_LIMIT or failure.outage
 
 
 def _failure(state: RetryCallState) -> Failure:

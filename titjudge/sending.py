@@ -6,6 +6,7 @@ Descriptions, judgements and vectors go the same way; the engine says what is se
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 
 from titjudge import retry
 from titjudge.budget import Budget, Draw, Reservation
+from titjudge.cache import CacheWriteError
 from titjudge.errors import FatalProviderError, TitjudgeError
 from titjudge.roles import Role
 from titjudge.types import Failure, FailureKind
@@ -20,6 +22,7 @@ from titjudge.types import Failure, FailureKind
 T = TypeVar("T")
 Journal = Callable[[str, dict[str, Any]], None]
 _DEAF = 64  # failures without a single answer after which a server is taken to be out of reach
+_OUTAGE = retry.DEFAULT.patience  # seconds without an answer after which one that did answer is, too
 
 
 class Interrupted(TitjudgeError):
@@ -35,13 +38,15 @@ class Bill:
 
 
 class Sender:
-    """Sends for one run. `stopping`: nothing new goes out. `fatal`: why nothing ever will; `on_fatal` is called then."""
+    """Sends for one run. `stopping`: nothing new goes out. `fatal` or `disk`: why not; `on_fatal` is called then."""
 
     def __init__(self, budget: Budget, journal: Journal | None, on_fatal: Callable[[], None]) -> None:
         self.budget, self._journal, self._on_fatal = budget, journal, on_fatal
         self.stopping = False
         self.fatal: FatalProviderError | None = None
+        self.disk: CacheWriteError | None = None  # the run folder cannot be written
         self._on_their_way: set[asyncio.Task[Any]] = set()
+        self._heard: dict[str, float] = {}  # when each address last answered
 
     def is_sending(self, task: asyncio.Task[Any]) -> bool:
         """Whether a task has something out, or paid for, that it would lose."""
@@ -62,8 +67,10 @@ class Sender:
         """Go on only while the run does.
 
         Raises:
-            Interrupted, FatalProviderError: it is ending.
+            Interrupted, FatalProviderError, CacheWriteError: it is ending.
         """
+        if self.disk is not None:
+            raise self.disk
         if self.stopping:
             raise self.fatal or Interrupted("the run is ending")
 
@@ -97,6 +104,7 @@ class Sender:
                     with self.not_dropped():
                         answer, bill = await once()
                     slot.used(bill.tokens)
+                self._heard[_address(role)] = time.monotonic()
                 self._bill(draw, name, bill)
                 return answer
             except TitjudgeError:
@@ -105,7 +113,7 @@ class Sender:
                 failure = classify(error)
                 role.tally.errors += 1
                 self._book(draw, role, name, failure, worst)
-                raise _Classified(_unless_deaf(role, failure)) from error
+                raise _Classified(self._unless_out_of_reach(role, failure)) from error
             finally:
                 draw.release()
 
@@ -115,6 +123,20 @@ class Sender:
             self.fatal = error
             self._on_fatal()
             raise
+
+    def _unless_out_of_reach(self, role: Role, failure: Failure) -> Failure:
+        """The failure; a fatal one where nobody answers at all; an outage where somebody has, and is gone for now."""
+        heard = self._heard.get(_address(role))
+        if heard is None:
+            errors = role.tally.errors
+            if errors < max(_DEAF, 3 * role.limiter.concurrency):
+                return failure
+            return _fatal(failure, f"{role.label}: {errors} requests and no answer yet")
+        if not failure.unsent:
+            return failure
+        if time.monotonic() - heard > _OUTAGE:
+            return _fatal(failure, f"{role.label}: no answer for {_OUTAGE / 60:g} minutes")
+        return replace(failure, outage=True)
 
     def _book(self, draw: Draw, role: Role, name: str, failure: Failure, worst: Bill) -> None:
         """What a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
@@ -132,17 +154,28 @@ class Sender:
         self._write(name, bill)
 
     def _write(self, name: str, bill: Bill, uncertain: float = 0.0) -> None:
-        if self._journal is not None:
-            self._journal("bill", {"role": name, "cost": bill.cost, "tokens": bill.tokens, "uncertain": uncertain})
+        self.write("bill", {"role": name, "cost": bill.cost, "tokens": bill.tokens, "uncertain": uncertain})
+
+    def write(self, kind: str, record: dict[str, Any]) -> None:
+        """A line in the run's journal. Where that cannot be written nothing new is sent, but what is paid goes on its way:
+        the cache may take it."""
+        if self._journal is None:
+            return
+        try:
+            self._journal(kind, record)
+        except OSError as error:
+            where = f" {error.filename}" if error.filename else ""
+            if self.disk is None:
+                self.disk = CacheWriteError(f"the run folder{where} cannot be written: {error.strerror}")
+                self._on_fatal()
 
 
-def _unless_deaf(role: Role, failure: Failure) -> Failure:
-    """The failure; a fatal one where many were sent and nobody ever answered."""
-    tally = role.tally
-    if tally.asked or tally.errors < max(_DEAF, 3 * role.limiter.concurrency):
-        return failure
-    message = f"{role.label}: {tally.errors} requests and no answer yet: {failure.message}"
-    return replace(failure, kind=FailureKind.FATAL, message=message)
+def _address(role: Role) -> str:
+    return getattr(role.provider, "base_url", "") or role.label
+
+
+def _fatal(failure: Failure, why: str) -> Failure:
+    return replace(failure, kind=FailureKind.FATAL, message=f"{why}: {failure.message}")
 
 
 class _Classified(Exception):

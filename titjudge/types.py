@@ -239,13 +239,16 @@ class FailureKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A classified exception; `retry_after` in seconds; `usage` when a failed call reports what it billed; `lost` when
-    the request was sent and no answer came, so that it may have been billed."""
+    the request was sent and no answer came, so that it may have been billed; `unsent` when there was no connection;
+    `outage` when there was one before, and the server is likely to come back."""
 
     kind: FailureKind
     message: str
     retry_after: float | None = None
     usage: Usage | None = None
     lost: bool = False
+    unsent: bool = False
+    outage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from titjudge.errors import DataError, TitjudgeError
-from titjudge.providers.http import Dropped, TimedOut, TransportError, Untrusted
+from titjudge.providers.http import Dropped, TimedOut, TransportError, Unreachable, Untrusted
 from titjudge.types import Failure, FailureKind, Usage
 
 LONGEST_WAIT = 3600.0  # seconds; no Retry-After is believed beyond this
@@ -119,7 +119,8 @@ def classify(error: Exception) -> Failure:
     if isinstance(error, Untrusted):
         return Failure(FailureKind.FATAL, message)
     if isinstance(error, TransportError | TimeoutError | ConnectionError):
-        return Failure(FailureKind.RETRY, message, lost=isinstance(error, Dropped | TimedOut | TimeoutError))
+        lost = isinstance(error, Dropped | TimedOut | TimeoutError)
+        return Failure(FailureKind.RETRY, message, lost=lost, unsent=isinstance(error, Unreachable))
     if isinstance(error, DataError):
         return Failure(FailureKind.REJECTED, message)
     if isinstance(error, TitjudgeError):

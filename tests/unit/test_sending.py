@@ -1,0 +1,146 @@
+"""Servers that go away and come back, and run folders that cannot be written."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from titjudge import retry, sending
+from titjudge.cache import AnswerCache, CacheWriteError
+from titjudge.config import load_config
+from titjudge.engine import Engine
+from titjudge.errors import FatalProviderError
+from titjudge.jsonl import Appender
+from titjudge.prompts import PromptLibrary
+from titjudge.providers import Capabilities
+from titjudge.providers.fake import Fake
+from titjudge.providers.faults import classify
+from titjudge.providers.http import Unreachable
+from titjudge.roles import Roles
+from titjudge.types import Failure, Item, Reply, Request
+
+
+class Hosted(Fake):
+    def classify(self, error: Exception) -> Failure:
+        return classify(error)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(seconds: float) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(sending.retry, "call", partial(retry.call, sleep=at_once))
+
+
+def build(tmp_path: Path, answers: Any, journal: Any = None) -> tuple[Engine, Hosted]:
+    fake = Hosted(None, answers, capabilities=Capabilities())
+    config = load_config(None, {"captioner": "fake/m", "judge": "fake/m", "limits": {"concurrency": 4}})
+    engine = Engine(
+        Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"), journal=journal
+    )
+    return engine, fake
+
+
+async def ask(engine: Engine, prompt: str, role: str = "judge") -> Reply:
+    return await engine.ask_for(Item("i", prompt, None, "g", "p"))(
+        "tit/compare", role=role, prompt=prompt, description="d"
+    )
+
+
+class Outage:
+    """Answers the first `before` requests, refuses the next `gone`, answers again."""
+
+    def __init__(self, before: int, gone: int) -> None:
+        self.before, self.gone, self.seen = before, gone, 0
+
+    def __call__(self, request: Request) -> Any:
+        self.seen += 1
+        if self.before < self.seen <= self.before + self.gone:
+            return Unreachable("cannot connect")
+        return "fine"
+
+
+def test_a_server_that_goes_away_and_comes_back_costs_no_answer(tmp_path: Path) -> None:
+    async def work() -> list[Any]:
+        engine, _ = build(tmp_path, Outage(1, 300))
+        await ask(engine, "first", "captioner")  # the other role has had no answer yet
+        found = await asyncio.gather(*(ask(engine, f"p{i}") for i in range(20)), return_exceptions=True)
+        await engine.aclose()
+        return found
+
+    assert [getattr(each, "text", each) for each in asyncio.run(work())] == ["fine"] * 20
+
+
+def test_a_server_that_stays_away_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "_OUTAGE", -1.0)
+
+    async def work() -> None:
+        engine, fake = build(tmp_path, Outage(1, 10_000))
+        await ask(engine, "first")
+        with pytest.raises(FatalProviderError, match="no answer for"):
+            await ask(engine, "second")
+        assert len(fake.requests) == 2
+        await engine.aclose()
+
+    asyncio.run(work())
+
+
+def test_a_server_that_never_answered_is_given_up_after_few_requests(tmp_path: Path) -> None:
+    async def work() -> None:
+        engine, fake = build(tmp_path, Outage(0, 10_000))
+        found = await asyncio.gather(*(ask(engine, f"p{i}") for i in range(100)), return_exceptions=True)
+        assert any("no answer yet" in str(each) for each in found)
+        assert len(fake.requests) <= 64 + 4
+        await engine.aclose()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("broken", ["bill", "reply"])
+def test_a_run_folder_on_a_full_disk_loses_no_paid_answer(tmp_path: Path, broken: str) -> None:
+    def journal(kind: str, record: dict[str, Any]) -> None:
+        if kind == broken:
+            raise OSError(errno.ENOSPC, "No space left on device", "run/x.jsonl")
+
+    async def work() -> None:
+        engine, fake = build(tmp_path, lambda request: "fine", journal)
+        fake.latency = 0.02
+        found = await asyncio.gather(*(ask(engine, f"p{i}") for i in range(12)), return_exceptions=True)
+        assert engine.cache is not None
+        assert len(engine.cache) == len(fake.requests) <= 4
+        assert {type(each) for each in found} <= {Reply, CacheWriteError}
+        assert any("run/x.jsonl" in str(each) for each in found)
+        await engine.aclose()
+
+    asyncio.run(work())
+
+
+def test_a_line_that_does_not_fit_leaves_no_half_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Appender(tmp_path / "lines.jsonl")
+    out.add({"n": 1})
+    write: Callable[[int, bytes], int] = os.write
+    pieces = iter([5, None])
+
+    def full(file: int, data: bytes) -> int:
+        most = next(pieces)
+        if most is None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, data[:most])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match=r"lines\.jsonl"):
+        out.add({"n": 2, "text": "long enough"})
+    monkeypatch.undo()
+    out.add({"n": 3})
+    out.close()
+    lines = (tmp_path / "lines.jsonl").read_bytes().splitlines()
+    assert [orjson.loads(line)["n"] for line in lines] == [1, 3]
