@@ -69,10 +69,17 @@ def help_text(program: str) -> str:
     )
 
 
+def _program(started: str) -> str:
+    """How the person has started us, for messages that show a command."""
+    if started.endswith("__main__.py"):
+        return "python -m titjudge"
+    return "titjudge" if started.endswith("titjudge") else "python cli.py"
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; exit codes: 0 done, 2 the person can mend it, 3 the cap was reached, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    program = "titjudge" if sys.argv[0].endswith("titjudge") else "python cli.py"
+    program = _program(sys.argv[0])
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(help_text(program), end="")
         return
