@@ -282,8 +282,9 @@ class Engine:
             role.tally.errors += 1
             await retry.give_up(failure)
             raise
+        planned = role.price_of(reply.usage) if self._read_only else None  # what a stub stands for has a price
         reply = reply.with_(
-            list_cost=reply.list_cost or 0.0, seconds=time.monotonic() - started
+            list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started
         )  # a replay has a price
         role.tally.add(reply)
         return reply

@@ -259,3 +259,23 @@ def test_tools_are_offered_only_to_models_that_call_them(tmp_path: Path) -> None
         await eng.aclose()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("dollars", "rounds", "looks"), [(100.0, 3, 4), (0.0, 1, 0), (0.04, 2, 2)])
+def test_a_dry_run_ends_where_the_budget_of_an_item_does(
+    tmp_path: Path, dollars: float, rounds: int, looks: int
+) -> None:
+    priced = RunConfig.model_validate(
+        {"captioner": "openai/m", "judge": "openai/m", "prices": {"m": {"input": 2.5, "output": 10}}}
+    )
+
+    async def run() -> Counter[str]:
+        planner = Planner(priced, PromptLibrary(), AnswerCache(tmp_path / "cache"), worst=False)
+        found = await planner.expect(item(tmp_path), {"tit-agent": tit_agent.configured({"max_cost": dollars})})
+        await planner.aclose()
+        return Counter(each.template for each in found)
+
+    found = asyncio.run(run())
+    assert (found["agent/split"], found["tit/describe"]) == (1, 1)
+    asked = found["agent/orchestrate"] + found["agent/investigate"]
+    assert (asked, found["agent/ask"]) == (rounds, looks)

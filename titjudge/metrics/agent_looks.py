@@ -142,6 +142,7 @@ class Watched:
     async def __call__(self, template: str, **rest: Any) -> Reply:
         reply: Reply = await self._ask(template, **rest)
         if reply.model_version == "estimate":
+            self.cost += reply.list_cost or 0.0
             raise Planned(worst="estimate" not in reply.flags)
         if reply.list_cost is None and self._priced:
             raise ConfigError(

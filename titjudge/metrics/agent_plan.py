@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable
-from typing import Any
 
 from titjudge.errors import Unanswered
 from titjudge.metrics.agent_calls import SETTLE, TOOLS, following
@@ -19,7 +18,7 @@ from titjudge.metrics.agent_looks import DECODING as LOOK_DECODING
 from titjudge.metrics.agent_looks import MAX_QUESTION, MAX_REPORT, Order, Report
 from titjudge.metrics.agent_loop import DECODING, SPARE_ROUNDS
 from titjudge.metrics.tit import Verdict, describe
-from titjudge.types import Ask, Item, Message, ToolCall
+from titjudge.types import Ask, Item, Message, Reply, ToolCall
 
 EXPECTED_LOOKS = 5  # of which the first is the description, the others come in two answers
 EXPECTED_ROUNDS = 3
@@ -29,10 +28,21 @@ _EXPECTED_ANSWER = 2000  # characters of an answer's calls
 _DESCRIPTION = "word " * 380
 
 
-async def plan(item: Item, ask: Ask, case: Case, max_looks: int, *, worst: bool) -> None:
+async def plan(
+    item: Item,
+    ask: Ask,
+    case: Case,
+    max_looks: int,
+    *,
+    worst: bool,
+    max_cost: float | None = None,
+    paid: float = 0.0,
+) -> None:
     """Ask what is still to be asked after the point that `case` has reached. Answers do not matter.
 
-    `ask` is one that an estimating provider stands behind.
+    `ask` is one that an estimating provider stands behind. Where the expected price of the item, `paid` (USD) so far,
+    reaches `max_cost`, one last answer is planned and no further look. A plan for the worst case goes on: an item may be
+    over its budget by a whole round, and which one cannot be foreseen.
     """
     assert item.image is not None
     if not case.claims.claims:
@@ -42,39 +52,43 @@ async def plan(item: Item, ask: Ask, case: Case, max_looks: int, *, worst: bool)
     question = "word " * ((MAX_QUESTION if worst else _EXPECTED_QUESTION) // 5 - 2)
     report = "word " * ((MAX_REPORT if worst else _EXPECTED_REPORT) // 5)
     if not case.evidence:
-        await _stub(describe(item, ask))
+        paid += await _stub(describe(item, ask))
         _found(case, Order("describe"), f"{item.id} {_DESCRIPTION}")  # no item asks what another one asks
     first, seen = case.counts["rounds"] or 1, len(case.evidence)
     for number in range(first, rounds + 1):
-        last = number == rounds
+        over = not worst and max_cost is not None and paid >= max_cost
+        last = number == rounds or over
         if number > first:
             case.notes = [f"{number} {question}"]  # no round asks what another one asked
             _answered(case, DECODING["max_tokens"] if worst else _EXPECTED_ANSWER, seen)
             seen = len(case.evidence)
-        await _stub(_consult(case, ask, 0 if last else max(0, max_looks - len(case.evidence))))
+        paid += await _stub(_consult(case, ask, 0 if last else max(0, max_looks - len(case.evidence))))
+        if over:
+            break
         share = 0 if last else 1 if worst else -(-(looks - 1) // (rounds - 1))
         for _ in range(max(0, min(share, looks - len(case.evidence)))):
             order = Order("ask", f"{len(case.evidence)} {question.strip()}")
-            await _stub(_look(item, ask, order))
+            paid += await _stub(_look(item, ask, order))
             _found(case, order, report)
     if worst:
         text = f"{item.id} {_DESCRIPTION}"
         await _stub(ask("tit/compare", role="judge", schema=Verdict, prompt=item.prompt, description=text))
 
 
-async def _stub(question: Awaitable[Any]) -> None:
-    """A question whose answer does not matter; one that nothing can answer (a recorded captioner) costs nothing."""
+async def _stub(question: Awaitable[Reply]) -> float:
+    """The list price of a question whose answer does not matter; one that nothing can answer (a recorded captioner), or
+    whose price is unknown, costs nothing."""
     with contextlib.suppress(Unanswered):
-        await question
+        return (await question).list_cost or 0.0
+    return 0.0
 
 
-async def _consult(case: Case, ask: Ask, left: int) -> None:
+async def _consult(case: Case, ask: Ask, left: int) -> Reply:
     if ask.has_tools("judge"):
         talk = case.talk = case.talk or Talk(case.variables(left))
         turns = following(case, talk, left)
-        await ask("agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, **talk.opening)
-        return
-    await ask("agent/orchestrate", role="judge", schema=Turn, params=DECODING, **case.variables(left))
+        return await ask("agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, **talk.opening)
+    return await ask("agent/orchestrate", role="judge", schema=Turn, params=DECODING, **case.variables(left))
 
 
 def _answered(case: Case, length: int, seen: int) -> None:
@@ -87,9 +101,9 @@ def _answered(case: Case, length: int, seen: int) -> None:
     case.talk.told = ["\n".join(evidence.shown for evidence in case.evidence[seen:])]
 
 
-async def _look(item: Item, ask: Ask, order: Order) -> None:
+async def _look(item: Item, ask: Ask, order: Order) -> Reply:
     assert item.image is not None
-    await ask(
+    return await ask(
         "agent/ask",
         role="captioner",
         images=[item.image],
