@@ -68,6 +68,8 @@ class Outcome:
     failures: list[tuple[str, str, str]] = field(default_factory=list)  # item, status, reason
     warnings: list[str] = field(default_factory=list)
     report: Path | None = None
+    reason: str = ""  # why a cap ended the run
+    uncertain: float = 0.0  # USD that requests without an answer may have cost beside what was spent
 
 
 class Session:
@@ -86,6 +88,7 @@ class Session:
         self.warnings = [*self.cache.warnings, *left_out(config, self.config)]
         self.canary: Any = None
         self._before: dict[str, Any] = {}
+        self._ended = ("", 0.0)
 
     def items(self) -> Iterator[Item | BadItem]:
         assert self.config.data is not None
@@ -143,7 +146,7 @@ class Session:
             status = asyncio.run(
                 self._run(folder, watcher or Silent())
             )  # what asking took is free when counting begins
-            return finish(
+            outcome = finish(
                 folder,
                 self.suite,
                 _within(pairs, folder) if self.config.limit else pairs,
@@ -156,6 +159,8 @@ class Session:
                 ],
                 report=self.config.report,
             )
+            outcome.reason, outcome.uncertain = self._ended
+            return outcome
         except TitjudgeError as error:
             folder.mark(f"failed: {error}")
             raise
@@ -203,6 +208,7 @@ class Session:
             await engine.aclose()
             if planner is not None:
                 await planner.aclose()
+        self._ended = (budget.reason, budget.uncertain)
         self._manifest(folder, engine, loop, status, started)
         if fatal is not None:
             raise fatal

@@ -204,6 +204,7 @@ def test_a_wrong_key_stops_at_once_with_one_line(tmp_path: Path) -> None:
         )
         assert server.count() <= 8
     assert "sk-test-0123456789" not in out
+    assert "the key in OPENAI_API_KEY" in out
     assert len([line for line in out.splitlines() if line.startswith("titjudge:")]) == 1
 
 
@@ -241,7 +242,9 @@ def test_the_cap_holds_and_a_higher_one_goes_on(tmp_path: Path) -> None:
         cli(tmp_path, *arguments, "--metric", "tit-llm", "--max-cost", "0", code=3, **hosted(server))
         assert server.count() == 0
         whole = 0.0
-        cli(tmp_path, *arguments, "--metric", "tit-llm", "--max-cost", "40", code=3, **hosted(server))
+        out = cli(tmp_path, *arguments, "--metric", "tit-llm", "--max-cost", "40", code=3, **hosted(server))
+        assert "$40 cap reached" in out
+        assert "the same command with a higher cap goes on" in out
         first = results(tmp_path)
         assert 0 < first["spent"] <= 40
         assert first["status"].startswith("incomplete: budget")

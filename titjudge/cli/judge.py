@@ -187,9 +187,12 @@ def _tell(outcome: Any, json_file: Path | None) -> int:
         click.echo(f"  note: {warning}", err=aside)
     _failures(outcome.failures)
     spent, listed = outcome.results["spent"], outcome.results["list_cost"]
-    click.echo(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f})", err=aside)
+    unsure = (
+        f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
+    )
+    click.echo(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f}{unsure})", err=aside)
     if outcome.status != "complete":
-        click.echo(f"{outcome.status}: the same command goes on where it stopped", err=aside)
+        click.echo(goes_on(outcome.status, outcome.reason), err=aside)
     click.echo(f"run    {outcome.folder}", err=aside)
     if outcome.report is not None:
         click.echo(f"report {outcome.report}", err=aside)
@@ -197,6 +200,14 @@ def _tell(outcome: Any, json_file: Path | None) -> int:
         return 3
     nothing = outcome.failures and not any(each.get("scored") for each in outcome.results["metrics"].values())
     return 1 if nothing else 0 if outcome.status == "complete" else 130 if "interrupted" in outcome.status else 1
+
+
+def goes_on(status: str, reason: str = "") -> str:
+    """What is left to do after a run, or a sweep, that is incomplete."""
+    if not status.startswith("incomplete: budget"):
+        return f"{status}: the same command goes on where it stopped"
+    why = f": {reason}" if reason else ""
+    return f"{status}{why}; the same command with a higher cap goes on where it stopped"
 
 
 def _opening(config: Any) -> str:

@@ -38,6 +38,7 @@ def sweep(
       judges: [openai/gpt-4o, gemini/gemini-2.5-pro]
       metrics: [tit, tit-llm]
     """
+    from titjudge.cli.judge import goes_on
     from titjudge.cli.progress import watcher
     from titjudge.cli.show import show_tables, write_json
     from titjudge.sweep import Sweep
@@ -50,7 +51,7 @@ def sweep(
     show_tables([found.table()])
     click.echo(f"\nspent ${found.spent:.4f}")
     if found.status != "complete":
-        click.echo(f"{found.status}: the same command goes on where it stopped")
+        click.echo(goes_on(found.status))
     click.echo(f"runs   {found.folder}")
     write_json(json_file, found.to_json())
     if found.status.startswith("incomplete: budget"):

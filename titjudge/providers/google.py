@@ -172,7 +172,8 @@ class Gemini(Hosted):
         if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
             wait = _delay(details)
             wait = retry_after(answer.headers) if wait is None else wait
-        return self._failure(kind, f"HTTP {answer.status} from {self.base_url}: {message}", wait=wait)
+        whose = self._key_at_fault(answer.status, message)
+        return self._failure(kind, f"HTTP {answer.status} from {self.base_url}: {message}{whose}", wait=wait)
 
 
 async def _content_of(message: Message) -> dict[str, Any]:

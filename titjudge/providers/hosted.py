@@ -155,6 +155,12 @@ class Hosted:
             return self.settings.api_key_env
         return next((name for name in self.key_envs if os.environ.get(name)), self.key_envs[0])
 
+    def _key_at_fault(self, status: int, message: str) -> str:
+        """Which variable holds the key that a server does not take; nothing for other errors."""
+        if not self._key or not (status == 401 or "api key" in message.lower()):
+            return ""
+        return f" (the key in {self._key_env()})"
+
     def _failure(
         self, kind: FailureKind, message: str, *, wait: float | None = None, usage: Usage | None = None
     ) -> ProviderFailure:

@@ -183,7 +183,8 @@ class OpenAI(Hosted):
             wait = retry_after(headers)
             wait = _wait_in(message) if wait is None else wait
         spent = usage if usage is not None and usage != Usage() else None
-        return self._failure(kind, f"HTTP {status} from {self.base_url}: {message}", wait=wait, usage=spent)
+        whose = self._key_at_fault(status, message)
+        return self._failure(kind, f"HTTP {status} from {self.base_url}: {message}{whose}", wait=wait, usage=spent)
 
 
 async def message_of(message: Message, detail: str | None = None) -> dict[str, Any]:
