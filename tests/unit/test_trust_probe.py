@@ -348,6 +348,15 @@ def test_a_run_folder_holds_the_card_and_asking_again_costs_nothing(data: Path, 
     )
 
 
+def test_progress_is_told(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("titjudge.trust.run.EVERY", 0.0)
+    options = {"metrics": ["tit-llm"], "judge": "fake/mind", "data": str(data), "out": str(tmp_path / "run")}
+    told: list[str] = []
+    run_probe(load_config(None, options | {"cache": str(tmp_path / "cache")}), repeats=2, edits=2, say=told.append)
+    assert re.fullmatch(r"probing: 1 scores, \d+ questions asked, \$0\.000 spent", told[0])
+    assert len(told) == len(lines(tmp_path / "run" / "scores.jsonl"))
+
+
 def test_probe_takes_one_metric(data: Path) -> None:
     with pytest.raises(ConfigError, match="one metric"):
         run_probe(load_config(None, {"data": str(data)}))

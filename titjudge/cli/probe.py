@@ -77,7 +77,13 @@ def probe(**flags: Any) -> int:
             show_tables([found.table()])
             cards.append(found.to_json())
             continue
-        card, folder = run_probe(chosen, repeats=flags["repeats"], edits=flags["edits"], rivals=rivals)
+        card, folder = run_probe(
+            chosen,
+            repeats=flags["repeats"],
+            edits=flags["edits"],
+            rivals=rivals,
+            say=lambda line: click.echo(line, err=True),
+        )
         show_tables(card.tables())
         click.echo(f"card {folder / 'card.json'}")
         cards.append(card.to_json())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,21 @@ from titjudge.trust.probe import probe
 from titjudge.types import Item, Score
 
 CARD = "card.json"
+EVERY = 10.0  # seconds between lines of progress
 
 
 def run_probe(
-    config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: Sequence[RoleConfig] = ()
+    config: RunConfig,
+    *,
+    repeats: int = 3,
+    edits: int = MOST,
+    rivals: Sequence[RoleConfig] = (),
+    say: Callable[[str], None] | None = None,
 ) -> tuple[Card, Path]:
     """Probe the one metric of a configuration; returns the card and the run folder, which holds it as card.json.
 
-    `edits` and `repeats` as in `probe`; `rivals` are other models for the exchange that shows self-preference.
+    `edits` and `repeats` as in `probe`; `rivals` are other models for the exchange that shows self-preference; `say` is
+    called with a line of progress every 10 seconds.
     Asked again, the answers come from the cache. Changed pictures lie in `images/` of the run folder.
 
     Raises:
@@ -47,7 +54,7 @@ def run_probe(
     folder = RunFolder(path)
     folder.open(session.config)
     try:
-        return asyncio.run(_run(session, folder, repeats, edits, rivals)), path
+        return asyncio.run(_run(session, folder, repeats, edits, rivals, say)), path
     finally:
         folder.close()
         session.cache.close()
@@ -105,7 +112,31 @@ async def _battery(
     )  # fmt: skip
 
 
-async def _run(session: Session, folder: RunFolder, repeats: int, edits: int, rivals: Sequence[RoleConfig]) -> Card:
+class _Watch:
+    """Keeps each score, and tells now and then how many there are."""
+
+    def __init__(self, keep: Callable[[Score], None], engine: Engine, say: Callable[[str], None] | None) -> None:
+        self._keep, self._engine, self._say = keep, engine, say
+        self._told, self._count = time.monotonic(), 0
+
+    def take(self, score: Score) -> None:
+        self._keep(score)
+        self._count += 1
+        if self._say is None or time.monotonic() - self._told < EVERY:
+            return
+        self._told = time.monotonic()
+        asked = sum(role.tally.asked for role in self._engine.roles.open())
+        self._say(f"probing: {self._count} scores, {asked} questions asked, ${self._engine.budget.spent:.3f} spent")
+
+
+async def _run(
+    session: Session,
+    folder: RunFolder,
+    repeats: int,
+    edits: int,
+    rivals: Sequence[RoleConfig],
+    say: Callable[[str], None] | None,
+) -> Card:
     config = session.config
     seated = config.model_copy(update={"panel": list(rivals)})
     roles = Roles(seated)
@@ -127,7 +158,8 @@ async def _run(session: Session, folder: RunFolder, repeats: int, edits: int, ri
 
     try:
         work = folder.path / "images"
-        card = await _battery(session, engine, work, repeats, edits, seated, on_score=folder.add_score, on_items=listed)
+        watch = _Watch(folder.add_score, engine, say)
+        card = await _battery(session, engine, work, repeats, edits, seated, on_score=watch.take, on_items=listed)
         status = card.notes[0] if card.notes else "complete"
         folder.write(CARD, card.to_json())
         return card
