@@ -333,6 +333,9 @@ def _names_model(role: Any) -> bool:
 
 
 def _check_role(role: RoleConfig, kind: str) -> None:
+    if kind == "providers" and "/" not in role.model and role.provider not in registry.names(kind):
+        close = nearest(role.model, registry.names(kind)) or f" For example openai/{role.model}"
+        raise ConfigError(f"'{role.model}' names no provider: a model is PROVIDER/MODEL (see `providers`).{close}")
     registry.check(kind, role.provider)
     if kind == "providers" and not role.model_name and role.provider not in ("recorded", "fake"):
         raise ConfigError(f"'{role.model}' names no model: write {role.provider}/MODEL")

@@ -28,7 +28,7 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 if any(cell.strip() for cell in row):
                     yield reader.line_num, row
     except UnicodeDecodeError as error:
-        raise DataError("not UTF-8 text; save the file as UTF-8 CSV", path) from error
+        raise DataError("not UTF-8 text: save the file as UTF-8 CSV", path) from error
     except (OSError, csv.Error) as error:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
 

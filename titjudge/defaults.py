@@ -135,5 +135,5 @@ def load_suite(config: RunConfig) -> Any:
     for name in config.suite_options:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
-            raise ConfigError(f"the suite {config.suite} has no option '{name}'.{nearest(name, known)} ({has})")
+            raise ConfigError(f"the suite {config.suite} has no option '{name}': {has}.{nearest(name, known)}")
     return suite(**config.suite_options)

@@ -77,7 +77,7 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "") -
 def _line(key: str, reply: dict[str, Any], shown: dict[str, str], by: str) -> dict[str, Any]:
     who = by or reply["model_version"] or ("" if IMPORTED in reply["flags"] else reply["model"])
     if not who:
-        raise ConfigError("a file of answers does not say who gave them: add --by, for example --by 'a person'")
+        raise ConfigError("answers from a file do not say who gave them: add --by, for example --by 'a person'")
     digests = [part["image"] for _, *parts in reply["messages"] for part in parts if isinstance(part, dict)]
     line = {
         "key": key,

@@ -113,7 +113,16 @@ def load(kind: str, name: str) -> Any:
     """The object behind a name.
 
     Raises:
-        ConfigError: no such name; the message suggests the nearest one.
+        ConfigError: no such name; the message suggests the nearest one. Or it is a stranger's, and broken.
     """
     module, _, attribute = check(kind, name).partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    if name in TABLES[kind]:
+        return getattr(importlib.import_module(module), attribute)
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        one = kind.removesuffix("s")
+        cause = f"{type(error).__name__}: {error}"
+        raise ConfigError(
+            f"the {one} '{name}' of an entry point ({module}:{attribute}) does not load: {cause}"
+        ) from error

@@ -169,6 +169,8 @@ class RunFolder:
         except BlockingIOError as error:
             raise UserError(f"{self.path}: another titjudge is writing this run") from error
         except OSError as error:
+            if self.path.is_file():
+                raise UserError(f"{self.path} is a file: --out takes a folder") from error
             raise UserError(f"{self.path}: {error.strerror}") from error
         mine = identity(config)
         if (self.path / "manifest.json").is_file():
@@ -176,7 +178,7 @@ class RunFolder:
             changed = sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
             if changed:
                 raise UserError(f"{self.path} holds a run with another {', '.join(changed)}: choose another --out")
-        elif any(self.path.glob("*.jsonl")):
+        elif any(each.is_file() and not each.name.startswith(".") for each in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty and not a run: choose another --out")
         else:
             self.write("manifest.json", {"schema_version": SCHEMA_VERSION, "identity": mine, "status": "running"})

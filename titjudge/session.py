@@ -162,7 +162,8 @@ class Session:
             outcome.reason, outcome.uncertain = self._ended
             return outcome
         except TitjudgeError as error:
-            folder.mark(f"failed: {error}")
+            if folder.manifest()["status"] != "complete":  # a bad second try leaves what the first one did
+                folder.mark(f"failed: {error}")
             raise
         finally:
             folder.close()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,26 @@ def test_an_image_paired_with_itself_is_named_with_its_line(tmp_path: Path) -> N
     file = write_lines(tmp_path / "p.jsonl", {"prompt_id": "p", "image_a": "a", "image_b": "a", "preference": "a"})
     with pytest.raises(DataError, match=r"p\.jsonl:1: 'a' is paired with itself"):
         read_pairs(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("picture.png", b"\x89PNG", "this is an image: name the folder"),
+        ("notes.txt", b"a cat", "a manifest is a .jsonl or .csv file, not '.txt'"),
+        ("all.json", b'\n[{"image": "a.png"}]', "one JSON array"),
+        ("windows.jsonl", '{"image": "a.png", "prompt": "a cat"}\n'.encode("utf-16"), "UTF-16"),
+        ("bare.jsonl", '{"image": "a.png", "prompt": "a cat"}\n'.encode("utf-16-le"), "UTF-16"),
+    ],
+)
+def test_a_file_that_is_no_manifest_is_one_error(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=re.escape(message)):
+        list(Folder().load(tmp_path / name))
+
+
+def test_a_prompt_in_utf16_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"x")
+    (tmp_path / "a.txt").write_text("a cat", encoding="utf-16")
+    (bad,) = Folder().load(tmp_path)
+    assert bad == BadItem("a.png", "a.txt: this is UTF-16 text: save the file as UTF-8", "", "a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ import click
 from titjudge.cli.options import JSON, PATH, model_options, model_overrides
 
 
-@click.command(epilog="See README.md for run.yaml, the data layouts and the metrics.")
+@click.command(epilog="See README.md for run.yaml and the metrics.")
 @click.option(
     "--data",
     type=PATH,
-    metavar="DIR",
+    metavar="DATA",
     help="Data folder, or one manifest (.jsonl or .csv)  [default: the bundled example].",
 )
 @click.option("--pairs", type=PATH, metavar="FILE", help="Human pairs, when they are not in the data folder.")
@@ -89,6 +90,13 @@ def judge(**flags: Any) -> int:
 
     Without arguments: the bundled example, with recorded descriptions and the embedded model. The same command run
     again asks only what is missing.
+
+    \b
+    DATA is one of
+      a folder with prompts.jsonl (prompt_id, prompt) and images.jsonl (image, prompt_id[, generator]),
+        and, where people have compared images, pairs.jsonl (prompt_id, image_a, image_b, preference: a, b, tie)
+      a manifest, .jsonl or .csv, with image, prompt[, generator, prompt_id]
+      a folder of images with same-named prompts: [GENERATOR/]NAME.png and NAME.txt
 
     \b
     Examples:
@@ -168,9 +176,6 @@ def _metric_options(options: tuple[str, ...], max_looks: int | None) -> dict[str
 
 
 def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
-    from titjudge.cli.show import check_writable
-
-    check_writable(json_file)
     click.echo(_opening(config), err=str(json_file) == "-")
     return _tell(work(), json_file)
 
@@ -212,7 +217,7 @@ def goes_on(status: str, reason: str = "") -> str:
 
 def _opening(config: Any) -> str:
     roles = [
-        f"{name} {role.model}"
+        f"{name} {role.provider}/{role.model_name}" if role.model_name else f"{name} {role.model}"
         for name in ("captioner", *config.judge_roles, "embedder")
         if (role := config.role(name)) is not None
     ]
@@ -223,7 +228,9 @@ def _failures(failures: list[tuple[str, str, str]], most: int = 20) -> None:
     if not failures:
         return
     click.echo(f"\n{len(failures)} without a score:", err=True)
-    for item, status, reason in failures[:most]:
-        click.echo(f"  {item}: {status}: {reason}", err=True)
-    if len(failures) > most:
-        click.echo(f"  ... and {len(failures) - most} more (all in results.json)", err=True)
+    lines = list(dict.fromkeys(failures))  # what several metrics say of one image is said once
+    for item, status, reason in lines[:most]:
+        said = re.sub(rf"^\S*{re.escape(item)}: ", "", reason) if re.search(r":\d+$", item) else reason  # said already
+        click.echo(f"  {item}: {status}: {said}", err=True)
+    if len(lines) > most:
+        click.echo(f"  ... and {len(lines) - most} more (all in results.json)", err=True)

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from titjudge.cli.options import JSON, PATH
 
 
+def _loaded(kind: str) -> list[Any]:
+    """Everything of a kind; an entry point that does not load is named on standard error."""
+    from titjudge import registry
+    from titjudge.errors import ConfigError
+
+    found = []
+    for name in registry.names(kind):
+        try:
+            found.append(registry.load(kind, name))
+        except ConfigError as error:
+            click.echo(f"titjudge: {error}", err=True)
+    return found
+
+
 @click.command()
 @JSON
 def metrics(json_file: Path | None) -> int:
     """List the metrics with the models they ask, the span of their values and their source; their options; the learned baselines."""
-    from titjudge import registry
     from titjudge.baselines import ASKED, LISTED
     from titjudge.cli.show import show_tables, write_json
     from titjudge.metrics import Metric
     from titjudge.types import Table
 
-    found: list[Metric] = [registry.load("metrics", name) for name in registry.names("metrics")]
+    found: list[Metric] = _loaded("metrics")
     rows = tuple(
         (
             m.name,
@@ -90,11 +104,10 @@ def providers(json_file: Path | None) -> int:
 @JSON
 def suites(json_file: Path | None) -> int:
     """List the suites with their version, metrics, what they need, and how they deviate from the official code."""
-    from titjudge import registry
     from titjudge.cli.show import show_tables, write_json
     from titjudge.types import Table
 
-    found = [registry.load("suites", name) for name in registry.names("suites")]
+    found = _loaded("suites")
     rows = tuple(
         (s.name, s.VERSION, ", ".join(s.metrics), _models(s.metrics), (s.__doc__ or "").strip().partition("\n")[0])
         for s in found

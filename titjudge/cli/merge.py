@@ -40,4 +40,4 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path
     click.echo(f"run    {outcome.folder}")
     click.echo(f"report {outcome.report}")
     write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
-    return 0
+    return 0 if outcome.status == "complete" else 1

@@ -11,8 +11,22 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
+
+
+def _json_file(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    from titjudge.cli.show import check_writable
+
+    check_writable(path)
+    return path
+
+
 JSON = click.option(
-    "--json", "json_file", type=PATH, metavar="FILE", help="Write the tables as JSON too (- for standard output)."
+    "--json",
+    "json_file",
+    type=PATH,
+    metavar="FILE",
+    callback=_json_file,
+    help="Write the tables as JSON too (- for standard output).",
 )
 
 MODELS = (

@@ -13,7 +13,9 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option("--out", type=PATH, metavar="FILE", help="The page to write  [default: report.html in the first run].")
+@click.option(
+    "--out", type=PATH, metavar="FILE", help="The file to write, or a folder for it  [default: the first run]."
+)
 @click.option(
     "--format",
     "kind",
@@ -40,10 +42,12 @@ def report(runs: tuple[Path, ...], out: Path | None, kind: str, full_images: boo
     folders = [RunFolder(run) for run in runs]
     for folder in folders:
         folder.manifest()
+    name = "report.html" if kind == "html" else f"export.{_SUFFIX.get(kind, kind)}"
+    place = runs[0] / name if out is None else out / name if out.is_dir() else out
     if kind == "html":
-        written = write_report(folders, out or runs[0] / "report.html", full_images=full_images)
+        written = write_report(folders, place, full_images=full_images)
     else:
-        written = export(folders, kind, out or runs[0] / f"export.{_SUFFIX.get(kind, kind)}")
+        written = export(folders, kind, place)
     click.echo(f"report {written}")
     write_json(json_file, [folder.results() for folder in folders])
     return 0

@@ -12,6 +12,7 @@ import click
 from titjudge.cli import COMMANDS
 from titjudge.errors import BudgetExhausted, TitjudgeError, nearest
 
+_OF_A_PATH = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}  # the person named the wrong place
 _OF_THE_MACHINE = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -61,6 +62,9 @@ def run_command(program: str, arguments: list[str]) -> int:
         print(f"titjudge: {error}", file=sys.stderr)
         return 2
     except OSError as error:
+        if error.errno in _OF_A_PATH and error.filename:
+            print(f"titjudge: {error.filename2 or error.filename}: {error.strerror}", file=sys.stderr)
+            return 2
         if error.errno not in _OF_THE_MACHINE:
             raise
         where = f" ({error.filename})" if error.filename else ""

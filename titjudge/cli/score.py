@@ -37,15 +37,13 @@ def score(
     from titjudge.api import Judge
     from titjudge.cli.show import show_tables, write_json
     from titjudge.errors import UserError
+    from titjudge.textfile import read_text
     from titjudge.types import Table
 
     if (prompt is None) == (prompt_file is None):
         raise UserError("give --prompt TEXT or --prompt-file FILE")
     if prompt_file is not None:
-        try:
-            prompt = prompt_file.read_text(encoding="utf-8-sig").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{prompt_file}: cannot be read: {error}") from error
+        prompt = read_text(prompt_file).strip()
     if not (prompt or "").strip():
         raise UserError("the prompt is empty")
     settings = _with_file(model_overrides(flags), flags["config_file"])
@@ -57,7 +55,9 @@ def score(
     rows = tuple((s.item_id, s.value, str(s.status), s.reason) for s in scores)
     show_tables([Table(f"{name}", ("image", "score", "status", "reason"), rows)])
     write_json(json_file, {"metric": name, "scores": scores.to_records()})
-    return 3 if any(score.status == "budget" for score in scores) else 0
+    if any(score.status == "budget" for score in scores):
+        return 3
+    return 0 if any(score.value is not None for score in scores) else 1
 
 
 def _with_file(overrides: dict[str, Any], config_file: Path | None) -> dict[str, Any]:

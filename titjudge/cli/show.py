@@ -72,17 +72,20 @@ def _numeric(table: Table) -> list[bool]:
 
 
 def check_writable(path: Path | None) -> None:
-    """Say that `--json FILE` cannot be written before anything is paid for.
+    """Say that a file cannot be written before anything is paid for; leaves no file behind.
 
     Raises:
         UserError: it cannot.
     """
-    if path is None or str(path) == "-":
-        return
+    if path is None or str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        return  # nothing, standard output, or a pipe, which a second opening would end
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
         with path.open("a"):
             pass
+        if new:
+            path.unlink()
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 

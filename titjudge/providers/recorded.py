@@ -88,6 +88,11 @@ class Recorded:
         needed = "answers" in settings.options and not there
         self._answers = read_answers(self.answers) if self.answers.is_file() or needed else {}
         self._texts: dict[Path, str] = {}
+        if not there and not self.file.exists():
+            raise DataError(
+                f"nothing is recorded: no {self.file.name}, no {self.answers.name} (`batch record` makes it)",
+                self.file.parent,
+            )
         if self.file.is_file() or not there:
             for _, record in read_jsonl(self.file, required=("image", "description")):
                 self._texts[(self.file.parent / str(record["image"])).resolve()] = str(record["description"])

@@ -23,8 +23,10 @@ from titjudge.csvfile import read_table, scan_table
 from titjudge.errors import DataError
 from titjudge.images import SUFFIXES
 from titjudge.jsonl import scan_jsonl
+from titjudge.textfile import read_text
 from titjudge.types import BadItem, Item, Pair, Score, Table
 
+_MANIFESTS = (".jsonl", ".csv", ".json", ".ndjson")
 _GENERATOR = ("generator", "variant_model", "model")
 
 
@@ -45,6 +47,7 @@ class Folder:
             DataError: there is nothing to judge at that place.
         """
         if folder.is_file():
+            _check_manifest(folder)
             yield from _manifest(folder)
         elif (folder / "images.jsonl").is_file():
             yield from _unique(_images(folder))
@@ -112,6 +115,21 @@ def _images(folder: Path) -> Iterator[Item | BadItem]:
             both = {**prompt, **record}
             meta = {key: value for key, value in both.items() if key not in ("prompt", "image", "prompt_id")}
             yield _item(folder, image, prompt["prompt"], generator, group, meta)
+
+
+def _check_manifest(file: Path) -> None:
+    """A file that is no manifest is one error, not an error a line."""
+    if file.suffix.lower() in SUFFIXES:
+        raise DataError("this is an image: name the folder it is in, or use `score --prompt TEXT IMAGE`", file)
+    if file.suffix.lower() not in _MANIFESTS:
+        raise DataError(f"a manifest is a .jsonl or .csv file, not '{file.suffix or file.name}'", file)
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(64)
+    except OSError:  # whoever reads it says so
+        return
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+        raise DataError("this is one JSON array: write one object a line (jq -c '.[]' does)", file)
 
 
 def _manifest(file: Path) -> Iterator[Item | BadItem]:
@@ -200,9 +218,9 @@ def _loose(folder: Path) -> Iterator[Item | BadItem]:
             continue
         used.add(text)
         try:
-            prompt = text.read_text(encoding="utf-8-sig").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            yield BadItem(place.as_posix(), f"{text.name} cannot be read as UTF-8: {error}", generator, path.stem)
+            prompt = read_text(text).strip()
+        except DataError as error:
+            yield BadItem(place.as_posix(), f"{text.name}: {error.message}", generator, path.stem)
             continue
         same = groups.setdefault(path.stem, prompt) == prompt
         group = path.stem if same else place.with_suffix("").as_posix()  # the same name, but another prompt
