@@ -10,6 +10,8 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Self
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -22,15 +24,23 @@ _EPSILON = 1e-9
 _NAMES = {
     "requests": (
         ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
-        ("anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining", ""),
+        (
+            "anthropic-ratelimit-requests-limit",
+            "anthropic-ratelimit-requests-remaining",
+            "anthropic-ratelimit-requests-reset",
+        ),
         ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"),
     ),
     "tokens": (
         ("x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
-        ("anthropic-ratelimit-tokens-limit", "anthropic-ratelimit-tokens-remaining", ""),
+        (
+            "anthropic-ratelimit-tokens-limit",
+            "anthropic-ratelimit-tokens-remaining",
+            "anthropic-ratelimit-tokens-reset",
+        ),
     ),
 }
-"""limit, remaining, reset. Anthropic's reset is a point in time by its clock: not used."""
+"""limit, remaining, reset. Anthropic's reset is a point in time by its clock, which its `Date` header tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +57,15 @@ def read_limits(headers: Mapping[str, str]) -> dict[str, Told]:
     found = {name.lower(): value for name, value in headers.items() if "ratelimit" in name.lower()}
     if not found:
         return {}
+    now = next((value for name, value in headers.items() if name.lower() == "date"), "")
     limits: dict[str, Told] = {}
     for kind, spellings in _NAMES.items():
         for limit_name, remaining_name, reset_name in spellings:
             limit, remaining = _number(found.get(limit_name)), _number(found.get(remaining_name))
             if limit and remaining is not None:
-                limits[kind] = Told(limit, min(remaining, limit), seconds_of(found.get(reset_name)))
+                reset = found.get(reset_name)
+                seconds = seconds_of(reset)
+                limits[kind] = Told(limit, min(remaining, limit), _until(reset, now) if seconds is None else seconds)
                 break
     return limits
 
@@ -67,6 +80,16 @@ def seconds_of(text: str | None) -> float | None:
             return None
         seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
     return seconds if seconds <= _LONGEST_RESET else None
+
+
+def _until(when: str | None, now: str) -> float | None:
+    """Seconds to a point in time (RFC 3339) since `now`, a Date header; 0 for the past; None where either is unreadable."""
+    try:
+        then = datetime.fromisoformat((when or "").strip().upper().replace("Z", "+00:00"))
+        seconds = (then - parsedate_to_datetime(now)).total_seconds()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return max(0.0, seconds) if seconds <= _LONGEST_RESET else None
 
 
 def _number(text: str | None) -> float | None:

@@ -36,7 +36,13 @@ def test_headers_of_others() -> None:
         "anthropic-ratelimit-requests-remaining": "49",
         "anthropic-ratelimit-requests-reset": "2026-11-20T10:00:00Z",
     }
-    assert read_limits(anthropic) == {"requests": Told(50, 49)}
+    assert read_limits(anthropic) == {"requests": Told(50, 49)}  # by a clock we do not know
+    there = {**anthropic, "Date": "Fri, 20 Nov 2026 09:59:30 GMT"}
+    assert read_limits(there) == {"requests": Told(50, 49, 30.0)}
+    for reset in ("2026-11-20T10:00:00", "soon", "2099-01-01T00:00:00Z"):  # no zone, no time, no span
+        assert read_limits({**there, "anthropic-ratelimit-requests-reset": reset}) == {"requests": Told(50, 49)}
+    past = {**there, "anthropic-ratelimit-requests-reset": "2026-11-20T09:00:00Z"}
+    assert read_limits(past) == {"requests": Told(50, 49, 0.0)}
     ietf = {"RateLimit-Limit": "100, 100;w=60", "RateLimit-Remaining": "7", "RateLimit-Reset": "30"}
     assert read_limits(ietf) == {"requests": Told(100, 7, 30)}
 
