@@ -107,7 +107,14 @@ class Swept:
             "one after the other",
         ]
         notes += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
-        return Table("Sweep", _COLUMNS, tuple(_cells(row) for row in self.rows), tuple(notes))
+        rows = [_cells(row) for row in self.rows]
+        for at in (1, 2, 3):
+            labels, same = _without_shared([cells[at] for cells in rows])
+            rows = [(*cells[:at], label, *cells[at + 1 :]) for cells, label in zip(rows, labels, strict=True)]
+            notes += [f"every {_COLUMNS[at]}: {same}"] if same else []
+        shown = [at for at, name in enumerate(_COLUMNS) if name != "prompts" or any(cells[at] for cells in rows)]
+        columns = tuple(_COLUMNS[at] for at in shown)
+        return Table("Sweep", columns, tuple(tuple(cells[at] for at in shown) for cells in rows), tuple(notes))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -334,6 +341,15 @@ def _higher(row: Row) -> dict[str, float | None]:
     if row.higher_is_better:
         return row.values
     return {item: None if value is None else -value for item, value in row.values.items()}
+
+
+def _without_shared(labels: Sequence[str | None]) -> tuple[list[str | None], str]:
+    """The labels without the settings that all of them have, and those settings: a column of one long address is wide."""
+    found = [label for label in labels if label]
+    endings = {label.partition(" (")[2] for label in found}
+    if len(endings) != 1 or "" in endings or any(" + " in label for label in found):
+        return list(labels), ""
+    return [label and label.partition(" (")[0] for label in labels], endings.pop().removesuffix(")")
 
 
 def _cells(row: Row) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from servers import Scripted, Seen, Server
 from titjudge.cli.sweep import sweep as command
 from titjudge.errors import ConfigError, FatalProviderError
 from titjudge.run import RunFolder
-from titjudge.sweep import Sweep, Swept
+from titjudge.sweep import Sweep, Swept, _without_shared
 
 IMAGES = 12
 
@@ -216,3 +216,13 @@ def test_the_command(tmp_path: Path, data: Path, server: Server) -> None:
         standalone_mode=False,
     )  # fmt: skip
     assert capped.return_value == 3
+
+
+def test_settings_that_all_rows_share_stand_below_the_table() -> None:
+    both = [f"openai/{name} (base_url http://127.0.0.1:1/v1)" for name in ("a", "b")]
+    assert _without_shared([both[0], None, both[1]]) == (
+        ["openai/a", None, "openai/b"],
+        "base_url http://127.0.0.1:1/v1",
+    )
+    for labels in ([*both, "gemini/c"], [both[0], "openai/a (base_url http://127.0.0.1:2/v1)"], ["default"], []):
+        assert _without_shared(labels) == (labels, "")
