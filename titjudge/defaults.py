@@ -94,13 +94,22 @@ def _installed(metric: Metric) -> bool:
 
 
 def left_out(config: RunConfig, done: RunConfig) -> list[str]:
-    """What a run that names no metric does without because an optional package is not installed, one line each."""
+    """What a run that names no metric does without, because a model is not given or a package not installed, one line each.
+
+    A plain folder has no metrics of its own: there the models that are given choose them, and nothing is missed.
+    """
     names = [] if config.metrics else registry.load("suites", config.suite).metrics
-    absent = [metric for name in names if name not in done.metrics and not _installed(metric := load_metric(name))]
-    return [
-        f"{metric.name} is left out, its package is not installed: pip install 'titjudge[{metric.extra}]'"
-        for metric in absent
-    ]
+    absent = [load_metric(name) for name in names if name not in done.metrics]
+    missed = [metric for metric in absent if config.suite != "folder" or not _installed(metric)]
+    return [f"{metric.name} is left out, {_lacking(metric, done)}" for metric in missed]
+
+
+def _lacking(metric: Metric, config: RunConfig) -> str:
+    """What a metric needs to be run with a configuration."""
+    roles = [role for role in metric.roles if config.role(role) is None]
+    if roles:
+        return f"it needs a {' and a '.join(roles)}: {' '.join(f'--{role} PROVIDER/MODEL' for role in roles)}"
+    return f"its package is not installed: pip install 'titjudge[{metric.extra}]'"
 
 
 def load_metric(name: str) -> Metric:

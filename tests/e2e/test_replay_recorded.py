@@ -168,3 +168,16 @@ def test_what_lacks_its_package_is_left_out_with_a_note(monkeypatch: pytest.Monk
     named.cache.close()
     assert list(named.metrics) == ["text-rendering"]  # asked for by name, it says itself what it needs
     assert not named.warnings
+
+
+def test_what_lacks_a_model_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("titjudge.defaults._installed", lambda metric: True)
+    session = Session(load_config(None, {"suite": "known-answer", "captioner": "fake/eyes"}))
+    session.cache.close()
+    assert [line for line in session.warnings if "left out" in line] == [
+        f"{name} is left out, it needs a judge: --judge PROVIDER/MODEL"
+        for name in ("tit-llm", "yes-no", "graph-alignment")
+    ]
+    plain = Session(load_config(None, {"captioner": "fake/eyes"}))
+    plain.cache.close()
+    assert not plain.warnings

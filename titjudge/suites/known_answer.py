@@ -84,6 +84,8 @@ def _with_truth(item: Item) -> Item | BadItem:
 
 def _problem(meta: Mapping[str, Any]) -> str:
     """What is wrong with an annotation; empty when nothing is."""
+    if not isinstance(meta.get("questions"), list):
+        return "'questions' is missing; this suite reads folders as `known-answer make` writes them"
     for key in ("questions", "gold_answers", "answers"):
         if not isinstance(meta.get(key), list) or len(meta[key]) != len(meta.get("questions") or ()):
             return f"'{key}' is missing or has another length than 'questions'"
