@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-PART = re.compile(r"(<!-- generated: (\w+) ?([\w-]*) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+PART = re.compile(r"(<!-- generated: (\w+) ?([\w-]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def fenced(text: str) -> str:
@@ -99,7 +99,7 @@ MAKERS = {"help": help_, "metrics": metrics, "suites": suites, "keys": keys}
 
 
 def filled(text: str) -> str:
-    return PART.sub(lambda match: f"{match[1]}{MAKERS[match[2]](match[3])}{match[4]}", text)
+    return PART.sub(lambda match: f"{match[1]}{MAKERS[match[2]](match[3])}\n{match[4]}", text)
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
-"""How a model is called. A provider is one class with the four methods below and one line in `registry.py`.
+"""How a model is called. A provider is one class with the four methods below and one line in `registry.py`; it is made
+with one argument, the `ProviderSettings` of a role. `fake.py` is a short one.
 
 A provider never retries, never caches, never counts money: it sends one request, returns what came, and says of an
 exception what kind of failure it is. Everything else is the engine's.
