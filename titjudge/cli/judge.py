@@ -103,6 +103,8 @@ def judge(**flags: Any) -> int:
       python cli.py judge
       python cli.py judge --provider gemini --max-cost 2
       python cli.py judge --data my_images --captioner openai/gpt-4o --judge gemini/gemini-2.5-pro --dry-run
+      python cli.py judge --data my_images --provider openai --metric tit-agent --max-looks 12 --canary
+      python cli.py judge --suite known-answer
       python cli.py judge --config run.yaml --limit 50
     """
     from titjudge.cli.show import show_tables, write_json

@@ -25,7 +25,7 @@ def known_answer() -> None:
     """
 
 
-@known_answer.command()
+@known_answer.command(short_help="Render scenes at levels of adherence, with what can be seen in them.")
 @click.option(
     "--scenes", type=click.IntRange(1, 9999), default=6, show_default=True, metavar="N", help="How many prompts."
 )
