@@ -11,6 +11,8 @@ from typing import Any
 from titjudge.errors import UserError
 from titjudge.types import Table
 
+_FOLDS = 20  # characters of a cell that are never broken over lines
+
 
 def cell(value: Any) -> str:
     """A cell as text: None is a dash, a float has four significant places."""
@@ -38,6 +40,10 @@ def _draw(table: Table) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    console = Console()
+    if not _fits(table, console.width):
+        _records(table, console)
+        return
     drawn = RichTable(
         title=Text(table.title, style="bold"), title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False
     )
@@ -46,10 +52,41 @@ def _draw(table: Table) -> None:
         drawn.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
     for row in table.rows:
         drawn.add_row(*(Text(cell(value)) for value in row))
-    console = Console()
     console.print(drawn)
+    _notes(table, console)
+
+
+def _fits(table: Table, width: int) -> bool:
+    """Whether a table can be drawn without cutting words: long cells may go on in a next line, short ones may not."""
+    columns = zip(table.columns, *table.rows, strict=True)
+    return sum(max(min(len(cell(value)), _FOLDS) for value in column) + 3 for column in columns) <= width
+
+
+def _records(table: Table, console: Any) -> None:
+    """One row after the other, a line for each cell: for a terminal that is too narrow."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    console.print(Text(table.title, style="bold"))
+    for row in table.rows:
+        grid = Grid.grid(padding=(0, 2, 0, 0))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, value in zip(table.columns, row, strict=True):
+            grid.add_row(Text(name), Text(cell(value)))
+        console.print()
+        console.print(grid)
+    console.print()
+    _notes(table, console)
+
+
+def _notes(table: Table, console: Any) -> None:
+    from rich.text import Text
+
     for note in table.notes:
         console.print(Text(f"  {note}", style="dim"))
+    if table.notes:
+        console.print()
 
 
 def _plain(table: Table) -> None:
