@@ -39,6 +39,7 @@ from titjudge.seal import sealed
 from titjudge.types import BadItem, Item, Score, Status
 
 SCHEMA_VERSION = 1
+_SPARE = 2**20  # bytes: some thousand bills
 SUMMED = frozenset(
     {"prompt_tokens", "prompt_tokens_used", "description_tokens", "description_tokens_used"}
     | {"disagreement", "spread", "order_effect", "first_advantage"}
@@ -185,8 +186,31 @@ class RunFolder:
         for name in FILES:
             self._appenders[name] = Appender(self.path / f"{name}.jsonl")
 
+        try:
+            self._spare.write_bytes(bytes(_SPARE))
+        except OSError as error:
+            raise UserError(f"{self.path}: {error.strerror}") from error
+
+    @property
+    def _spare(self) -> Path:
+        """Room that is given up when the disk is full, so that bills already due still come into the ledger."""
+        return self.path / ".spare"
+
     def journal(self, kind: str, record: Mapping[str, Any]) -> None:
-        self._appenders[FILES_OF[kind]].add(sealed(record))
+        """Append a line.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        appender, line = self._appenders[FILES_OF[kind]], sealed(record)
+        try:
+            appender.add(line)
+        except OSError:
+            if kind != "bill" or not self._spare.is_file():
+                raise
+            self._spare.unlink()
+            appender.add(line)
+            raise
 
     def add_score(self, score: Score) -> None:
         self._appenders["scores"].add(sealed(score_record(score)))
@@ -255,6 +279,7 @@ class RunFolder:
             appender.close()
         self._appenders.clear()
         if self._lock is not None:
+            self._spare.unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = None
 

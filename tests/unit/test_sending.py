@@ -25,6 +25,7 @@ from titjudge.providers.fake import Fake
 from titjudge.providers.faults import classify
 from titjudge.providers.http import Unreachable
 from titjudge.roles import Roles
+from titjudge.run import RunFolder
 from titjudge.types import Failure, Item, Reply, Request
 
 
@@ -144,3 +145,27 @@ def test_a_line_that_does_not_fit_leaves_no_half_behind(tmp_path: Path, monkeypa
     out.close()
     lines = (tmp_path / "lines.jsonl").read_bytes().splitlines()
     assert [orjson.loads(line)["n"] for line in lines] == [1, 3]
+
+
+def test_bills_find_room_on_a_full_disk_and_the_run_still_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.open(load_config(None, {"data": tmp_path}))
+    add, spare = Appender.add, tmp_path / "run" / ".spare"
+    assert spare.stat().st_size == 2**20
+
+    def full(appender: Appender, record: Any) -> None:
+        if spare.exists():
+            raise OSError(errno.ENOSPC, "No space left on device", str(appender.path))
+        add(appender, record)
+
+    monkeypatch.setattr(Appender, "add", full)
+    bill = {"role": "judge", "cost": 0.5, "tokens": 7, "uncertain": 0.0}
+    with pytest.raises(OSError, match="No space left"):
+        folder.journal("reply", {"text": "no bill: nothing is given up for it"})
+    assert spare.exists()
+    with pytest.raises(OSError, match="No space left"):
+        folder.journal("bill", bill)
+    folder.journal("bill", bill)  # of a request that was on its way
+    folder.close()
+    assert folder.money()["spent"] == 1.0
+    assert not spare.exists()
