@@ -229,8 +229,9 @@ def _opening(config: Any) -> str:
 def _failures(failures: list[tuple[str, str, str]], most: int = 20) -> None:
     if not failures:
         return
-    click.echo(f"\n{len(failures)} without a score:", err=True)
     lines = list(dict.fromkeys(failures))  # what several metrics say of one image is said once
+    causes = f", for {len(lines)} reasons" if 1 < len(lines) < len(failures) else ""
+    click.echo(f"\n{len(failures)} without a score{causes}:", err=True)
     for item, status, reason in lines[:most]:
         said = re.sub(rf"^\S*{re.escape(item)}: ", "", reason) if re.search(r":\d+$", item) else reason  # said already
         click.echo(f"  {item}: {status}: {said}", err=True)
