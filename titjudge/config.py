@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from titjudge import registry
 from titjudge.errors import ConfigError, nearest
+from titjudge.textfile import read_yaml
 from titjudge.types import ProviderSettings
 
 DEFAULT_MODELS = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}
@@ -219,15 +219,7 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
     """
     content: dict[str, Any] = {}
     if path is not None:
-        try:
-            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-        if loaded is not None and not isinstance(loaded, dict):
-            raise ConfigError(f"{path}: a configuration is a mapping of keys")
-        content = loaded or {}
+        content = read_yaml(path, "a configuration")
     given = {key: value for key, value in content.items() if value is not None}  # `limits:` and nothing behind it
     flags = dict(overrides or {})
     address, trusted = flags.pop("base_url", None), flags.pop("trust_remote_code", None)

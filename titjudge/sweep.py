@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import yaml
 
 from titjudge.config import RoleConfig, RunConfig, load_config
 from titjudge.defaults import complete, load_metrics
@@ -30,6 +29,7 @@ from titjudge.metrics import Metric
 from titjudge.plan import Forecast
 from titjudge.run import RunFolder
 from titjudge.session import Outcome, Session, Watcher
+from titjudge.textfile import read_yaml
 from titjudge.types import Pair, Score, Status, Table
 
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
@@ -228,14 +228,9 @@ def _money(folder: Path) -> dict[str, float]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{file}: a sweep is a mapping of keys")
+    content = read_yaml(file, "a sweep")
+    if not content:
+        raise ConfigError(f"{file}: the file is empty: a sweep is a mapping of keys")
     return content
 
 

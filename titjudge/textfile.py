@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 from pathlib import Path
+from typing import Any
 
-from titjudge.errors import DataError
+from titjudge.errors import ConfigError, DataError
 
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
 _MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -32,3 +33,22 @@ def read_text(path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 text ({error.reason} at byte {error.start})", path) from error
+
+
+def read_yaml(path: Path, what: str) -> dict[str, Any]:
+    """The keys of a YAML file; `what` names it in messages (`a configuration`). An empty file has none.
+
+    Raises:
+        ConfigError: it cannot be read, is not UTF-8, not YAML, or no mapping.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(read_text(path))
+    except DataError as error:
+        raise ConfigError(str(error)) from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if content is not None and not isinstance(content, dict):
+        raise ConfigError(f"{path}: {what} is a mapping of keys")
+    return content or {}

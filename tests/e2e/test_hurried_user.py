@@ -62,6 +62,13 @@ def test_judge_says_in_one_line_what_is_wrong(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("command", "option"), [("judge", "--config"), ("sweep", "")])
+def test_a_configuration_in_utf16_is_named(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("run.yaml").write_text("data: data\n", encoding="utf-16")
+    assert tj(command, *filter(None, [option]), "run.yaml") == 2
+    assert capsys.readouterr().err == "titjudge: run.yaml: this is UTF-16 text: save the file as UTF-8\n"
+
+
 def test_the_opening_names_the_default_model(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
