@@ -45,6 +45,7 @@ class Sender:
         self.stopping = False
         self.fatal: FatalProviderError | None = None
         self.disk: CacheWriteError | None = None  # the run folder cannot be written
+        self._desk = asyncio.Lock()
         self._on_their_way: set[asyncio.Task[Any]] = set()
         self._heard: dict[str, float] = {}  # when each address last answered
 
@@ -105,7 +106,8 @@ class Sender:
                         answer, bill = await once()
                     slot.used(bill.tokens)
                 self._heard[_address(role)] = time.monotonic()
-                self._bill(draw, name, bill)
+                with self.not_dropped():  # a bill that cannot be written stops the run, but not the answer it is for
+                    self._bill(draw, name, bill)
                 return answer
             except TitjudgeError:
                 raise
@@ -118,11 +120,20 @@ class Sender:
                 draw.release()
 
         try:
-            return await retry.call(attempt, _classified, on_failure=lambda failure, _: role.limiter.failed(failure))
+            answer = await retry.call(attempt, _classified, on_failure=lambda failure, _: role.limiter.failed(failure))
         except FatalProviderError as error:
             self.fatal = error
             self._on_fatal()
             raise
+        if role.limiter.waiting:
+            await self._after_the_next()
+        return answer
+
+    async def _after_the_next(self) -> None:
+        """Answers come in waves. Each is worked on after a waiting request has gone out, or the server would idle."""
+        with self.not_dropped():
+            async with self._desk:
+                await asyncio.sleep(0)
 
     def _unless_out_of_reach(self, role: Role, failure: Failure) -> Failure:
         """The failure; a fatal one where nobody answers at all; an outage where somebody has, and is gone for now."""
