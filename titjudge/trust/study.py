@@ -127,7 +127,8 @@ def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[
     if not found or (metric is not None and metric not in found):
         whose = f"the scores of {metric} hold" if metric else "its scores hold"
         raise DataError(
-            f"{whose} no claims with a place in the prompt (tit-agent, graph-alignment, dsg and tifa write some)", run.path
+            f"{whose} no claims with a place in the prompt (tit-agent, graph-alignment, dsg and tifa write some)",
+            run.path,
         )
     name = choose(found, metric, run)
     return name, found[name]
