@@ -30,9 +30,7 @@ def tabulate(
 
     items = [item for item in listed if isinstance(item, Item)]
     bad = [item for item in listed if isinstance(item, BadItem)]
-    known = {item.id: place for place, item in enumerate(items)}
-    scores = [s for s in scores if s.item_id in known and s.metric.partition(" [")[0] in metrics]
-    scores.sort(key=lambda score: known[score.item_id])  # answers come in any order; intervals must not depend on it
+    scores = _in_order(scores, items, metrics)
     lower = {s.metric for s in scores if not metrics[s.metric.partition(" [")[0]].higher_is_better}
     marks = {s.metric for s in scores if s.metric.partition(" [")[0] in suite.MARKS_JUDGE}
     shown = [item for item in listed if item.generator or item.group or isinstance(item, Item)]
@@ -57,6 +55,15 @@ def tabulate(
     if results["reference"] == "construction":
         results["warnings"].append(CONSTRUCTED)
     return results, tables
+
+
+def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[str, Metric]) -> list[Score]:
+    """The scores of these items and metrics, in the order of the items: answers come in any, and intervals must not
+    depend on it."""
+    place = {item.id: at for at, item in enumerate(items)}
+    kept = [score for score in scores if score.item_id in place and score.metric.partition(" [")[0] in metrics]
+    kept.sort(key=lambda score: place[score.item_id])
+    return kept
 
 
 _STEADY = {
