@@ -30,6 +30,9 @@ NAMESPACE = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 
 
+Point = tuple[float | None, Sequence[float] | None]  # a value and its interval
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A picture and the same in numbers: `rows` below `columns`."""
@@ -74,9 +77,10 @@ def _lines(report: Report, cut: people.Cut, title: str, note: str, axis: str, *,
         frame(axes)
         shift = 0.5 / max(1, len(shown))
         for place, judge in enumerate(shown):
-            _series(axes, cut[judge], judge, (place - (len(shown) - 1) / 2) * shift * 0.5, joined)
+            points = [(one.value, one.interval) for one in cut[judge]]
+            series(axes, points, judge, (place - (len(shown) - 1) / 2) * shift * 0.5, joined=joined)
         labels = [one.label for one in cut[shown[0]]]
-        axes.set_xticks(range(len(labels)), [label if len(label) < 15 else label[:13] + "…" for label in labels])
+        axes.set_xticks(range(len(labels)), [shortened(label) for label in labels])
         axes.set_xlim(-0.5, len(labels) - 0.5)
         axes.set_xlabel(axis)
         draw_percent(axes)
@@ -90,17 +94,23 @@ def _lines(report: Report, cut: people.Cut, title: str, note: str, axis: str, *,
     return Chart(title, note, svg_of(draw, title), ("metric", axis, "agreement", "95% interval", "pairs"), tuple(rows))
 
 
-def _series(axes: Any, bins: Sequence[people.Bin], place: int, offset: float, joined: bool) -> None:
-    drawn = [(number + offset, one) for number, one in enumerate(bins) if one.value is not None]
+def series(axes: Any, points: Sequence[Point], place: int, shift: float, *, joined: bool) -> None:
+    """A line, or a row of marks, in the colour, dash and mark of `place`: values with their intervals at 0, 1, ... + shift."""
+    drawn = [(at + shift, value, interval) for at, (value, interval) in enumerate(points) if value is not None]
     colour = NAME[f"c{place}"]
-    for x, one in drawn:
-        if one.interval is not None:
-            axes.plot([x, x], one.interval, color=colour, linewidth=1.1, alpha=0.55, solid_capstyle="round", zorder=2)
+    for x, _, interval in drawn:
+        if interval is not None:
+            axes.plot([x, x], interval, color=colour, linewidth=1.1, alpha=0.55, solid_capstyle="round", zorder=2)
     axes.plot(
-        [x for x, _ in drawn], [one.value for _, one in drawn], color=colour, linewidth=1.6,
+        [x for x, _, _ in drawn], [value for _, value, _ in drawn], color=colour, linewidth=1.6,
         linestyle=DASHES[place] if joined else "none", marker=MARKERS[place], markersize=5.5,
         markeredgewidth=0, zorder=3,
     )  # fmt: skip
+
+
+def shortened(label: str) -> str:
+    """A label that fits under an axis."""
+    return label if len(label) < 15 else label[:13] + "…"
 
 
 def _scatter(report: Report, judge: int, place: int) -> Chart | None:

@@ -11,14 +11,13 @@ from titjudge.compare.forgetting import BINS, Claim, Forgetting, Rate, forgettin
 from titjudge.errors import DataError
 from titjudge.report.cells import Json, cell, p_value, percent, table
 from titjudge.report.charts import (
-    DASHES,
-    MARKERS,
     MAX_METRICS,
-    NAME,
     Chart,
     draw_percent,
     frame,
     percentage,
+    series,
+    shortened,
     span,
     svg_of,
 )
@@ -92,8 +91,9 @@ def _chart(
         for place, generator in enumerate(drawn):
             shift = (place - (len(drawn) - 1) / 2) * 0.04 * len(labels) / max(2, len(drawn))
             own = {rate.label: rate for rate in rates if rate.generator == generator}
-            _series(axes, [own.get(label) for label in labels], place, shift, joined)
-        axes.set_xticks(range(len(labels)), [_short(label) for label in labels])
+            points = [(own[label].rate, own[label].interval) if label in own else (None, None) for label in labels]
+            series(axes, points, place, shift, joined=joined)
+        axes.set_xticks(range(len(labels)), [shortened(label.removesuffix("%")) for label in labels])
         axes.set_xlim(-0.5, len(labels) - 0.5)
         axes.set_xlabel(axis)
         draw_percent(axes, 0.0)
@@ -104,23 +104,6 @@ def _chart(
     )
     columns = ("generator", axis, "met", "95% interval", "claims", "not settled")
     return Chart(title, "", svg_of(draw, f"{salt} {attribute}"), columns, rows)
-
-
-def _series(axes: Any, rates: Sequence[Rate | None], place: int, shift: float, joined: bool) -> None:
-    shown = [(at + shift, rate) for at, rate in enumerate(rates) if rate is not None and rate.rate is not None]
-    colour = NAME[f"c{place}"]
-    for x, rate in shown:
-        if rate.interval is not None:
-            axes.plot([x, x], rate.interval, color=colour, linewidth=1.1, alpha=0.55, solid_capstyle="round", zorder=2)
-    axes.plot(
-        [x for x, _ in shown], [rate.rate for _, rate in shown], color=colour, linewidth=1.6,
-        linestyle=DASHES[place] if joined else "none", marker=MARKERS[place], markersize=5.5, markeredgewidth=0, zorder=3,
-    )  # fmt: skip
-
-
-def _short(label: str) -> str:
-    label = label.removesuffix("%")
-    return label if len(label) < 15 else label[:13] + "…"
 
 
 def _steps(found: Forgetting) -> Json:
