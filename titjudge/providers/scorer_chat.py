@@ -14,11 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from titjudge import hub
 from titjudge.baselines import Baseline
 from titjudge.errors import Unanswered, UserError
 from titjudge.providers import local_load
-from titjudge.providers.scorer_models import Measured, Pair, Source, measured
+from titjudge.providers.scorer_models import Measured, Pair, Source, chat_model, measured
 from titjudge.providers.scorer_rename import fill, unwrapped
 from titjudge.types import Status
 
@@ -73,12 +72,8 @@ class LabelExpectation:
     """
 
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        folder, commit = hub.folder_of(source.weights, source.weights_commit)
-        chosen = {"dtype": source.dtype, "device": source.device, **dict(options.get("local") or {})}
         self.row = row
-        self.loaded = local_load.load(source.weights, folder, commit, chosen)
-        if not self.loaded.images:
-            raise UserError(f"'{row.key}' needs a model that reads pictures; '{source.weights}' reads none")
+        self.loaded = chat_model(row, source, options)
         self.labels: dict[str, float] = dict(row.options["labels"])
         first = [self.loaded.tokenizer(label, add_special_tokens=False)["input_ids"][0] for label in self.labels]
         if len(set(first)) < len(first):

@@ -16,6 +16,7 @@ from typing import Any
 from titjudge import hub
 from titjudge.baselines import Baseline
 from titjudge.errors import UserError
+from titjudge.providers import local_load
 from titjudge.providers import scorer_rename as rename
 
 IMAGEREWARD_MEAN, IMAGEREWARD_STD = 0.16717362830052426, 1.0333394966054072
@@ -64,6 +65,20 @@ def _settled(model: Any, source: Source) -> Any:
     import torch
 
     return model.to(device=source.device, dtype=getattr(torch, source.dtype)).eval()
+
+
+def chat_model(row: Baseline, source: Source, options: Mapping[str, Any]) -> local_load.Loaded:
+    """The chat model with eyes that a row scores with.
+
+    Raises:
+        UserError: it cannot be loaded, or reads no pictures.
+    """
+    folder, commit = hub.folder_of(source.weights, source.weights_commit)
+    chosen = {"dtype": source.dtype, "device": source.device, **dict(options.get("local") or {})}
+    loaded = local_load.load(source.weights, folder, commit, chosen)
+    if not loaded.images:
+        raise UserError(f"'{row.key}' needs a model that reads pictures; '{source.weights}' reads none")
+    return loaded
 
 
 def measured(score: float, length: tuple[int, int], **parts: float) -> Measured:

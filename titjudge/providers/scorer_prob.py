@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge import hub
 from titjudge.baselines import Baseline
 from titjudge.errors import Unanswered, UserError
-from titjudge.providers import local_load
-from titjudge.providers.scorer_models import Measured, Pair, Source, _settled, measured
+from titjudge.providers.scorer_models import Measured, Pair, Source, _settled, chat_model, measured
 from titjudge.types import Status
 
 _PAD = (122, 116, 104)  # CLIP's mean colour, as t2v_metrics pads
@@ -148,12 +146,8 @@ class AnswerProbability:
     """P(answer) over the whole vocabulary at the first token of a chat model's answer."""
 
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        folder, commit = hub.folder_of(source.weights, source.weights_commit)
-        chosen = {"dtype": source.dtype, "device": source.device, **dict(options.get("local") or {})}
         self.row = row
-        self.loaded = local_load.load(source.weights, folder, commit, chosen)
-        if not self.loaded.images:
-            raise UserError(f"'{row.key}' needs a model that reads pictures; '{source.weights}' reads none")
+        self.loaded = chat_model(row, source, options)
         ids = self.loaded.tokenizer(str(row.options["answer"]), add_special_tokens=False)["input_ids"]
         if len(ids) != 1:
             raise UserError(f"'{row.options['answer']}' is {len(ids)} tokens of '{source.weights}', and must be one")
