@@ -4,8 +4,9 @@
     refused, rejected   `Unanswered`: this request has no answer
     fatal               `FatalProviderError`: no request has
 
-Faults use up attempts. Rate limits and outages (a server that answered before and is gone) use up patience, in seconds,
-since they say "later" and not "no"; both are bounded.
+Faults use up attempts; answers that cannot be used get fewer of them, since each is likely to be billed. Rate limits and
+outages (a server that answered before and is gone) use up patience, in seconds, since they say "later" and not "no"; both
+are bounded.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Policy:
     `attempts`: requests that may fail by a fault. `base`, `longest`: seconds; before repetition n of a fault the wait
     is drawn from 0 to min(longest, base x 2^(n-1)) (exponential backoff, full jitter), on top of any Retry-After.
     `patience`: seconds of waiting in all that rate limits and outages may cost one question, and the longest Retry-After
-    that is sat out. `limited`: answers 429, and refused connections, that one question may get.
+    that is sat out. `limited`: answers 429, and refused connections, that one question may get. `unusable`: answers with
+    a status of success that cannot be used, each of which is likely to have been billed.
     """
 
     attempts: int = 8
@@ -39,6 +41,7 @@ class Policy:
     longest: float = 30.0
     patience: float = 600.0
     limited: int = 100
+    unusable: int = 3
 
 
 DEFAULT = Policy()
@@ -57,7 +60,7 @@ class _Course:
 
     def __init__(self, policy: Policy, jitter: Callable[[], float]) -> None:
         self.policy, self._jitter = policy, jitter
-        self.faults = self.limited = 0
+        self.faults = self.limited = self.unusable = 0
         self.waited = 0.0
 
     @property
@@ -69,6 +72,7 @@ class _Course:
             self.limited += 1
         else:
             self.faults += 1
+            self.unusable += failure.answered
 
     def wait(self, state: RetryCallState) -> float:
         """Seconds before the next attempt."""
@@ -93,7 +97,7 @@ class _Course:
         policy, last = self.policy, f": {failure.message}"
         if (failure.retry_after or 0.0) > policy.patience:
             return f"the server asks to wait {failure.retry_after:.0f} s, longer than the {policy.patience:g} s allowed{last}"
-        if self.faults >= policy.attempts:
+        if self.faults >= policy.attempts or self.unusable >= policy.unusable:
             return f"no answer after {self.attempts} attempts{last}"
         if self.waited > policy.patience or self.limited >= policy.limited:
             what = "out of reach" if failure.outage else "rate limited"

@@ -17,7 +17,7 @@ from titjudge.budget import Budget, Draw, Reservation
 from titjudge.cache import CacheWriteError
 from titjudge.errors import FatalProviderError, TitjudgeError
 from titjudge.roles import Role
-from titjudge.types import Failure, FailureKind
+from titjudge.types import Failure, FailureKind, Usage
 
 T = TypeVar("T")
 Journal = Callable[[str, dict[str, Any]], None]
@@ -151,9 +151,9 @@ class Sender:
 
     def _book(self, draw: Draw, role: Role, name: str, failure: Failure, worst: Bill) -> None:
         """What a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
-        if failure.usage:
+        if failure.usage is not None and failure.usage != Usage():
             self._bill(draw, name, Bill(role.cost(failure.usage), failure.usage.input + failure.usage.output))
-        elif failure.lost:  # sent, and no answer came: it may have been billed
+        elif failure.lost or failure.answered:  # sent, and nobody said what it cost: it may have been billed
             draw.lost()
             self._write(name, Bill(), uncertain=worst.cost)
         else:

@@ -239,8 +239,9 @@ class FailureKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A classified exception; `retry_after` in seconds; `usage` when a failed call reports what it billed; `lost` when
-    the request was sent and no answer came, so that it may have been billed; `unsent` when there was no connection;
-    `outage` when there was one before, and the server is likely to come back."""
+    the request was sent and nobody said what it cost, so that it may have been billed; `unsent` when there was no
+    connection; `outage` when there was one before, and the server is likely to come back; `answered` when an answer came
+    with a status of success and cannot be used: asking again is likely to be billed again."""
 
     kind: FailureKind
     message: str
@@ -249,6 +250,7 @@ class Failure:
     lost: bool = False
     unsent: bool = False
     outage: bool = False
+    answered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,15 @@ def test_faults_end_after_the_last_attempt() -> None:
     assert (script.sent, len(script.waits), len(script.reports)) == (8, 7, 8)
 
 
+def test_an_answer_that_cannot_be_used_is_asked_for_three_times() -> None:
+    empty = Broken(RETRY, "the answer is empty")
+    empty.failure = Failure(RETRY, "the answer is empty", answered=True)
+    script = Script(Broken(RETRY), *[empty] * 9)
+    with pytest.raises(Unanswered, match="no answer after 4 attempts: the answer is empty"):
+        script.run()
+    assert script.sent == 4
+
+
 def test_jitter_is_full() -> None:
     script = Script(Broken(RETRY), Broken(RETRY))
     script.run(jitter=lambda: 0.0)

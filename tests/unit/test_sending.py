@@ -17,7 +17,7 @@ from titjudge import retry, sending
 from titjudge.cache import AnswerCache, CacheWriteError
 from titjudge.config import load_config
 from titjudge.engine import Engine
-from titjudge.errors import FatalProviderError
+from titjudge.errors import FatalProviderError, Unanswered
 from titjudge.jsonl import Appender
 from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
@@ -26,7 +26,7 @@ from titjudge.providers.faults import classify
 from titjudge.providers.http import Unreachable
 from titjudge.roles import Roles
 from titjudge.run import RunFolder
-from titjudge.types import Failure, Item, Reply, Request
+from titjudge.types import Failure, FailureKind, Item, Reply, Request, Usage
 
 
 class Hosted(Fake):
@@ -124,6 +124,41 @@ def test_a_run_folder_on_a_full_disk_loses_no_paid_answer(tmp_path: Path, broken
         await engine.aclose()
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("failure", "billed"),
+    [
+        (Failure(FailureKind.REJECTED, "empty", usage=Usage(), answered=True), False),
+        (Failure(FailureKind.REJECTED, "half a body", answered=True), False),
+        (Failure(FailureKind.REJECTED, "nobody knows", usage=Usage(), lost=True), False),
+        (Failure(FailureKind.REJECTED, "empty", usage=Usage(input=7, output=2), answered=True), True),
+    ],
+)
+def test_an_answer_that_cannot_be_used_and_does_not_say_its_cost_may_have_cost_the_most(
+    tmp_path: Path, failure: Failure, billed: bool
+) -> None:
+    class Odd(Hosted):
+        def classify(self, error: Exception) -> Failure:
+            return failure
+
+    async def work() -> list[dict[str, Any]]:
+        bills: list[dict[str, Any]] = []
+        fake = Odd(None, lambda request: ValueError("odd"), capabilities=Capabilities())
+        config = load_config(
+            None, {"captioner": "fake/m", "judge": "fake/m", "prices": {"fake/m": {"input": 1.0, "output": 1.0}}}
+        )
+        engine = Engine(
+            Roles(config, make=lambda _: fake), PromptLibrary(), journal=lambda kind, record: bills.append(record)
+        )
+        with pytest.raises(Unanswered):
+            await ask(engine, "p")
+        await engine.aclose()
+        return bills
+
+    (bill,) = asyncio.run(work())
+    assert (bill["cost"] > 0) == billed
+    assert (bill["uncertain"] > 0) != billed
 
 
 def test_a_line_that_does_not_fit_leaves_no_half_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
