@@ -21,8 +21,7 @@ import diskcache
 import orjson
 from diskcache.core import MODE_BINARY, MODE_PICKLE, MODE_RAW
 
-from titjudge.errors import TitjudgeError, UserError
-from titjudge.types import Request
+from titjudge.errors import CacheWriteError, UserError
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
 
@@ -33,10 +32,6 @@ _PASSING = {  # SQLite's errors that say nothing about the file
 
 
 _GATHER = 0.01  # seconds; a kill in between loses nothing: a run's journal has each answer before the cache
-
-
-class CacheWriteError(TitjudgeError):
-    """An answer could not be put on disk: paying for more would lose more."""
 
 
 class _RawDisk(diskcache.Disk):  # type: ignore[misc]
@@ -61,41 +56,6 @@ class _RawDisk(diskcache.Disk):  # type: ignore[misc]
         if mode not in (MODE_RAW, MODE_BINARY) or mode == MODE_PICKLE:
             raise ValueError("a cache row that is not raw bytes is refused")
         return super().fetch(mode, filename, value, False)
-
-
-def request_key(request: Request) -> str:
-    """SHA-256 over everything that can change the answer (design rule 5); never a key, a timeout or a concurrency."""
-    content = {
-        "provider": request.provider,
-        "adapter": request.adapter_version,
-        "model": request.model,
-        "base_url": request.base_url,
-        "params": dict(request.params),
-        "schema": request.schema,
-        "sample": request.sample,
-        "attempt": request.attempt,
-        "messages": [
-            [
-                message.role,
-                *(part if isinstance(part, str) else ["image", part.sha256, part.media_type] for part in message.parts),
-            ]
-            for message in request.messages
-        ],
-    }
-    if request.tools:  # without tools the key is what it was before there were any
-        content["tools"] = tool_content(request)
-    return content_key("ask", content)
-
-
-def tool_content(request: Request) -> list[Any]:
-    """What tools add to a request: those offered, and what was called and came back in each turn."""
-    offered = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
-    return [offered, [[message.calls, message.results] for message in request.messages]]
-
-
-def content_key(kind: str, content: Any) -> str:
-    """A stable key for any JSON content; `kind` keeps namespaces apart."""
-    return f"{kind}:" + hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 class AnswerCache:

@@ -16,13 +16,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from titjudge import cache as keys
 from titjudge import parsing, retry
 from titjudge.ask import BoundAsk, measure
 from titjudge.budget import Budget, Reservation
 from titjudge.cache import AnswerCache
 from titjudge.errors import BudgetExhausted, DataError, FatalProviderError, TitjudgeError, Unanswered
 from titjudge.images import Pictures
+from titjudge.keys import content_key, request_key
 from titjudge.prompts import PromptLibrary
 from titjudge.records import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.roles import Role, Roles
@@ -159,7 +159,7 @@ class Engine:
         Raises:
             Unanswered: there is no usable answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
         """
-        key = keys.request_key(request)
+        key = request_key(request)
         reply: Reply = await self._once(
             f"{key}{'+' if accept_truncated else ''}",
             lambda: self._answer(key, role, request, schema, accept_truncated, reservation),
@@ -315,9 +315,7 @@ class Engine:
     async def embed(self, texts: Sequence[str], reservation: Reservation | None = None) -> list[tuple[str, Embedding]]:
         """Key and unit vector of each text; each distinct text is embedded once, ever."""
         embedder = self.roles.embedder()
-        wanted = {
-            text: keys.content_key("embed", {"identity": dict(embedder.identity), "text": text}) for text in texts
-        }
+        wanted = {text: content_key("embed", {"identity": dict(embedder.identity), "text": text}) for text in texts}
         found: dict[str, Embedding] = {}
         for text, key in wanted.items():
             kept = self.cache.get(key) if self.cache is not None else None

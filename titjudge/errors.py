@@ -7,7 +7,8 @@ TitjudgeError
 │   └── MissingExtra     an optional package is not installed: carries the install command
 ├── Unanswered           one question got no usable answer: becomes a Score with value None and a status
 ├── FatalProviderError   asking on is pointless (wrong key, no quota, no such model): the run stops
-└── BudgetExhausted      the cap is reached: nothing new is sent, the run ends as `incomplete: budget`
+├── BudgetExhausted      the cap is reached: nothing new is sent, the run ends as `incomplete: budget`
+└── CacheWriteError      an answer could not be put on disk: the run ends before more is paid for
 """
 
 from __future__ import annotations
@@ -67,6 +68,10 @@ class FatalProviderError(TitjudgeError):
 
 class BudgetExhausted(TitjudgeError):
     """The cap on money, requests or tokens is reached; nothing new is sent."""
+
+
+class CacheWriteError(TitjudgeError):
+    """An answer could not be put on disk: paying for more would lose more."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

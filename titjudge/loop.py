@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from titjudge.cache import CacheWriteError
 from titjudge.engine import BudgetExhausted, Engine, Interrupted
-from titjudge.errors import FatalProviderError
+from titjudge.errors import CacheWriteError, FatalProviderError
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.types import BadItem, Item, Score

@@ -22,11 +22,11 @@ from typing import Any
 import orjson
 
 from titjudge import registry
-from titjudge.cache import request_key
 from titjudge.config import RoleConfig
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError, DataError, Unanswered, UserError
 from titjudge.jsonl import scan_jsonl
+from titjudge.keys import request_key
 from titjudge.loop import Loop
 from titjudge.panel import Panel
 from titjudge.providers import Capabilities, Provider, ProviderSettings

@@ -18,11 +18,11 @@ from typing import Any
 import orjson
 
 from titjudge import registry
-from titjudge.cache import content_key, request_key
 from titjudge.config import RoleConfig, RunConfig
 from titjudge.engine import Engine
 from titjudge.errors import DataError, Unanswered
 from titjudge.images import Pictures
+from titjudge.keys import content_key, request_key
 from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
 from titjudge.records import embedding_from, reply_from, request_record

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from titjudge import retry
 from titjudge.budget import Budget, Draw, Reservation
-from titjudge.cache import CacheWriteError
-from titjudge.errors import FatalProviderError, TitjudgeError
+from titjudge.errors import CacheWriteError, FatalProviderError, TitjudgeError
 from titjudge.roles import Role
 from titjudge.types import Failure, FailureKind, Usage
 

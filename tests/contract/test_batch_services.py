@@ -12,7 +12,7 @@ import pytest
 from batch_server import BatchServer, Plan
 from servers import Scripted, Seen
 
-from titjudge.cache import request_key
+from titjudge.keys import request_key
 from titjudge.providers.batch import Batch
 from titjudge.providers.google import Gemini
 from titjudge.providers.openai import OpenAI

@@ -14,8 +14,8 @@ from test_provider_sdk import SYSTEM, gemini_sdk, plain
 from test_provider_spec import CASES, KEY, Case, Verdict, _param, run
 from wires import signature
 
-from titjudge.cache import request_key
 from titjudge.errors import ConfigError
+from titjudge.keys import request_key
 from titjudge.parsing import json_object
 from titjudge.providers import ProviderSettings
 from titjudge.providers.calls import openai_calls, openai_tools, unknown_here

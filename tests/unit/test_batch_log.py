@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.cache import CacheWriteError, request_key
-from titjudge.errors import ConfigError, DataError
+from titjudge.errors import CacheWriteError, ConfigError, DataError
+from titjudge.keys import request_key
 from titjudge.prices import Price
 from titjudge.providers import ProviderSettings
 from titjudge.providers.batch import Batch, Batches, folder_name, live_jobs

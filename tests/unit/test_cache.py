@@ -11,8 +11,9 @@ from pathlib import Path
 import diskcache
 import pytest
 
-from titjudge.cache import AnswerCache, CacheWriteError, request_key
-from titjudge.errors import UserError
+from titjudge.cache import AnswerCache
+from titjudge.errors import CacheWriteError, UserError
+from titjudge.keys import request_key
 from titjudge.records import reply_from, reply_record, request_record
 from titjudge.types import Message, Picture, Reply, Request, Tool, ToolCall, ToolResult
 

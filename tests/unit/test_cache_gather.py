@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.cache import AnswerCache, CacheWriteError
+from titjudge.cache import AnswerCache
+from titjudge.errors import CacheWriteError
 
 
 @pytest.fixture

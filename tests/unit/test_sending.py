@@ -14,10 +14,10 @@ import orjson
 import pytest
 
 from titjudge import retry, sending
-from titjudge.cache import AnswerCache, CacheWriteError
+from titjudge.cache import AnswerCache
 from titjudge.config import load_config
 from titjudge.engine import Engine
-from titjudge.errors import FatalProviderError, Unanswered
+from titjudge.errors import CacheWriteError, FatalProviderError, Unanswered
 from titjudge.jsonl import Appender
 from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from titjudge import prices
-from titjudge.cache import request_key
 from titjudge.errors import ConfigError
+from titjudge.keys import request_key
 from titjudge.providers import Capabilities, Provider
 from titjudge.providers.batch_jobs import Desk, Pace
 from titjudge.providers.batch_wires import wire_of

@@ -23,8 +23,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.cache import CacheWriteError
-from titjudge.errors import UserError
+from titjudge.errors import CacheWriteError, UserError
 from titjudge.jsonl import Appender, read_jsonl
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from titjudge.cache import request_key
+from titjudge.keys import request_key
 from titjudge.providers import Provider, tokens
 from titjudge.schema import stub
 from titjudge.types import Embedding, Failure, FailureKind, Reply, Request, Usage

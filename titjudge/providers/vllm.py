@@ -18,8 +18,8 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from titjudge.cache import request_key
 from titjudge.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
+from titjudge.keys import request_key
 from titjudge.providers import Capabilities, ProviderSettings
 from titjudge.providers.in_process import InProcess, RowError, answer_limit
 from titjudge.providers.strict import instruction

@@ -1,0 +1,45 @@
+"""Keys of answers: hashes over everything that can change an answer, and over nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+
+from titjudge.types import Request
+
+
+def request_key(request: Request) -> str:
+    """SHA-256 over everything that can change the answer ; never a credential, a timeout or a concurrency."""
+    content = {
+        "provider": request.provider,
+        "adapter": request.adapter_version,
+        "model": request.model,
+        "base_url": request.base_url,
+        "params": dict(request.params),
+        "schema": request.schema,
+        "sample": request.sample,
+        "attempt": request.attempt,
+        "messages": [
+            [
+                message.role,
+                *(part if isinstance(part, str) else ["image", part.sha256, part.media_type] for part in message.parts),
+            ]
+            for message in request.messages
+        ],
+    }
+    if request.tools:  # without tools the key is what it was before there were any
+        content["tools"] = tool_content(request)
+    return content_key("ask", content)
+
+
+def tool_content(request: Request) -> list[Any]:
+    """What tools add to a request: those offered, and what was called and came back in each turn."""
+    offered = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+    return [offered, [[message.calls, message.results] for message in request.messages]]
+
+
+def content_key(kind: str, content: Any) -> str:
+    """A stable key for any JSON content; `kind` keeps namespaces apart."""
+    return f"{kind}:" + hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
