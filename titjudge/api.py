@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import Any
 
 from titjudge.cache import AnswerCache
-from titjudge.config import cache_folder, load_config
+from titjudge.config import load_config
 from titjudge.engine import Engine
 from titjudge.errors import BudgetExhausted, UserError
 from titjudge.panel import Panel
+from titjudge.paths import cache_folder
 from titjudge.prompts import PromptLibrary
 from titjudge.records import score_record
 from titjudge.roles import Roles
@@ -100,7 +101,7 @@ class Judge:
             limits = self._config.limits
             roles = Roles(self._config)
             roles.check_prices(self._metric.roles)
-            self._cache = AnswerCache(cache_folder(self._config))
+            self._cache = AnswerCache(cache_folder(self._config.cache))
             self._engine = Engine(
                 roles, PromptLibrary(self._config.prompts), self._cache,
                 Budget(limits.max_cost, limits.max_requests, limits.max_tokens),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -380,15 +379,3 @@ def _keys_of(where: str) -> list[str]:
     known |= dict.fromkeys(("captioner", "judge", "embedder"), RoleConfig)
     model = known.get(where.partition(".")[0], RunConfig)
     return list(model.model_fields)
-
-
-def cache_folder(config: RunConfig) -> Path:
-    """Where answers are kept: the configuration's, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
-    if config.cache is not None:
-        return config.cache
-    if named := os.environ.get("TITJUDGE_CACHE"):
-        return Path(named)
-    checkout = Path(__file__).resolve().parent.parent
-    if (checkout / "pyproject.toml").is_file() and (checkout / "cache").is_dir():
-        return checkout / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "titjudge"

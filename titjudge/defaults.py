@@ -12,15 +12,7 @@ from titjudge import registry
 from titjudge.config import RoleConfig, RunConfig
 from titjudge.errors import ConfigError, nearest
 from titjudge.metrics import Metric
-
-
-def example_folder() -> Path | None:
-    """The bundled example: in a checkout, or inside the wheel."""
-    here = Path(__file__).resolve().parent
-    return next(
-        (p for p in (here / "_example", here.parent / "examples" / "known_answer") if (p / "images.jsonl").is_file()),
-        None,
-    )
+from titjudge.paths import example_folder
 
 
 def complete(config: RunConfig) -> RunConfig:

@@ -28,17 +28,12 @@ from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from titjudge.errors import ConfigError, nearest
+from titjudge.paths import bundled_root
 from titjudge.types import Message, Part, Picture
 
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
 _KNOWN = {"version", "source", "vars", "system", "images", "output_tokens"}
 _MARK = f"\u2060picture:{secrets.token_hex(8)}:"  # cannot occur in a prompt: nobody outside this process knows it
-
-
-def bundled_root() -> Path:
-    """The folder of the prompts that come with titjudge: inside the wheel, or at the top of a checkout."""
-    inside = Path(__file__).parent / "_prompts"
-    return inside if inside.is_dir() else Path(__file__).resolve().parent.parent / "prompts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
-from titjudge.config import RunConfig, cache_folder
+from titjudge.config import RunConfig
 from titjudge.defaults import complete, left_out, load_metrics, load_suite
 from titjudge.engine import Engine
 from titjudge.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
+from titjudge.paths import cache_folder
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
 from titjudge.records import reply_from, reply_record
@@ -84,7 +85,7 @@ class Session:
         self.metrics = load_metrics(self.config)
         self.suite = load_suite(self.config)
         self.library = PromptLibrary(self.config.prompts)
-        self.cache = AnswerCache(cache_folder(self.config))
+        self.cache = AnswerCache(cache_folder(self.config.cache))
         self.warnings = [*self.cache.warnings, *left_out(config, self.config)]
         self.canary: Any = None
         self._before: dict[str, Any] = {}

@@ -27,9 +27,9 @@ def cache() -> None:
 
 def _open(folder: Path | None):  # type: ignore[no-untyped-def]
     from titjudge.cache import AnswerCache
-    from titjudge.config import RunConfig, cache_folder
+    from titjudge.paths import cache_folder
 
-    return AnswerCache(cache_folder(RunConfig(cache=folder)))
+    return AnswerCache(cache_folder(folder))
 
 
 @cache.command()

@@ -37,13 +37,14 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     """
     from titjudge.cache import AnswerCache
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.config import cache_folder, load_config
+    from titjudge.config import load_config
+    from titjudge.paths import cache_folder
     from titjudge.types import Table
 
     config = load_config(flags["config_file"], model_overrides(flags))
     rows: list[tuple[str, str, str]] = [_key(name, names) for name, names in KEYS.items()]
     rows.append(_embedder(config))
-    cache = AnswerCache(cache_folder(config))
+    cache = AnswerCache(cache_folder(config.cache))
     rows.append(
         (
             "cache",

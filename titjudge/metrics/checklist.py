@@ -47,7 +47,7 @@ _THINKING_END = "</think>"
 @functools.cache
 def rubric() -> Rubric:
     """The published rubric: pillar -> sub-capability -> facet -> criterion, in the published order."""
-    from titjudge.prompts import bundled_root
+    from titjudge.paths import bundled_root
 
     loaded: Rubric = json.loads((bundled_root() / "qwen_image_bench" / "rubric.json").read_text(encoding="utf-8"))
     return loaded

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from titjudge.cache import AnswerCache
-from titjudge.config import RunConfig, cache_folder
-from titjudge.defaults import example_folder
+from titjudge.config import RunConfig
 from titjudge.engine import Engine
 from titjudge.metrics import Metric
+from titjudge.paths import cache_folder, example_folder
 from titjudge.roles import Roles
 from titjudge.sending import Journal
 from titjudge.trust.canary import CanaryReport, ask_canaries, canary_file
@@ -55,7 +55,7 @@ async def ask_before(
         return Asked(None, "the bundled example, whose images they show, is not there")
     if not usable:
         return Asked(None, f"no metric of this run asks a model that can have changed ({', '.join(metrics)})")
-    file = canary_file(cache_folder(config), engine, usable)
+    file = canary_file(cache_folder(config.cache), engine, usable)
     descriptions = place / "descriptions.jsonl"
     if "captioner" not in recorded or config.data == place:
         return Asked(await ask_canaries(engine, usable, place, file))

@@ -11,9 +11,9 @@ from typing import Any
 
 from titjudge import registry
 from titjudge.config import RoleConfig, RunConfig
-from titjudge.defaults import example_folder
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError
+from titjudge.paths import example_folder
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, default_folder, provenance
