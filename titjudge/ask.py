@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from titjudge.budget import Reservation
+from titjudge.engine import Engine
 from titjudge.errors import ConfigError, DataError, Unanswered
 from titjudge.types import Embedding, Item, Message, Reply, Score, Status, Tool
 
-if TYPE_CHECKING:
-    from titjudge.budget import Reservation
-    from titjudge.engine import Engine
-
 
 class BoundAsk:
-    """`ask` for one item: what a metric sees of the engine. `keys` collects the answers it used."""
+    """`ask` for one item: what a metric sees of the engine. `keys` collects the answers it used.
+
+    Args:
+        alias: seats another model in a role. sample: where the numbers of the judge's samples begin.
+    """
 
     def __init__(
-        self, engine: Engine, item: Item, reservation: Reservation | None, alias: Mapping[str, str], sample: int
+        self,
+        engine: Engine,
+        item: Item,
+        reservation: Reservation | None = None,
+        alias: Mapping[str, str] | None = None,
+        sample: int = 0,
     ) -> None:
         self._engine, self._item, self._reservation = engine, item, reservation
-        self._alias, self._sample = alias, sample
+        self._alias, self._sample = alias or {}, sample
         self.protocol = engine.protocol
         self.keys: list[str] = []
         self._opened: set[Path] = set()
@@ -126,7 +133,7 @@ async def measure(
     Raises:
         Interrupted, BudgetExhausted, FatalProviderError: the run is ending, and there is no score.
     """
-    ask = engine.ask_for(item, reservation, alias, sample)
+    ask = BoundAsk(engine, item, reservation, alias, sample)
     try:
         score: Score = await metric(item, ask)
     except Unanswered as failure:

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 from titjudge import parsing, retry
-from titjudge.ask import BoundAsk, measure
 from titjudge.budget import Budget, Reservation
 from titjudge.cache import AnswerCache
 from titjudge.errors import BudgetExhausted, DataError, FatalProviderError, TitjudgeError, Unanswered
@@ -28,9 +27,9 @@ from titjudge.records import embedding_from, embedding_record, reply_from, reply
 from titjudge.roles import Role, Roles
 from titjudge.schema import schema_of
 from titjudge.sending import Bill, Interrupted, Journal, Sender
-from titjudge.types import Embedding, Item, Message, Reply, Request, Status, Usage
+from titjudge.types import Embedding, Message, Reply, Request, Status, Usage
 
-__all__ = ["BoundAsk", "BudgetExhausted", "Engine", "Interrupted", "measure"]
+__all__ = ["BudgetExhausted", "Engine", "Interrupted"]
 
 
 class Engine:
@@ -84,16 +83,6 @@ class Engine:
     def fatal(self) -> FatalProviderError | None:
         """Why no request will ever be answered, once that is known."""
         return self.sender.fatal
-
-    def ask_for(
-        self,
-        item: Item,
-        reservation: Reservation | None = None,
-        alias: Mapping[str, str] | None = None,
-        sample: int = 0,
-    ) -> BoundAsk:
-        """The `ask` a metric gets for one item; `alias` seats another model in a role, whose samples count from `sample`."""
-        return BoundAsk(self, item, reservation, alias or {}, sample)
 
     def stop(self) -> None:
         """Send nothing more. Answers already asked for are awaited and kept; everything else ends as `Interrupted`."""

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from titjudge.ask import measure
 from titjudge.budget import Reservation
 from titjudge.config import RunConfig
-from titjudge.engine import Engine, measure
+from titjudge.engine import Engine
 from titjudge.metrics import Metric
 from titjudge.types import Item, Score, Status
 

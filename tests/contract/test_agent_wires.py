@@ -16,10 +16,11 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 from test_provider_spec import KEY
 
+from titjudge.ask import measure
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig, load_config
-from titjudge.engine import Engine, measure
+from titjudge.engine import Engine
 from titjudge.metrics.agent import tit_agent
 from titjudge.metrics.agent_calls import MOST_CALLS, NO_LOOK_LEFT
 from titjudge.metrics.agent_loop import SPARE_ROUNDS

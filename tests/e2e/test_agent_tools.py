@@ -20,10 +20,11 @@ from servers import Scripted, Seen, Server
 from wires import openai_answer, read
 
 from titjudge import registry
+from titjudge.ask import measure
 from titjudge.cache import AnswerCache
 from titjudge.cli.run import run_command
 from titjudge.config import RoleConfig, RunConfig, load_config
-from titjudge.engine import Engine, measure
+from titjudge.engine import Engine
 from titjudge.metrics.agent import tit_agent
 from titjudge.offline import export, import_answers
 from titjudge.prompts import PromptLibrary

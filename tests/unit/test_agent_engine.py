@@ -13,10 +13,11 @@ import pytest
 from PIL import Image
 from test_agent_loop import CLAIMS, PROMPT, all_met, turn
 
+from titjudge.ask import BoundAsk, measure
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig, load_config
-from titjudge.engine import Engine, measure
+from titjudge.engine import Engine
 from titjudge.errors import BudgetExhausted, ConfigError
 from titjudge.metrics.agent import MAX_LOOKS, tit_agent
 from titjudge.metrics.agent_loop import SPARE_ROUNDS
@@ -164,7 +165,7 @@ def test_one_look_is_planned_as_one(tmp_path: Path, worst: bool) -> None:
 def test_a_plan_begins_where_the_cache_ends(tmp_path: Path) -> None:
     async def part() -> None:
         eng, _ = engine(tmp_path, good)
-        ask = eng.ask_for(item(tmp_path))
+        ask = BoundAsk(eng, item(tmp_path))
         from titjudge.metrics.agent_claims import split
 
         await split(PROMPT, ask)
@@ -251,7 +252,7 @@ def test_a_scripted_provider_calls_tools(tmp_path: Path) -> None:
 def test_tools_are_offered_only_to_models_that_call_them(tmp_path: Path) -> None:
     async def run() -> None:
         eng, _ = engine(tmp_path, good)
-        ask = eng.ask_for(item(tmp_path))
+        ask = BoundAsk(eng, item(tmp_path))
         assert not ask.has_tools("judge")
         tool = Tool("look", "looks", {"type": "object", "properties": {}})
         with pytest.raises(ConfigError, match="fake/mind calls no tools"):

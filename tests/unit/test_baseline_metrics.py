@@ -11,10 +11,11 @@ import pytest
 import tiny_models
 
 from titjudge import registry
+from titjudge.ask import measure
 from titjudge.baselines import BUILT_IN, LISTED, TABLE
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig
-from titjudge.engine import Engine, measure
+from titjudge.engine import Engine
 from titjudge.errors import ConfigError
 from titjudge.metrics import metric as declare
 from titjudge.metrics.baselines import METRICS

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import titjudge
-from titjudge.cli import COMMANDS, help_text
+from titjudge.cli import help_text
+from titjudge.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = [
@@ -38,7 +39,7 @@ def test_help_of_every_command_imports_nothing_heavy_and_shows_an_example() -> N
     code = f"""
 import sys
 from titjudge.cli.run import command_of
-from titjudge.cli import COMMANDS
+from titjudge.cli.commands import COMMANDS
 import click
 for name in COMMANDS:
     text = command_of(name).get_help(click.Context(command_of(name), info_name=name))

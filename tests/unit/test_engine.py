@@ -11,10 +11,11 @@ import pytest
 from PIL import Image
 from pydantic import BaseModel
 
+from titjudge.ask import BoundAsk, measure
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig, load_config
-from titjudge.engine import Engine, Interrupted, measure
+from titjudge.engine import Engine, Interrupted
 from titjudge.errors import ConfigError, FatalProviderError, Unanswered
 from titjudge.metrics import metric
 from titjudge.prompts import PromptLibrary
@@ -55,7 +56,7 @@ def item(tmp_path: Path, name: str = "a.png", colour: int = 0) -> Item:
 
 
 async def ask_mark(engine: Engine, who: Item, prompt: str = "p") -> Reply:
-    ask = engine.ask_for(who)
+    ask = BoundAsk(engine, who)
     return await ask("tit/compare", role="judge", schema=Mark, prompt=prompt, description="d")
 
 
@@ -191,7 +192,7 @@ def test_a_server_that_tells_no_usage_is_charged_the_worst_case(tmp_path: Path) 
 def test_a_missing_picture_is_named_and_not_asked(tmp_path: Path) -> None:
     async def work() -> None:
         engine, fake = build(tmp_path)
-        ask = engine.ask_for(Item("x", "p", tmp_path / "none.png"))
+        ask = BoundAsk(engine, Item("x", "p", tmp_path / "none.png"))
         with pytest.raises(Unanswered, match="no such image") as caught:
             await ask("tit/describe", role="captioner", images=[tmp_path / "none.png"])
         assert caught.value.status == Status.BAD_INPUT

@@ -15,10 +15,11 @@ import pytest
 import tiny_models
 
 from titjudge import registry
+from titjudge.ask import measure
 from titjudge.baselines import COMMAND, EXTERNAL
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig
-from titjudge.engine import Engine, measure
+from titjudge.engine import Engine
 from titjudge.errors import ConfigError
 from titjudge.metrics.external import METRICS, external
 from titjudge.prompts import PromptLibrary

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from titjudge.ask import measure
 from titjudge.config import load_config
-from titjudge.engine import Engine, measure
+from titjudge.engine import Engine
 from titjudge.loop import prepared
 from titjudge.metrics.pairwise import pairwise, pairwise_text
 from titjudge.prompts import PromptLibrary

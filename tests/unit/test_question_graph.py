@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from PIL import Image
 from pydantic import ValidationError
 
+from titjudge.ask import measure
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig, load_config
-from titjudge.engine import Engine, measure
+from titjudge.engine import Engine
 from titjudge.metrics.question_graph import (
     MOST,
     ChoiceQuestion,

@@ -54,7 +54,7 @@ def test_the_metric_example_works_with_the_fake_provider(tmp_path: Path, monkeyp
 
 
 def test_every_command_of_the_shell_blocks_exists() -> None:
-    from titjudge.cli import COMMANDS
+    from titjudge.cli.commands import COMMANDS
     from titjudge.cli.run import command_of
 
     used = re.findall(r"python cli\.py ([a-z-]+)((?: [^`#\n]*)?)", "\n".join(blocks("sh")))

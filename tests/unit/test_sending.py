@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from titjudge import retry, sending
+from titjudge.ask import BoundAsk
 from titjudge.cache import AnswerCache
 from titjudge.config import load_config
 from titjudge.engine import Engine
@@ -52,7 +53,7 @@ def build(tmp_path: Path, answers: Any, journal: Any = None) -> tuple[Engine, Ho
 
 
 async def ask(engine: Engine, prompt: str, role: str = "judge") -> Reply:
-    return await engine.ask_for(Item("i", prompt, None, "g", "p"))(
+    return await BoundAsk(engine, Item("i", prompt, None, "g", "p"))(
         "tit/compare", role=role, prompt=prompt, description="d"
     )
 

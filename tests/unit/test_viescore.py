@@ -14,9 +14,10 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
+from titjudge.ask import measure
 from titjudge.cache import AnswerCache
 from titjudge.config import load_config
-from titjudge.engine import Engine, measure
+from titjudge.engine import Engine
 from titjudge.metrics.viescore import (
     Quality,
     Semantics,

@@ -4,42 +4,7 @@ from __future__ import annotations
 
 import sys
 
-COMMANDS = {
-    "judge": (
-        "titjudge.cli.judge:judge",
-        "Judge the images of a data folder, and say how far the judges agree with people.",
-    ),
-    "score": ("titjudge.cli.score:score", "Score images against one prompt on the spot."),
-    "batch": ("titjudge.cli.batch:batch", "Take the questions of a run elsewhere as a file, and bring answers back."),
-    "compare": (
-        "titjudge.cli.compare:compare",
-        "Compare runs with human pairs, votes or ranks; rank for people, cascade judges, see what generators forget.",
-    ),
-    "aggregate": ("titjudge.cli.aggregate:aggregate", "Tables from answers that exist already; no model is asked."),
-    "verify": (
-        "titjudge.cli.verify:verify",
-        "Compute a run again from its stored answers, and name what does not hold.",
-    ),
-    "merge": ("titjudge.cli.merge:merge", "Join the run folders of shards into one run."),
-    "sweep": (
-        "titjudge.cli.sweep:sweep",
-        "Run captioners x embedders x judges x templates, and compare them in one table.",
-    ),
-    "probe": ("titjudge.cli.probe:probe", "Put a judge to known answers, errors and bribes; print its trust card."),
-    "known-answer": (
-        "titjudge.cli.known_answer:known_answer",
-        "Make test images whose adherence is known by construction.",
-    ),
-    "report": ("titjudge.cli.report:report", "Write the report of one or several runs again, or export their tables."),
-    "label": ("titjudge.cli.label:label", "Serve a page where people vote; turn votes into pairs and ranks."),
-    "view": ("titjudge.cli.label:view", "Serve the runs folder: progress, spend, reports."),
-    "metrics": ("titjudge.cli.lists:metrics", "List the metrics, what each needs and where it comes from."),
-    "providers": ("titjudge.cli.lists:providers", "List the providers and embedders and the keys they read."),
-    "suites": ("titjudge.cli.lists:suites", "List the suites, their versions and deviations."),
-    "prompts": ("titjudge.cli.lists:prompts", "List or show the prompt templates."),
-    "cache": ("titjudge.cli.cache:cache", "Show or clear the cache of answers."),
-    "doctor": ("titjudge.cli.doctor:doctor", "Say what works here: keys, models, cache, endpoints."),
-}
+from titjudge.cli.commands import COMMANDS
 
 _HELP = """\
 Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]

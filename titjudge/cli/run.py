@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from titjudge.cli import COMMANDS
+from titjudge.cli.commands import COMMANDS
 from titjudge.errors import BudgetExhausted, TitjudgeError, nearest
 
 _OF_A_PATH = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}  # the person named the wrong place

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.engine import Engine, measure
+from titjudge.ask import measure
+from titjudge.engine import Engine
 from titjudge.errors import BudgetExhausted, DataError
 from titjudge.metrics import Metric
 from titjudge.suites.known_answer import KnownAnswer

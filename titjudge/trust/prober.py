@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from titjudge.engine import Engine, measure
+from titjudge.ask import measure
+from titjudge.engine import Engine
 from titjudge.errors import BudgetExhausted
 from titjudge.metrics import Metric
 from titjudge.trust import scale
