@@ -197,17 +197,15 @@ def krippendorff_alpha(
     Args:
         counts: shape (pairs, choices); pairs with fewer than two votes say nothing about agreement and drop out.
 
-    The point value is the krippendorff package's. Coincidences add up over pairs: a resample is a weighted sum of them.
+    Coincidences add up over pairs, so that a resample is a weighted sum of them (and the point value that of all once).
     """
-    import krippendorff
-
     table = np.array(counts, dtype=np.float64).reshape(len(counts), -1) if counts else np.zeros((0, len(CHOICES)))
     table = table[table.sum(axis=1) >= 2]
     if len(table) < 1:
         return Alpha(None, None, 0, annotators, "no pair has two votes")
     if np.count_nonzero(table.sum(axis=0)) < 2:
         return Alpha(None, None, len(table), annotators, "every vote is the same: chance agreement cannot be estimated")
-    alpha = float(krippendorff.alpha(value_counts=table, level_of_measurement="nominal"))
+    alpha = float(_alphas(table, np.ones((1, len(table))))[0])
     if len(table) < 2 or not resamples:
         return Alpha(alpha, None, len(table), annotators, "fewer than two pairs: no interval" if resamples else "")
     return Alpha(alpha, percentile_interval(_alpha_draws(table, resamples, seed)), len(table), annotators)
@@ -215,13 +213,14 @@ def krippendorff_alpha(
 
 def _alpha_draws(table: Floats, resamples: int, seed: int) -> Floats:
     """Alpha of each resample of pairs, NaN where all drawn votes are equal; shape (resamples,)."""
+    return np.concatenate([_alphas(table, block) for block in multiplicities(len(table), resamples, seed)])
+
+
+def _alphas(table: Floats, weights: Floats) -> Floats:
+    """Alpha, 1 - observed / expected disagreement, of the pairs of `table` taken as often as each row of `weights` says."""
     votes = table.sum(axis=1)
     agreeing = (table * (table - 1)).sum(axis=1) / (votes - 1)
-    found = []
-    for block in multiplicities(len(table), resamples, seed):
-        total = block @ votes
-        marginals = block @ table
-        observed = total - block @ agreeing
-        expected = (total**2 - (marginals**2).sum(axis=1)) / (total - 1)
-        found.append(1 - np.divide(observed, expected, out=np.full(len(total), np.nan), where=expected > 0))
-    return np.concatenate(found)
+    total = weights @ votes
+    observed = total - weights @ agreeing
+    expected = (total**2 - ((weights @ table) ** 2).sum(axis=1)) / (total - 1)
+    return 1 - np.divide(observed, expected, out=np.full(len(total), np.nan), where=expected > 0)
