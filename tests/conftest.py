@@ -1,4 +1,11 @@
-"""What every test shares: no network but loopback, no models from a hub, no stray keys or caches."""
+"""What every test shares: no network but loopback, no models from a hub, no stray keys or caches.
+
+The whole suite runs in as many processes as there are processors (at most eight); files named on the command line run in
+one, where a debugger works and nothing waits for workers. `-n 4` and `-n 0` say otherwise.
+
+A test that takes more than about three seconds is marked `@pytest.mark.slow`; `python -m pytest -m "not slow"` leaves
+those out. Most that are slow start a process: `commands.cli` runs a command without one.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +21,18 @@ os.environ.update(
     TOKENIZERS_PARALLELISM="false",
     TQDM_DISABLE="1",
 )
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run side by side already
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """What `-n auto` means: see the module."""
+    if any(str(argument).partition("::")[0].endswith(".py") for argument in config.args):
+        return 0
+    usable = getattr(os, "sched_getaffinity", None)
+    return min(8, len(usable(0)) if usable else os.cpu_count() or 1)
 
 
 @pytest.fixture(autouse=True)
