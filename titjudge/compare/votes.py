@@ -223,4 +223,5 @@ def _alphas(table: Floats, weights: Floats) -> Floats:
     total = weights @ votes
     observed = total - weights @ agreeing
     expected = (total**2 - ((weights @ table) ** 2).sum(axis=1)) / (total - 1)
-    return 1 - np.divide(observed, expected, out=np.full(len(total), np.nan), where=expected > 0)
+    found: Floats = 1 - np.divide(observed, expected, out=np.full(len(total), np.nan), where=expected > 0)
+    return found
