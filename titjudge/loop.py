@@ -10,6 +10,7 @@ from typing import Any
 
 from titjudge.engine import BudgetExhausted, Engine, Interrupted
 from titjudge.errors import CacheWriteError, FatalProviderError
+from titjudge.marks import compares, mark
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.types import BadItem, Item, Score
@@ -17,7 +18,7 @@ from titjudge.types import BadItem, Item, Score
 
 def prepared(items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> Iterable[Item | BadItem]:
     """The items as the metrics need them: with the other images of their prompt, for those that compare images."""
-    if not any("siblings" in metric.needs for metric in metrics.values()):
+    if not any(map(compares, metrics.values())):
         return items
     listed = list(items)
     groups: dict[str, list[Item]] = {}
@@ -50,7 +51,7 @@ class Loop:
     Args:
         engine: where questions go. planner: a dry-run engine that prices an item before it starts, when there is a cap.
         done: (item id, metric) pairs that have their score already.
-        on_score: called with each score as it comes.
+        on_score: called with each score as it comes, and the mark of what was judged (`titjudge.marks`).
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Loop:
         panel: Panel | None = None,
         planner: Any = None,
         done: set[tuple[str, str]] | None = None,
-        on_score: Callable[[Score], None],
+        on_score: Callable[[Score, str], None],
         in_flight: int = 64,
     ) -> None:
         self.engine, self.metrics, self.planner = engine, metrics, planner
@@ -129,6 +130,7 @@ class Loop:
 
     async def _judge(self, item: Item, todo: Mapping[str, Metric]) -> None:
         reservation = None
+        marks = [mark(item, metric) for metric in todo.values()]  # before: an image may change while it is judged
         try:
             if self.planner is not None:
                 reservation = await self.planner.reserve(item, todo, self.engine.budget)
@@ -137,18 +139,18 @@ class Loop:
                 return_exceptions=True,
             )
         except BudgetExhausted as error:
-            results = [error]
+            results = [error] * len(marks)
         finally:
             if reservation is not None:
                 reservation.release()
-        for result in results:
-            self._take(result)
+        for result, of in zip(results, marks, strict=True):
+            self._take(result, of)
         self.progress.done += 1
 
-    def _take(self, result: list[Score] | BaseException) -> None:
+    def _take(self, result: list[Score] | BaseException, of: str) -> None:
         if isinstance(result, list):
             for score in result:
-                self._on_score(score)
+                self._on_score(score, of)
             self.progress.scored += result[0].value is not None
             self.progress.failed += result[0].value is None
         elif isinstance(result, BudgetExhausted):

@@ -164,7 +164,7 @@ async def walk(session: Session, seat: Callable[[RoleConfig, Provider], Any], jo
         journal=journal,
         lenient=config.lenient,
     )
-    loop = Loop(engine, metrics, panel=Panel.of(config), on_score=lambda score: None, in_flight=16)
+    loop = Loop(engine, metrics, panel=Panel.of(config), on_score=lambda score, of: None, in_flight=16)
     try:
         await loop.run(session.items())
     finally:

@@ -31,9 +31,10 @@ from titjudge.config import RunConfig
 from titjudge.engine import Engine
 from titjudge.errors import DataError, UserError
 from titjudge.jsonl import Appender, read_jsonl
+from titjudge.marks import Marks, compares, listed_record
 from titjudge.metrics import Metric
 from titjudge.providers.http import Endpoint
-from titjudge.records import item_record, score_from, score_record
+from titjudge.records import score_from, score_record
 from titjudge.roles import Tally
 from titjudge.seal import sealed
 from titjudge.types import BadItem, Item, Score, Status
@@ -131,14 +132,34 @@ class RunFolder:
             found[score.item_id, score.metric] = score
         return found
 
-    def scored(self, items: Iterable[Item | BadItem]) -> set[tuple[str, str]]:
-        """Item and metric of every score with a value, of the items that are what they were when they were scored."""
-        last = {(record["item"], record["metric"]): record["value"] for _, record in self._read("scores.jsonl")}
+    def scored(self, items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> set[tuple[str, str]]:
+        """Item and metric of every score with a value whose item is what it was when it was scored.
+
+        Scores that compare images hold for a whole prompt or not at all: for all of its images, compared with each other.
+        """
+        last: dict[tuple[str, str], str | None] = {}
+        for _, record in self._read("scores.jsonl"):
+            if record["metric"] in metrics:
+                known = None if record["value"] is None else record.get("of", "")
+                last[record["item"], record["metric"]] = known
         if not last:
             return set()
-        then = {record["id"]: _digest(record) for _, record in self._read("items.jsonl")}
-        same = {item.id for item in items if then.get(item.id) == _digest(listed_record(item))}
-        return {key for key, value in last.items() if value is not None and key[0] in same}
+        comparing = {name for name, metric in metrics.items() if compares(metric)}
+        now = Marks(map(listed_record, items), groups=bool(comparing))
+        then = now
+        if "" in last.values():  # written before scores said what they are of
+            then = Marks((record for _, record in self._read("items.jsonl")), groups=bool(comparing))
+        done = set()
+        for (item, name), known in last.items():
+            found = now.of(item, together=name in comparing)
+            if found and known is not None and found == (known or then.of(item, together=name in comparing)):
+                done.add((item, name))
+        for name in comparing:
+            for members in now.groups.values():
+                own = {(item, name) for item in members}
+                if not own <= done:
+                    done -= own
+        return done
 
     def replies(self) -> Iterator[dict[str, Any]]:
         yield from (record for _, record in self._read("replies.jsonl"))
@@ -212,8 +233,9 @@ class RunFolder:
             appender.add(line)
             raise
 
-    def add_score(self, score: Score) -> None:
-        self._appenders["scores"].add(sealed(score_record(score)))
+    def add_score(self, score: Score, mark: str = "") -> None:
+        """Append a score; `mark` says what it is of (`titjudge.marks`)."""
+        self._appenders["scores"].add(sealed(score_record(score) | ({"of": mark} if mark else {})))
 
     def known_keys(self) -> set[str]:
         """Keys of good answers that are in the folder already."""
@@ -335,22 +357,6 @@ def _add(label: str, base_url: str, tally: Tally, before: Mapping[str, Any]) -> 
         "seconds": round(tally.seconds + before.get("seconds", 0.0), 3),
         "tokens": {name: count + tokens.get(name, 0) for name, count in usage.items()},
     }
-
-
-def listed_record(item: Item | BadItem) -> dict[str, Any]:
-    """An item's line in items.jsonl: with size and time of its image, so that a changed image is judged again."""
-    record = item_record(item)
-    if isinstance(item, Item) and item.image is not None:
-        try:
-            found = item.image.stat()
-            record["stat"] = [found.st_size, found.st_mtime_ns]
-        except OSError:
-            record["stat"] = None
-    return record
-
-
-def _digest(record: Mapping[str, Any]) -> bytes:
-    return hashlib.sha256(orjson.dumps(record, option=orjson.OPT_SORT_KEYS)).digest()[:16]
 
 
 def _finite(number: float) -> float | None:

@@ -187,7 +187,7 @@ class Session:
             await self._ask_canaries(engine, folder.journal)
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
         planner = Planner(self.config, self.library, self.cache, worst=True) if capped else None
-        done = folder.scored(self.items())
+        done = folder.scored(self.items(), self.metrics)
         total = folder.list_items(self.items())
         loop = Loop(
             engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,

@@ -79,7 +79,7 @@ class Session:
         engine = Engine(Roles(config, make=make), PromptLibrary(None), cache)
         scores: list[Score] = []
         metrics = {"tit-llm": registry.load("metrics", "tit-llm")}
-        loop = Loop(engine, metrics, on_score=scores.append, in_flight=64)
+        loop = Loop(engine, metrics, on_score=lambda score, of: scores.append(score), in_flight=64)
         task = asyncio.ensure_future(loop.run(Folder().load(self.data)))
         while until is not None and not until(engine, scores):
             await asyncio.sleep(0.005)

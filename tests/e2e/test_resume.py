@@ -1,0 +1,138 @@
+"""A run that goes on: what it keeps, what it judges again, and what it refuses to mix."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from titjudge.config import load_config
+from titjudge.run import RunFolder
+from titjudge.session import Session
+from titjudge.verify import verify
+
+GENERATORS = 5
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two prompts; images.jsonl lists three generators of the first, and all five of the second."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for p in range(2):
+        for g in range(GENERATORS):
+            Image.new("RGB", (16, 16), (40 * g, 90 * p, 30)).save(folder / f"{p}_{g}.png")
+    listed(folder, 3)
+    prompts = [{"prompt_id": f"p{p}", "prompt": f"A red square, number {p}."} for p in range(2)]
+    (folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in prompts))
+    return folder
+
+
+def listed(folder: Path, generators: int, skip: tuple[str, ...] = ()) -> None:
+    rows = [(0, g) for g in range(generators)] + [(1, g) for g in range(GENERATORS)]
+    lines = [
+        {"image": f"{p}_{g}.png", "prompt_id": f"p{p}", "generator": f"g{g}"}
+        for p, g in rows
+        if f"{p}_{g}.png" not in skip
+    ]
+    (folder / "images.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def judged(data: Path, **changes: Any) -> RunFolder:
+    settings: dict[str, Any] = {"data": data, "metrics": ["pairwise"], "judge": "fake/m", "report": False}
+    settings |= {"cache": data.parent / "cache", "out": data.parent / "run"}
+    return RunFolder(Session(load_config(None, settings | changes)).run().folder)
+
+
+def rivals(run: RunFolder) -> dict[str, list[str]]:
+    return {item: [duel["other"] for duel in score.parts["duels"]] for (item, _), score in run.scores().items()}
+
+
+def everybody_else(data: Path) -> dict[str, list[str]]:
+    lines = [json.loads(line) for line in (data / "images.jsonl").read_text().splitlines()]
+    return {
+        one["image"]: [
+            other["image"]
+            for other in lines
+            if other["prompt_id"] == one["prompt_id"] and other["image"] != one["image"]
+        ]
+        for one in lines
+    }
+
+
+def asked(run: RunFolder) -> int:
+    return int(run.manifest()["roles"]["judge"]["asked"])
+
+
+def test_new_generators_meet_the_old_ones_and_only_new_duels_are_asked(data: Path) -> None:
+    run = judged(data)
+    first, lines = asked(run), len((run.path / "scores.jsonl").read_text().splitlines())
+    listed(data, GENERATORS)
+    judged(data)
+    assert rivals(run) == everybody_else(data)
+    assert asked(run) - first == 2 * (3 * 2 + 1)  # each new image with each old one, and the two new ones; both orders
+    assert len((run.path / "scores.jsonl").read_text().splitlines()) - lines == GENERATORS  # the other prompt is done
+    assert verify(run.path).holds
+
+
+def test_a_replaced_image_is_a_new_rival_of_all_others(data: Path) -> None:
+    run = judged(data)
+    first, lines = asked(run), len((run.path / "scores.jsonl").read_text().splitlines())
+    Image.new("RGB", (24, 24), (9, 9, 9)).save(data / "0_1.png")
+    judged(data)
+    assert asked(run) - first == 2 * 2
+    assert len((run.path / "scores.jsonl").read_text().splitlines()) - lines == 3
+    assert verify(run.path).holds
+
+
+def test_an_image_that_was_taken_out_is_no_rival_any_more(data: Path) -> None:
+    run = judged(data)
+    first = asked(run)
+    listed(data, 3, skip=("0_1.png",))
+    judged(data)
+    found = rivals(run)
+    assert {item: found[item] for item in everybody_else(data)} == everybody_else(data)
+    assert asked(run) == first
+
+
+def test_a_session_that_ended_before_it_judged_leaves_nothing_that_looks_done(data: Path) -> None:
+    run = judged(data)
+    listed(data, GENERATORS)
+    session = Session(load_config(None, {"data": data, "metrics": ["pairwise"], "judge": "fake/m"}))
+    run.list_items(session.items())  # as a session does that is then killed
+    session.cache.close()
+    judged(data)
+    assert rivals(run) == everybody_else(data)
+
+
+def test_scores_of_half_a_prompt_are_completed_with_the_same_rivals(data: Path) -> None:
+    run = judged(data)
+    kept = [line for line in (run.path / "scores.jsonl").read_text().splitlines() if "0_2.png" not in line[:40]]
+    (run.path / "scores.jsonl").write_text("".join(line + "\n" for line in kept))
+    first = asked(run)
+    judged(data)
+    assert rivals(run) == everybody_else(data)
+    assert asked(run) == first
+    assert verify(run.path).holds
+
+
+def test_scores_of_before_they_said_what_they_are_of_are_kept_where_nothing_changed(data: Path) -> None:
+    run = judged(data, metrics=["pairwise", "lmm-score"], captioner="fake/m")
+    records = [json.loads(line) for line in (run.path / "scores.jsonl").read_text().splitlines()]
+    for record in records:
+        del record["of"], record["seal"]
+    (run.path / "scores.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    judged(data, metrics=["pairwise", "lmm-score"], captioner="fake/m")
+    assert len((run.path / "scores.jsonl").read_text().splitlines()) == len(records)
+    listed(data, GENERATORS)
+    judged(data, metrics=["pairwise", "lmm-score"], captioner="fake/m")
+    assert rivals_of(run, "pairwise") == everybody_else(data)
+    assert len((run.path / "scores.jsonl").read_text().splitlines()) - len(records) == GENERATORS + 2
+
+
+def rivals_of(run: RunFolder, metric: str) -> dict[str, list[str]]:
+    scores = {item: score for (item, name), score in run.scores().items() if name == metric}
+    return {item: [duel["other"] for duel in score.parts["duels"]] for item, score in scores.items()}
