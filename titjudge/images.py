@@ -1,31 +1,89 @@
 """Pictures: checked once, identified by the bytes that are sent, read again only when they are sent.
 
-JPEG, PNG and WebP files go out as they are. Anything else (BMP, TIFF, animated or palette GIF, CMYK, a picture that an
-EXIF tag turns) is converted to PNG. A file that cannot be used is a DataError that names the reason.
+JPEG, PNG and WebP files go out as they are. Anything else (BMP, TIFF, AVIF, animated or palette GIF, CMYK, a picture that
+an EXIF tag turns) is converted to PNG. A file that cannot be used is a DataError that names the reason. `open_image` is
+the only place where an image file is opened.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import io
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from titjudge.errors import DataError
 from titjudge.types import Picture
 
 MAX_BYTES = 50 * 2**20
-MAX_PIXELS = 100_000_000
+MAX_PIXELS = 50_000_000
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
+"""What is opened, MPO (several JPEGs in one file) included. Pillow knows some 40 more, PostScript among them, which it
+hands to another program."""
 _AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 _ORIENTATION = 0x0112
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
 _SMALL_PICTURE = 2**17  # pixels
 
 T = TypeVar("T")
+
+
+class _Room:
+    """Pixels that may be decoded at the same time over all threads, so that large pictures do not fill the memory."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most, 0
+        self._free = threading.Condition()
+
+    @contextlib.contextmanager
+    def hold(self, pixels: int) -> Iterator[None]:
+        with self._free:
+            self._free.wait_for(lambda: self._held == 0 or self._held + pixels <= self._most)
+            self._held += pixels
+        try:
+            yield
+        finally:
+            with self._free:
+                self._held -= pixels
+                self._free.notify_all()
+
+
+_room = _Room(MAX_PIXELS)
+
+
+@contextlib.contextmanager
+def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Iterator[Any]:
+    """A PIL image of the bytes of a file, for as long as the block runs; of the usual formats only, and not of any size.
+
+    Large pictures wait for one another here: do not open a second one inside the block. `decode=False`: only the header
+    will be looked at.
+
+    Raises:
+        DataError: not an image of these formats, or too many pixels.
+    """
+    from PIL import Image
+
+    try:
+        image = Image.open(io.BytesIO(raw) if isinstance(raw, bytes) else raw, formats=FORMATS)
+    except Image.DecompressionBombError as error:
+        raise DataError("the image has far too many pixels (decompression bomb)", path) from error
+    except Exception as error:
+        raise DataError(f"the file cannot be decoded or is not an image ({type(error).__name__})", path) from error
+    with image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise DataError(
+                f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path
+            )
+        large = decode and width * height > _SMALL_PICTURE
+        with _room.hold(width * height) if large else contextlib.nullcontext():
+            yield image
 
 
 class Facts(Protocol):
@@ -60,12 +118,11 @@ class Pictures:
         self._open.pop(path, None)
 
     async def _checked(self, path: Path) -> Picture:
-        raw = await _aside(read, path, when=_weight(path) > _SMALL_FILE)
-        digest = hashlib.sha256(raw).hexdigest()
+        raw, digest = await _aside(_hashed, path, when=_weight(path) > _SMALL_FILE)
         key = f"image:{digest}"  # the database is asked here and not in a thread: two users would wait for each other
         facts = self._facts.get(key) if self._facts is not None else None
         if facts is None:
-            facts = await _aside(inspect, raw, path, decode=self._decode, when=self._decode and not _small(raw))
+            facts = await _aside(inspect, raw, path, decode=self._decode, when=not _quick(raw, self._decode))
             if self._facts is not None and self._decode:
                 await self._facts.put(key, facts)
         verdict = facts
@@ -73,9 +130,24 @@ class Pictures:
         return Picture(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
 
 
+async def loaded(picture: Picture, change: Callable[[bytes], bytes]) -> bytes:
+    """`change` of the bytes of a picture, worked out in a thread unless it is short: the event loop goes on.
+
+    Raises:
+        DataError: the file is gone or has changed.
+    """
+    long = _weight(picture.path) > _SMALL_FILE or picture.width * picture.height > _SMALL_PICTURE
+    return await _aside(lambda: change(picture.load()), when=long)
+
+
 async def _aside(work: Callable[..., T], *args: Any, when: bool, **more: Any) -> T:
     """`work(...)`, in a thread when it is long: a thread for each small picture costs more than the picture."""
     return await asyncio.to_thread(work, *args, **more) if when else work(*args, **more)
+
+
+def _hashed(path: Path) -> tuple[bytes, str]:
+    raw = read(path)
+    return raw, hashlib.sha256(raw).hexdigest()
 
 
 def _weight(path: Path) -> int:
@@ -85,19 +157,27 @@ def _weight(path: Path) -> int:
         return 0
 
 
-def _small(raw: bytes) -> bool:
-    """Whether decoding takes a millisecond or two, by what the header says."""
-    if len(raw) > _SMALL_FILE:
+def _quick(raw: bytes, decode: bool) -> bool:
+    """Whether looking at a picture takes a millisecond or two, by its size in bytes and by what its header says."""
+    if len(raw) > _SMALL_FILE or not raw.startswith((b"\xff\xd8", b"\x89PNG", b"RIFF")):
         return False
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(raw)) as image:
-                return image.width * image.height <= _SMALL_PICTURE
-    except Exception:  # `inspect` says what is wrong
+    if any(packed in raw for packed in (b"zTXt", b"iTXt", b"iCCP")):  # unpacked with the header, to any length
+        return False
+    if not decode:
         return True
+    try:
+        with _quietly(), open_image(raw, Path(), decode=False) as image:
+            return bool(image.width * image.height <= _SMALL_PICTURE)
+    except DataError:  # `inspect` says what is wrong
+        return True
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without Pillow's remarks on odd files."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def read(path: Path) -> bytes:
@@ -107,17 +187,34 @@ def read(path: Path) -> bytes:
         DataError: it is missing, not a file, unreadable, empty or over 50 MiB.
     """
     try:
-        if not path.is_file():
-            raise DataError("no such image file" if not path.exists() else "not a file", path)
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise DataError(f"the image file has {size / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}", path)
-        raw = path.read_bytes()
+        _check_file(path)
+        return path.read_bytes()
     except OSError as error:
         raise DataError(f"the image cannot be read: {error.strerror}", path) from error
-    if not raw:
+
+
+def glance(path: Path) -> None:
+    """Look at the header of a file that should be an image, and at nothing else of it.
+
+    Raises:
+        DataError: it cannot be an image that is used here.
+    """
+    try:
+        _check_file(path)
+        with path.open("rb") as file, _quietly(), open_image(file, path, decode=False):
+            pass
+    except OSError as error:
+        raise DataError(f"the image cannot be read: {error.strerror}", path) from error
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():  # opening a pipe or a device may never return
+        raise DataError("no such image file" if not path.exists() else "not a file", path)
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise DataError(f"the image file has {size / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}", path)
+    if not size:
         raise DataError("the image file is empty", path)
-    return raw
 
 
 def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
@@ -126,17 +223,9 @@ def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
     Raises:
         DataError: not an image, truncated, or too many pixels.
     """
-    from PIL import Image
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quietly():
         try:
-            with Image.open(io.BytesIO(raw)) as image:
-                width, height = image.size
-                if width * height > MAX_PIXELS:
-                    raise DataError(
-                        f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path
-                    )
+            with open_image(raw, path, decode=decode) as image:
                 if decode:
                     image.load()
                 turned = image.getexif().get(_ORIENTATION, 1) not in (0, 1)
@@ -147,14 +236,13 @@ def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
                     and not getattr(image, "is_animated", False)
                 )
                 media_type = _AS_IS[str(image.format)] if plain else "image/png"
+                width, height = image.size
                 if not plain:
                     raw = _png(image)
-                    with Image.open(io.BytesIO(raw)) as sent:
+                    with open_image(raw, path, decode=False) as sent:
                         width, height = sent.size
         except DataError:
             raise
-        except Image.DecompressionBombError as error:
-            raise DataError("the image has far too many pixels (decompression bomb)", path) from error
         except Exception as error:
             reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
             raise DataError(f"the file {reason} or is not an image ({type(error).__name__})", path) from error
@@ -174,25 +262,27 @@ def eight_bits(image: Any) -> Any:
     return image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
 
 
-def _png(image: Any) -> bytes:
+def upright(image: Any) -> Any:
+    """A PIL image turned as its EXIF tag says, with 8 bits a channel, in grey, RGB or RGBA."""
     from PIL import ImageOps
 
-    upright = eight_bits(ImageOps.exif_transpose(image))
-    if upright.mode not in ("L", "RGB", "RGBA"):
-        upright = upright.convert("RGBA" if "transparency" in image.info or upright.mode in ("LA", "PA") else "RGB")
+    turned = eight_bits(ImageOps.exif_transpose(image))
+    if turned.mode in ("L", "RGB", "RGBA"):
+        return turned
+    return turned.convert("RGBA" if "transparency" in image.info or turned.mode in ("LA", "PA") else "RGB")
+
+
+def _png(image: Any) -> bytes:
     out = io.BytesIO()
-    upright.save(out, "PNG")
+    upright(image).save(out, "PNG")
     return out.getvalue()
 
 
 def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
-    raw = read(path)
-    if hashlib.sha256(raw).hexdigest() != digest:
+    raw, now = _hashed(path)
+    if now != digest:
         raise DataError("the image changed while the run was going on", path)
     if not facts["converted"]:
         return raw
-    from PIL import Image
-
-    with Image.open(io.BytesIO(raw)) as image:
-        image.load()
+    with open_image(raw, path) as image:
         return _png(image)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.errors import MissingExtra
+from titjudge.images import inspect, read
 
 RECALL_THRESHOLD = 0.3
 _QUESTION = re.compile(r"Is the text '(.*)' in the image\?")
@@ -144,7 +145,9 @@ def read_text(path: Path) -> list[str]:
     """
     engine = _engine()
     try:
-        found = engine(path.read_bytes())
+        raw = read(path)
+        inspect(raw, path)  # the engine opens what it is given, of any format
+        found = engine(raw)
     except Exception as error:
         raise ValueError(f"the image cannot be read: {error}") from error
     return [str(text) for text in found.txts or ()]

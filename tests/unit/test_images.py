@@ -1,16 +1,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import struct
+import threading
+import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
+import titjudge
+from titjudge import images
 from titjudge.errors import DataError
-from titjudge.images import Pictures
+from titjudge.images import Pictures, open_image
 from titjudge.types import Picture
 
 
@@ -110,3 +119,146 @@ def test_sixteen_bits_a_pixel_stay_grey_when_converted(tmp_path: Path) -> None:
     assert picture.media_type == "image/png"
     with Image.open(io.BytesIO(picture.load())) as sent:
         assert sent.convert("L").getpixel((3, 3)) == 40
+
+
+def test_image_files_are_opened_in_one_place_only() -> None:
+    package = Path(titjudge.__file__).parent
+    elsewhere = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if "Image.open(" in path.read_text("utf-8")
+    ]
+    assert elsewhere == ["images.py"]
+
+
+POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 40 40\n%%EndComments\nshowpage\n%%EOF\n"
+
+
+def other_format(kind: str) -> bytes:
+    if kind == "EPS":
+        return POSTSCRIPT
+    out = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(out, kind)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["EPS", "PPM", "TGA", "ICO", "JPEG2000"])
+def test_formats_nobody_needs_are_not_opened_whatever_the_name_says(tmp_path: Path, kind: str) -> None:
+    from titjudge.report.thumbnails import thumbnail
+
+    file = tmp_path / "a.png"
+    file.write_bytes(other_format(kind))
+    with pytest.raises(DataError, match="not an image"):
+        opened(file)
+    assert "not an image" in str(thumbnail(file, 100, 50))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "MPO", "AVIF"])
+def test_the_usual_formats_are_opened(tmp_path: Path, kind: str) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.img", kind, **({"save_all": True} if kind == "MPO" else {}))
+    assert opened(tmp_path / "a.img").width == 8
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Path:
+    """16 bits a pixel, in the upper half 10,000 and in the lower 50,000."""
+    rows = np.repeat(np.array([10_000, 50_000], dtype="uint16"), 32)
+    Image.fromarray(np.repeat(rows[:, None], 64, axis=1)).save(tmp_path / "deep.png")
+    return tmp_path / "deep.png"
+
+
+def greys(content: bytes) -> list[int]:
+    with Image.open(io.BytesIO(content)) as image:
+        grey = image.convert("L")
+        return [grey.getpixel((grey.width // 2, grey.height * k // 4)) for k in (1, 3)]  # type: ignore[misc]
+
+
+def test_zooms_thumbnails_and_attacks_show_sixteen_bits_a_pixel_as_they_are(deep: Path, tmp_path: Path) -> None:
+    from titjudge.metrics.agent_zoom import crop
+    from titjudge.report.thumbnails import thumbnail
+    from titjudge.trust.attacks import changed_picture
+
+    shown = thumbnail(deep, 64, 90)
+    assert isinstance(shown, bytes)
+    attacked = changed_picture(deep, "recompressed", "prompt", tmp_path / "out").read_bytes()
+    for content in (crop(deep, (0, 0, 1, 1)), shown, attacked):
+        assert greys(content) == pytest.approx([10_000 / 257, 50_000 / 257], abs=4)
+
+
+def test_an_attacked_picture_is_turned_as_its_tag_says(tmp_path: Path) -> None:
+    from titjudge.trust.attacks import changed_picture
+
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    attacked = changed_picture(image(tmp_path / "a.jpg", exif=exif), "recompressed", "prompt", tmp_path / "out")
+    with Image.open(attacked) as shown:
+        assert shown.size == (30, 40)
+
+
+def test_large_pictures_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "_room", images._Room(1_000_000))
+    out = io.BytesIO()
+    Image.new("L", (700, 700)).save(out, "PNG")
+    open_now, most, lock = 0, 0, threading.Lock()
+
+    def look(_: int) -> None:
+        nonlocal open_now, most
+        with open_image(out.getvalue(), Path("a.png")) as shown:
+            with lock:
+                open_now += 1
+                most = max(most, open_now)
+            shown.load()
+            time.sleep(0.01)
+            with lock:
+                open_now -= 1
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(look, range(16)))
+    assert most == 2
+
+
+def test_a_picture_of_more_pixels_than_are_ever_decoded_at_once_is_refused(tmp_path: Path) -> None:
+    Image.new("1", (8000, 6251)).save(tmp_path / "wide.png")
+    with pytest.raises(DataError, match="8000 x 6251 pixels, more than 50,000,000"):
+        opened(tmp_path / "wide.png")
+
+
+@pytest.mark.parametrize("name", ["noise.png", "turned.jpg", "packed.png"])
+def test_pictures_are_read_hashed_and_encoded_aside_from_the_event_loop(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their bytes, not only by their pixels."""
+    from titjudge.providers.hosted import _Encoded
+
+    if name == "noise.png":
+        Image.effect_noise((600, 600), 90).save(tmp_path / name, compress_level=0)
+    elif name == "turned.jpg":
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        image(tmp_path / name).unlink()
+        Image.new("RGB", (500, 500)).save(tmp_path / name, exif=exif)
+    else:
+        text = PngInfo()
+        text.add_text("key", "a" * 900_000, zip=True)
+        image(tmp_path / name, pnginfo=text)
+    threads: dict[str, list[str]] = {}
+
+    def noting(kind: str, work: Any) -> Any:
+        def noted(*args: Any, **more: Any) -> Any:
+            threads.setdefault(kind, []).append(threading.current_thread().name)
+            return work(*args, **more)
+
+        return noted
+
+    monkeypatch.setattr(images, "inspect", noting("inspect", images.inspect))
+    if name != "packed.png":
+        monkeypatch.setattr("titjudge.providers.hosted.b64encode", noting("encode", base64.b64encode))
+    if name == "noise.png":
+        monkeypatch.setattr(images, "_hashed", noting("hash", images._hashed))
+
+    async def send() -> None:
+        await _Encoded(1).get(await Pictures().open(tmp_path / name))
+
+    asyncio.run(send())
+    assert threads
+    assert all("MainThread" not in names for names in threads.values()), threads

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from titjudge.errors import DataError
+from titjudge.images import glance
 from titjudge.types import BadItem, Item, Pair
 
 
@@ -86,24 +87,16 @@ def _first(problems: Iterable[str]) -> str:
 
 
 def _unusable(material: Material, item: Item) -> str:
-    from PIL import Image, UnidentifiedImageError
-
     if item.group in material.prompts and material.prompts[item.group] != item.prompt:
         return f"its prompt differs from that of the other images of '{item.group}'"
     if not _is_utf8(item.id + item.group + item.prompt):
         return "its name is not valid UTF-8"
     material.items[item.id] = item
     try:
-        with Image.open(material.file(item.id)):
-            return ""
+        glance(material.file(item.id))
+        return ""
     except DataError as error:
         return error.message
-    except FileNotFoundError:
-        return "no such image file"
-    except UnidentifiedImageError:
-        return "not an image"
-    except Exception as error:
-        return f"the image cannot be read ({type(error).__name__})"
     finally:
         del material.items[item.id]
 

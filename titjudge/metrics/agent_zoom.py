@@ -56,18 +56,16 @@ def crop(path: Path, box: Box) -> bytes:
     Raises:
         DataError: the image cannot be used.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     raw = images.read(path)
     images.inspect(raw, path)
-    with Image.open(io.BytesIO(raw)) as image:
-        upright = ImageOps.exif_transpose(image)
-    width, height = upright.size
-    left, top = math.floor(box[0] * width), math.floor(box[1] * height)
-    right, bottom = math.ceil(box[2] * width), math.ceil(box[3] * height)
-    part = upright.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
-    if part.mode not in ("L", "RGB", "RGBA"):
-        part = part.convert("RGBA" if "transparency" in part.info or part.mode in ("LA", "PA") else "RGB")
+    with images.open_image(raw, path) as image:
+        whole = images.upright(image)
+        width, height = whole.size
+        left, top = math.floor(box[0] * width), math.floor(box[1] * height)
+        right, bottom = math.ceil(box[2] * width), math.ceil(box[3] * height)
+        part = whole.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
     scale = ENLARGED_TO / min(part.size)
     if scale > 1:
         size = tuple(min(_MOST_ENLARGED, round(side * scale)) for side in part.size)

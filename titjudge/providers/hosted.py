@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from base64 import b64encode
 from collections import OrderedDict
@@ -13,13 +12,13 @@ from typing import Any
 import orjson
 
 from titjudge.errors import ConfigError
+from titjudge.images import loaded
 from titjudge.providers import Capabilities, ProviderSettings, calls, models, tokens
 from titjudge.providers import http as wire
 from titjudge.providers.faults import ProviderFailure, classify, one_line
 from titjudge.types import Failure, FailureKind, Picture, Request, Usage
 
 _PICTURES = 64 * 2**20  # bytes of base64 kept
-_LARGE = 2_000_000  # pixels; larger pictures are read in a thread
 
 
 class _Encoded:
@@ -39,8 +38,7 @@ class _Encoded:
         if found is not None:
             self._kept.move_to_end(picture.sha256)
             return found
-        large = picture.width * picture.height > _LARGE
-        encoded = b64encode(await asyncio.to_thread(picture.load) if large else picture.load())
+        encoded = await loaded(picture, b64encode)
         if picture.sha256 not in self._kept:
             self._kept[picture.sha256] = encoded
             self._held += len(encoded)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 from titjudge.errors import DataError, Unanswered
-from titjudge.images import eight_bits
+from titjudge.images import eight_bits, open_image
 from titjudge.types import Picture, Status
 
 
@@ -20,12 +19,9 @@ def decoded(picture: Picture, *, on_white: bool) -> Any:
     Raises:
         Unanswered: the file is gone, has changed, or cannot be decoded.
     """
-    from PIL import Image
-
     try:
-        image = Image.open(io.BytesIO(picture.load()))
-        image.load()
-        return rgb(image, on_white=on_white)
+        with open_image(picture.load(), picture.path) as image:
+            return rgb(image, on_white=on_white)
     except (DataError, OSError, ValueError) as error:
         raise Unanswered(Status.BAD_INPUT, str(error)) from error
 

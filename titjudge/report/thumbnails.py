@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.errors import DataError
-from titjudge.images import MAX_PIXELS, read
+from titjudge.images import open_image, read, upright
 
 Thumbnail = bytes | str  # the WebP file, or why there is none
 
@@ -44,27 +44,14 @@ def thumbnails(paths: Sequence[Path], room: int, *, full: bool = False) -> list[
 
 def thumbnail(path: Path, edge: int, quality: int) -> Thumbnail:
     """The image at `path` as a WebP file whose longest edge is at most `edge` pixels, or why it cannot be shown."""
-    from PIL import Image
-
     try:
-        with Image.open(io.BytesIO(read(path))) as image:
-            if image.width * image.height > MAX_PIXELS:
-                return f"the image has {image.width} x {image.height} pixels, too many to show"
-            return _encode(_upright(image, edge), edge, quality)
+        with open_image(read(path), path) as image:
+            image.draft("RGB", (edge * 2, edge * 2))
+            return _encode(upright(image), edge, quality)
     except DataError as error:
         return error.message
     except Exception as error:
         return f"the file cannot be decoded or is not an image ({type(error).__name__})"
-
-
-def _upright(image: Any, edge: int) -> Any:
-    from PIL import ImageOps
-
-    image.draft("RGB", (edge * 2, edge * 2))
-    image = ImageOps.exif_transpose(image)
-    if image.mode in ("RGB", "RGBA"):
-        return image
-    return image.convert("RGBA" if "transparency" in image.info or image.mode in ("LA", "PA") else "RGB")
 
 
 def _encode(image: Any, edge: int, quality: int) -> bytes:
@@ -77,11 +64,9 @@ def _encode(image: Any, edge: int, quality: int) -> bytes:
 
 
 def _smaller(made: Thumbnail, edge: int, quality: int) -> Thumbnail:
-    from PIL import Image
-
     if isinstance(made, str):
         return made
-    with Image.open(io.BytesIO(made)) as image:
+    with open_image(made, Path("thumbnail.webp")) as image:
         image.load()
         return min(_encode(image, edge, quality), made, key=len)
 

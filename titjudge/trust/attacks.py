@@ -99,16 +99,15 @@ def changed_picture(source: Path, name: str, prompt: str, folder: Path) -> Path:
         KeyError: there is no such change.
         DataError: the picture cannot be read.
     """
-    from PIL import Image
-
     from titjudge.errors import DataError
+    from titjudge.images import open_image, read, upright
 
     change, quality, _ = PICTURES[name]
     slug = "".join(letter if letter.isalnum() else "-" for letter in name).strip("-")
     target = folder / f"{source.stem}.{slug}.jpg"
     try:
-        with Image.open(source) as image:
-            made = change(image.convert("RGB"), prompt)
+        with open_image(read(source), source) as image:
+            made = change(upright(image).convert("RGB"), prompt)
     except OSError as error:
         raise DataError(f"the picture cannot be read: {error}", source) from error
     folder.mkdir(parents=True, exist_ok=True)
