@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -114,7 +115,7 @@ def item_record(item: Item | BadItem) -> dict[str, Any]:
     return {
         "id": item.id,
         "prompt": item.prompt,
-        "image": str(item.image.resolve()) if item.image else None,
+        "image": os.path.realpath(item.image) if item.image else None,
         "generator": item.generator,
         "group": item.group,
         "meta": dict(item.meta),

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -201,3 +202,76 @@ def test_a_prompt_in_utf16_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a cat", encoding="utf-16")
     (bad,) = Folder().load(tmp_path)
     assert bad == BadItem("a.png", "a.txt: this is UTF-16 text: save the file as UTF-8", "", "a")
+
+
+# -- links -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """A data folder with a link to a folder outside, one to a file outside, one inside, and one to itself."""
+    outside, data = tmp_path / "outside", tmp_path / "data"
+    outside.mkdir()
+    data.mkdir()
+    (outside / "secret.txt").write_text("the secret")
+    (outside / "secret.png").write_bytes(b"secret")
+    (data / "here.png").write_bytes(b"here")
+    (data / "out.png").symlink_to(outside / "secret.png")
+    (data / "folder").symlink_to(outside)
+    (data / "loop.png").symlink_to(data / "loop.png")
+    (data / "alias.png").symlink_to("here.png")
+    (data / "..dots.png").write_bytes(b"dots")
+    return data
+
+
+def test_links_stay_inside_the_data_folder(linked: Path) -> None:
+    names = ["here.png", "alias.png", "..dots.png", "out.png", "folder/secret.png", "folder/../here.png", "loop.png"]
+    write_lines(linked / "prompts.jsonl", {"prompt_id": "p", "prompt": "a cat"})
+    write_lines(linked / "images.jsonl", *({"image": name, "prompt_id": "p"} for name in names))
+    items, bad = loaded(linked)
+    assert [item.id for item in items] == ["here.png", "alias.png", "..dots.png", "folder/../here.png"]
+    assert "leads outside the data folder" in bad["out.png"]
+    assert "leads outside the data folder" in bad["folder/secret.png"]
+    assert "leads back to itself" in bad["loop.png"]
+
+
+def test_a_text_beside_an_image_is_no_way_to_a_file_elsewhere(linked: Path) -> None:
+    (linked / "here.txt").symlink_to(linked.parent / "outside" / "secret.txt")
+    items, bad = loaded(linked)
+    assert items == []
+    assert "the prompt is a link that leads outside" in bad["here.png"]
+
+
+def test_a_data_folder_may_itself_be_reached_by_a_link(linked: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").symlink_to(linked)
+    write_lines(tmp_path / "data" / "m.jsonl", {"image": "here.png", "prompt": "a cat"})
+    assert [item.id for item in loaded(tmp_path / "other" / "m.jsonl")[0]] == ["here.png"]
+
+
+def test_no_suite_follows_links_that_lead_out(linked: Path) -> None:
+    from titjudge.suites.longt2ibench import LongT2IBench
+    from titjudge.suites.lpg_bench import LpgBench
+    from titjudge.suites.qwen_image_bench import QwenImageBench
+
+    def reasons(suite: Any, folder: Path) -> list[str]:
+        return [each.reason for each in suite.load(folder) if isinstance(each, BadItem)]
+
+    secret = linked.parent / "outside" / "secret.png"
+    lpg, qwen, longt2i = linked / "lpg", linked / "qwen", linked / "longt2i"
+    (lpg / "images" / "g").mkdir(parents=True)
+    write_lines(lpg / "prompts.jsonl", {"prompt_id": "p", "prompt": "a cat"})
+    (lpg / "images" / "g" / "p.png").symlink_to(secret)
+    qwen.mkdir()
+    (qwen / "bench_metadata.json").write_text('[{"ID": 1, "dims_en": "Quality / Detail / Noise"}]')
+    write_lines(qwen / "g.jsonl", {"ID": 1, "prompt": "a cat", "image_path": "p.png"})
+    (qwen / "p.png").symlink_to(secret)
+    longt2i.mkdir()
+    structure = {"entities": ["cat"], "entity_alignment": {"align": ["cat"], "misalign": []}}
+    structure |= {f"{kind}_alignment": {"align": [], "misalign": []} for kind in ("attribute", "relation")}
+    element = {"en_prompt_text": "a cat", "img_path": "p.png", "Align ratio": 1, "en_structured_data": structure}
+    (longt2i / "split").mkdir()
+    (longt2i / "split" / "test.json").write_text(json.dumps([element]))
+    (longt2i / "p.png").symlink_to(secret)
+    for suite, folder in ((LpgBench(), lpg), (QwenImageBench(), qwen), (LongT2IBench(), longt2i)):
+        (reason,) = reasons(suite, folder)
+        assert "leads outside the data folder" in reason, folder

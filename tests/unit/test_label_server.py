@@ -265,7 +265,7 @@ def test_no_file_but_the_images_can_be_read(data: Path, tmp_path: Path) -> None:
             assert status == 422
             assert b"PNG" not in content
         log = server.end()
-    assert "link.png: the image lies outside the data folder" in log
+    assert "link.png: the image is a link that leads outside the data folder" in log
     assert "../outside.png: the image path leads outside" in log
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from titjudge.datapath import inside
 from titjudge.errors import DataError
 from titjudge.images import glance
 from titjudge.types import BadItem, Item, Pair
@@ -40,10 +41,7 @@ class Material:
         item = self.items.get(image)
         if item is None or item.image is None:
             raise DataError("no such image", image)
-        real = item.image.resolve()
-        if not real.is_relative_to(self.root.resolve()):
-            raise DataError("the image lies outside the data folder", image)
-        return real
+        return inside(self.root, item.image.relative_to(self.root).as_posix())
 
 
 def load_material(data: Path, gold: Path | None = None) -> Material:

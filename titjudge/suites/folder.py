@@ -8,18 +8,18 @@
     or
     DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt
 
-Image paths are relative to the data folder and stay inside it. Further keys of a line become `item.meta`. What cannot be
+Image paths are relative to the data folder and stay inside it, also through links. Further keys of a line become `item.meta`. What cannot be
 used is a BadItem with its reason; the rest is judged.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from titjudge.csvfile import read_table, scan_table
+from titjudge.datapath import inside
 from titjudge.errors import DataError
 from titjudge.images import SUFFIXES
 from titjudge.jsonl import scan_jsonl
@@ -172,10 +172,10 @@ def _unusable(prompt: Any) -> str:
 def _item(root: Path, image: str, prompt: Any, generator: str, group: str, meta: dict[str, Any]) -> Item | BadItem:
     if problem := _unusable(prompt):
         return BadItem(image, problem, generator, group)
-    inside = os.path.normpath(image)
-    if not image or os.path.isabs(image) or inside.startswith("..") or "\0" in image:
-        return BadItem(image or "(empty)", "the image path leads outside the data folder", generator, group)
-    return Item(image, prompt, root / inside, generator, group, meta)
+    try:
+        return Item(image, prompt, inside(root, image), generator, group, meta)
+    except DataError as error:
+        return BadItem(image or "(empty)", error.message, generator, group)
 
 
 def _generator(record: dict[str, Any]) -> str:
@@ -218,7 +218,7 @@ def _loose(folder: Path) -> Iterator[Item | BadItem]:
             continue
         used.add(text)
         try:
-            prompt = read_text(text).strip()
+            prompt = read_text(inside(folder, text.relative_to(folder).as_posix(), "prompt")).strip()
         except DataError as error:
             yield BadItem(place.as_posix(), f"{text.name}: {error.message}", generator, path.stem)
             continue

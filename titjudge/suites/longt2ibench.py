@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.datapath import inside
 from titjudge.errors import ConfigError, DataError
 from titjudge.metrics.graph import Graph, forced, ratio
 from titjudge.metrics.graph_text import CATEGORIES, Alignment, parse_target
@@ -265,10 +266,10 @@ def _alignment(raw: Mapping[str, Any]) -> Alignment:
 
 def _item(each: Annotated, root: Path) -> Item | BadItem:
     group = hashlib.sha256(each.prompt.encode("utf-8", "replace")).hexdigest()[:12]
-    inside = os.path.normpath(each.image)
-    if os.path.isabs(inside) or inside.startswith("..") or "\0" in inside:
-        return BadItem(each.image, "the image path leads outside the data folder", "", group)
-    places = [root / inside, root / "image_prompts_1st" / inside]
+    try:
+        places = [inside(root, each.image), inside(root, f"image_prompts_1st/{each.image}")]
+    except DataError as error:
+        return BadItem(each.image, error.message, "", group)
     image = next((place for place in places if place.is_file()), places[0])
     generator = str(each.raw.get("model") or each.raw.get("generator") or "")
     truth = {

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.datapath import inside
 from titjudge.errors import DataError
 from titjudge.images import SUFFIXES
 from titjudge.jsonl import read_jsonl
@@ -119,7 +120,10 @@ def _tree(folder: Path) -> Iterator[Item | BadItem]:
                 yield BadItem(name, f"prompts.jsonl has no prompt '{path.stem}'", place.name, path.stem)
                 continue
             missing.pop(path.stem, None)
-            yield Item(name, prompts[path.stem], path, place.name, path.stem)
+            try:
+                yield Item(name, prompts[path.stem], inside(folder, name), place.name, path.stem)
+            except DataError as error:
+                yield BadItem(name, error.message, place.name, path.stem)
         for prompt in missing:
             yield BadItem(f"images/{place.name}/{prompt}", "there is no image for this prompt", place.name, prompt)
 

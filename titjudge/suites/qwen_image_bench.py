@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.datapath import inside
 from titjudge.errors import DataError
 from titjudge.suites.qwen_load import (
     Metadata,
@@ -187,16 +187,14 @@ def _items(file: Path, known: Metadata | None) -> Iterator[Item | BadItem]:
         group = id_text(row["ID"])
         name = f"{generator}/{group}"
         facets = _facets(row, known, group)
-        image = os.path.normpath(str(row["image_path"]))
         if isinstance(facets, str):
             yield BadItem(name, facets, generator, group)
-        elif os.path.isabs(image) or image.startswith("..") or "\0" in image:
-            yield BadItem(name, f"the image path leads outside the folder of {file.name}", generator, group)
-        else:
-            meta = {str(key): value for key, value in row.items() if key not in _OWN}
-            yield Item(
-                name, str(row["prompt"]), file.parent / image, generator, group, meta | {"ID": group, "facets": facets}
-            )
+            continue
+        meta = {str(key): value for key, value in row.items() if key not in _OWN} | {"ID": group, "facets": facets}
+        try:
+            yield Item(name, str(row["prompt"]), inside(file.parent, str(row["image_path"])), generator, group, meta)
+        except DataError as error:
+            yield BadItem(name, error.message, generator, group)
 
 
 def _facets(row: Mapping[str, Any], known: Metadata | None, group: str) -> dict[str, list[list[str]]] | str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import ConfigError
+from titjudge.datapath import inside
+from titjudge.errors import ConfigError, DataError
 from titjudge.ocr import words_from_questions
 from titjudge.suites import tiif_load as official
 from titjudge.suites.tiif_answers import METRIC, Answers, Problem, read_answers
@@ -208,7 +209,14 @@ def _folder_items(
         else:
             prompt = line.short if length == "short" else line.long
             meta = {"type": kind, "length": length, "index": number, **_asked(line), **extra}
-            yield Item(name, prompt, images.by_number[number], generator, group, meta)
+            image = images.by_number[number]
+            top = image.parents[3]
+            try:
+                inside(top, image.relative_to(top).as_posix())
+            except DataError as error:
+                yield BadItem(name, error.message, generator, group)
+                continue
+            yield Item(name, prompt, image, generator, group, meta)
     for number in sorted(left):
         group = f"{kind}/{length}/{number}"
         yield BadItem(f"{generator}/{group}", f"{place}: image {number}: {_STRAY}", generator, group)
