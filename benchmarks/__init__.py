@@ -1,1 +1,1 @@
-"""Figures that the README quotes: each command prints ratios or counts against a reference in the same run."""
+"""Figures that docs/speed.md quotes: each command prints ratios or counts against a reference in the same run."""

@@ -1,4 +1,4 @@
-"""Fills the generated parts of README.md: `python docs/generate.py` writes, `--check` says whether they are current.
+"""Fill the generated parts of the documentation: `python docs/generate.py` writes, `--check` says whether they are current.
 
 A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is help, metrics, providers, suites
 or keys.
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
 PART = re.compile(r"(<!-- generated: (\w+) ?([\w-]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -104,11 +103,16 @@ def filled(text: str) -> str:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))
-    old = README.read_text(encoding="utf-8")
-    new = filled(old)
-    if "--check" in sys.argv:
-        sys.exit(0 if new == old else "README.md is not current: run python docs/generate.py")
-    README.write_text(new, encoding="utf-8")
+    stale = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        old = page.read_text(encoding="utf-8")
+        new = filled(old)
+        if new != old:
+            stale.append(str(page.relative_to(ROOT)))
+            if "--check" not in sys.argv:
+                page.write_text(new, encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        sys.exit(f"{', '.join(stale)}: not current: run python docs/generate.py")
 
 
 if __name__ == "__main__":

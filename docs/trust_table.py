@@ -2,7 +2,7 @@
 
 Every figure comes from a run that this script makes: `judge` over the example, `probe` for planted errors, and `judge
 --dry-run` for the price. Nothing is asked over the network: descriptions and answers are the recorded ones, vectors those
-of the embedded model. `--write` puts the table into README.md, between its markers.
+of the embedded model. `--write` puts the table into docs/trust.md, between its markers.
 """
 
 from __future__ import annotations
@@ -254,11 +254,11 @@ def main() -> None:
     text = table([cells for cells in found.values() if cells], [name for name, cells in found.items() if not cells])
     print(text)
     if "--write" in sys.argv:
-        readme = ROOT / "README.md"
-        old = readme.read_text(encoding="utf-8")
+        page = ROOT / "docs" / "trust.md"
+        old = page.read_text(encoding="utf-8")
         if not PART.search(old):
-            sys.exit("README.md has no markers for this table")
-        readme.write_text(PART.sub(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", old), encoding="utf-8")
+            sys.exit("docs/trust.md has no markers for this table")
+        page.write_text(PART.sub(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", old), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def test_pairs_and_levels(module: Any, example: Path) -> None:
     assert module.below(items, {}, 1) == "-"
 
 
-def test_the_readme_has_the_table_and_what_is_missing_is_named(module: Any) -> None:
-    (part,) = module.PART.finditer((ROOT / "README.md").read_text(encoding="utf-8"))
+def test_the_page_has_the_table_and_what_is_missing_is_named(module: Any) -> None:
+    (part,) = module.PART.finditer((ROOT / "docs" / "trust.md").read_text(encoding="utf-8"))
     assert part[0].count("\n| ") == 2 + len(module.ROWS)
     assert "Not recorded: agent." in module.table([], ["agent"])

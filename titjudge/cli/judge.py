@@ -12,7 +12,7 @@ import click
 from titjudge.cli.options import JSON, PATH, model_options, model_overrides
 
 
-@click.command(epilog="See README.md for run.yaml and the metrics.")
+@click.command(epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.")
 @click.option(
     "--data",
     type=PATH,

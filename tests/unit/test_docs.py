@@ -1,0 +1,136 @@
+"""The documentation cannot rot: its generated parts are current, its examples run, its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def blocks(language: str, *pages: Path) -> list[str]:
+    return [
+        block for page in pages or PAGES for block in re.findall(rf"```{language}\n(.*?)```", text(page), re.DOTALL)
+    ]
+
+
+def test_generated_parts_are_current() -> None:
+    done = subprocess.run([sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_is_read_in_one_sitting() -> None:
+    assert len(text(README).splitlines()) <= 180
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)\)", text(page)) if "://" not in link]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_run_yaml_loads(tmp_path: Path) -> None:
+    from titjudge.config import load_config
+
+    (block,) = blocks("yaml", ROOT / "docs" / "configuration.md")
+    (tmp_path / "run.yaml").write_text(block)
+    assert load_config(tmp_path / "run.yaml").limits.max_cost == 5
+    assert yaml.safe_load(block)["metrics"] == ["tit", "tit-llm"]
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The examples of docs/extending.md as a package, announced as its entry points would announce it."""
+    from titjudge import registry
+
+    page = ROOT / "docs" / "extending.md"
+    folder = tmp_path / "my_package"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    for block in blocks("python", page):
+        name = re.match(r"# my_package/(\w+\.py)\n", block)
+        assert name is not None
+        (folder / name[1]).write_text(block)
+    for kind, entry, target in re.findall(
+        r'\[project\.entry-points\."titjudge\.(\w+)"\]\n(\w+) = "([\w.:]+)"', text(page)
+    ):
+        monkeypatch.setitem(registry.TABLES[kind], entry, target)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_package"]:
+        monkeypatch.delitem(sys.modules, name)
+    (prompt,) = blocks("markdown", page)
+    (tmp_path / "prompts" / "mine").mkdir(parents=True)
+    (tmp_path / "prompts" / "mine" / "mood.md").write_text(prompt)
+    return tmp_path
+
+
+def test_the_metric_of_the_extension_page_judges(package: Path) -> None:
+    from PIL import Image
+
+    from titjudge import Judge
+
+    Image.new("RGB", (8, 8)).save(package / "image.png")
+    with Judge(metric="mood", captioner="fake/any", prompts=package / "prompts") as judge:
+        score = judge.score(package / "image.png", "a calm sea")
+    assert (score.value, score.status) == (0.0, "ok")
+
+
+def test_the_provider_of_the_extension_page_answers(package: Path) -> None:
+    import asyncio
+
+    from titjudge import Request, registry
+    from titjudge.providers import ProviderSettings
+    from titjudge.types import Message
+
+    made = registry.load("providers", "shout")(ProviderSettings("any"))
+    reply = asyncio.run(made.complete(Request("shout", "any", (Message("user", ("a calm sea",)),))))
+    assert reply.text == "A CALM SEA"
+    assert made.usage_bound(Request("shout", "any", ())).input >= reply.usage.input
+
+
+def test_the_suite_of_the_extension_page_reads_a_folder(package: Path) -> None:
+    from titjudge import registry
+
+    (package / "a-calm-sea.png").touch()
+    (item,) = registry.load("suites", "names")().load(package)
+    assert (item.id, item.prompt) == ("a-calm-sea.png", "a calm sea")
+
+
+def test_every_command_of_the_shell_blocks_exists() -> None:
+    from titjudge.cli.commands import COMMANDS
+    from titjudge.cli.run import command_of
+
+    used = re.findall(r"python cli\.py ([a-z-]+)((?: [^`#\n]*)?)", "\n".join(blocks("sh")))
+    assert used
+    for name, rest in used:
+        command = command_of(name)
+        if isinstance(command, click.Group):
+            command = command.commands.get(rest.split()[0]) or command.commands["serve" if name == "label" else "runs"]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert name in COMMANDS
+        assert {word for word in rest.split() if word.startswith("--")} <= options, (name, rest)
+
+
+def test_the_block_of_output_is_what_the_example_prints(tmp_path: Path) -> None:
+    block = next(block for block in blocks("text", README) if block.startswith("Agreement with people"))
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "cli.py"), "judge", "--no-report", "--out", str(tmp_path / "run")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    printed = {line.strip() for line in done.stdout.splitlines()}
+    assert [line for line in block.splitlines() if line.strip() and line.strip() not in printed] == []
