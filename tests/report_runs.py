@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,12 @@ def write_run(
     return RunFolder(folder)
 
 
-def reply(key: str, text: str, prompt: str = PROMPT, **changes: Any) -> dict[str, Any]:
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def reply(key: str, text: str, prompt: str = PROMPT, *, image: str = "f" * 64, **changes: Any) -> dict[str, Any]:
+    """An answer; `image` is the SHA-256 of the picture it was given."""
     return {
         "key": key,
         "item": "a.png",
@@ -90,7 +96,7 @@ def reply(key: str, text: str, prompt: str = PROMPT, **changes: Any) -> dict[str
         "params": {"temperature": 0},
         "sample": 0,
         "attempt": 0,
-        "messages": [["user", f"Compare with:\n{prompt}\nThat is all.", {"image": "f" * 64}]],
+        "messages": [["user", f"Compare with:\n{prompt}\nThat is all.", {"image": image}]],
         "text": text,
         "status": "ok",
         "reason": "",
@@ -138,8 +144,11 @@ def small_run(folder: Path, *, shift: float = 0.0, **manifest: Any) -> RunFolder
         folder,
         [*items, BadItem("../out.png", "the image path leads outside the data folder", "model_a", "p1")],
         scores,
-        replies=[reply(f"r{n}", '{"score": 80}', items[n].prompt) for n in range(3)]
-        + [reply("r3", "", status="refused", reason="no")],
+        replies=[
+            reply(f"r{n}", '{"score": 80}', items[n].prompt, image=sha256(folder / "img" / items[n].id))
+            for n in range(3)
+        ]
+        + [reply("r3", "", image=sha256(folder / "img" / items[3].id), status="refused", reason="no")],
         vectors=[{"key": f"v{n}", "text": DESCRIPTION, "vector": "", "used": 30, "total": 30} for n in range(4)],
         results=small_results(),
         **manifest,

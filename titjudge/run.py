@@ -118,6 +118,10 @@ class RunFolder:
                     record["meta"],
                 )  # fmt: skip
 
+    def stats(self) -> dict[str, Any]:
+        """Size and time (ns) of each item's image file when it was listed, by item id."""
+        return {record["id"]: record["stat"] for _, record in self._read("items.jsonl") if record.get("stat")}
+
     def scores(self, *, slim: bool = False) -> dict[tuple[str, str], Score]:
         """The last score of each item and metric; `slim` leaves out replies and all parts but those that tables sum up."""
         found: dict[tuple[str, str], Score] = {}

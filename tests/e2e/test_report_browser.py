@@ -353,3 +353,25 @@ def test_axe_finds_no_serious_fault(browser: Any, report: Path, dark: bool) -> N
         ]
     context.close()
     assert found == []
+
+
+def test_pictures_of_two_checkpoints_stand_with_their_own_words(tmp_path: Path, show: Callable[..., Any]) -> None:
+    runs = []
+    for name, colour in (("ck1", (200, 40, 40)), ("ck2", (40, 40, 200))):
+        items = [Item(f"{n}.png", f"{PROMPT} {n}", picture(tmp_path / name / f"{n}.png", colour), "", f"p{n}")
+                 for n in range(2)]  # fmt: skip
+        runs.append(write_run(tmp_path / "runs" / name, items, [
+            score(item, "tit", 0.5, description=f"described in {name}") for item in items]))  # fmt: skip
+    page = show(write_report(runs, tmp_path / "both.html"), "#images")
+    assert page.inner_text("#n-images") == "4"
+    colour_of = """() => { const shown = document.querySelector('.the-image img'); const canvas = document.createElement('canvas');
+        const pen = canvas.getContext('2d'); pen.drawImage(shown, 0, 0); return [...pen.getImageData(5, 5, 1, 1).data]; }"""
+    for at in range(4):
+        name = "ck1" if at < 2 else "ck2"
+        red, _, blue, _ = page.evaluate(colour_of)
+        assert (red > blue) == (name == "ck1")
+        assert f"described in {name}" in page.inner_text(".detail")
+        assert f"judged in {name}" in page.inner_text(".detail-head")
+        assert page.locator(".row[aria-current] .row-scores .one").count() == 2  # tit and tit-llm of its own run
+        page.keyboard.press("j")
+        page.wait_for_function(f"document.querySelector('.where').textContent.startsWith('{min(at + 2, 4)} of')")

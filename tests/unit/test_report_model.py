@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_runs import DESCRIPTION, PROMPT, picture, reply, score, small_results, small_run, write_run
+from report_runs import DESCRIPTION, PROMPT, picture, reply, score, sha256, small_results, small_run, write_run
 
 from titjudge.errors import DataError
 from titjudge.report.model import as_json, load
@@ -62,7 +62,7 @@ def test_receipts_lead_to_the_rendered_prompt(tmp_path: Path) -> None:
     assert answer["k"] == "r0"
     assert _text(made, answer["text"]) == '{"score": 80}'
     role, text, image = answer["msg"][0]
-    assert (role, image) == ("user", "f" * 64)
+    assert (role, image) == ("user", sha256(tmp_path / "run" / "img" / "a1.png"))
     assert _text(made, text) == f"Compare with:\n{PROMPT} Number 1.\nThat is all."
     embedded = made["replies"][made["items"][0]["s"][0]["k"][0]]
     assert _text(made, embedded["embedded"]) == DESCRIPTION
@@ -242,7 +242,7 @@ def test_verdicts_turn_metrics_where_less_is_better(tmp_path: Path) -> None:
 def test_ranks_of_people_share_places() -> None:
     from titjudge.report.model import Entry, Report
 
-    entries = [Entry(str(number), "", "p", "", None) for number in range(3)]
+    entries = [Entry(str(number), "", "p", "") for number in range(3)]
     report = Report([], [], entries, [(0, 1, 1), (0, 2, 1), (1, 2, 0)])
     assert human_ranks(report) == {0: 1.0, 1: 2.5, 2: 2.5}
 
@@ -279,4 +279,4 @@ def test_pictures_are_shared_between_runs(tmp_path: Path) -> None:
     item = Item("same.png", PROMPT, path)
     runs = [write_run(tmp_path / name, [item], [score(item, "tit", 0.5)]) for name in ("one", "two")]
     report = load(runs)
-    assert [entry.image for entry in report.entries] == [path]
+    assert [[one.path for one in entry.judged] for entry in report.entries] == [[path, path]]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from titjudge.report.cases import DRAWN, case
+from titjudge.report.pictures import Judged, Sameness
 from titjudge.report.texts import Texts, valid
 from titjudge.types import BadItem, Item, Score
 
@@ -38,16 +39,30 @@ class Judge:
 
 @dataclass(slots=True)
 class Entry:
-    """One item over all runs; `scores` by judge number."""
+    """One picture with its prompt over all runs that judged it; `scores` by judge number.
+
+    `slot` numbers what has the same id, generator and prompt: two runs that fill it with different pictures (checkpoints
+    whose files have the same names) have an entry each.
+    """
 
     id: str
     generator: str
     group: str
     prompt: str
-    image: Path | None
     bad: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
     scores: dict[int, Score] = field(default_factory=dict)
+    slot: int = 0
+    runs: list[int] = field(default_factory=list)
+    judged: list[Judged] = field(default_factory=list)
+
+    @property
+    def shown(self) -> Judged | None:
+        """The picture to show: where several runs have it at several places, the first place that still exists."""
+        places = [one for one in self.judged if one.path is not None]
+        return next(
+            (one for one in places if one.path is not None and one.path.exists()), places[0] if places else None
+        )
 
 
 @dataclass(slots=True)
@@ -62,6 +77,7 @@ class Loaded:
     replies: dict[str, Json]
     vectors: dict[str, Json]
     card: Json = field(default_factory=dict)
+    stats: dict[str, Any] = field(default_factory=dict)  # size and time of each item's image file when it was listed
 
 
 @dataclass(slots=True)
@@ -99,7 +115,7 @@ def _load(run: RunFolder, name: str) -> Loaded:
             replies[key] = record
     vectors = {str(r.get("key", "")): {k: r.get(k) for k in ("text", "used", "total")} for r in run.vectors()}
     card = _card(run.path / CARD, run.path.parent / CARD)
-    return Loaded(name, manifest, results, items, run.scores(), replies, vectors, card)
+    return Loaded(name, manifest, results, items, run.scores(), replies, vectors, card, run.stats())
 
 
 def _card(*files: Path) -> Json:
@@ -147,21 +163,28 @@ def _judges(number: int, run: Loaded, *, several: bool) -> list[Judge]:
 
 
 def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entry], list[dict[str, int]]]:
-    """Items of all runs; the same id with the same prompt and generator is one item. Also: entry by id, for each run."""
+    """Items of all runs; the same id, prompt, generator and picture is one entry. Also: entry by id, for each run."""
     entries: list[Entry] = []
-    known: dict[tuple[str, str, str], int] = {}
+    known: dict[tuple[str, str, str], list[int]] = {}
     places: list[dict[str, int]] = []
+    same = Sameness()
     for number, run in enumerate(runs):
         columns = [(place, judge.metric) for place, judge in enumerate(judges) if judge.run == number]
         where: dict[str, int] = {}
         for item in [*run.items, *_orphans(run)]:
             prompt = item.prompt if isinstance(item, Item) else ""
-            same = (item.id, item.generator, prompt)
-            if same not in known:
-                known[same] = len(entries)
+            slot = known.setdefault((item.id, item.generator, prompt), [])
+            judged = _judged(run, item, [metric for _, metric in columns])
+            at = next((at for at in slot if _is(entries[at], item, judged, same)), None)
+            if at is None:
+                at = len(entries)
                 entries.append(_entry(item))
-            where[item.id] = known[same]
-            entry = entries[known[same]]
+                entries[at].slot = slot[0] if slot else at
+                slot.append(at)
+            where[item.id] = at
+            entry = entries[at]
+            entry.runs.append(number)
+            entry.judged.append(judged)
             for place, metric in columns:
                 if (item.id, metric) in run.scores:
                     entry.scores[place] = run.scores[item.id, metric]
@@ -169,10 +192,25 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entr
     return entries, places
 
 
+def _judged(run: Loaded, item: Item | BadItem, metrics: Sequence[str]) -> Judged:
+    if isinstance(item, BadItem) or item.image is None:
+        return Judged(None)
+    scores = [run.scores[item.id, metric] for metric in metrics if (item.id, metric) in run.scores]
+    keys = dict.fromkeys(key for score in scores for key in score.replies)
+    return Judged.of(item.image, run.stats.get(item.id), [run.replies[key] for key in keys if key in run.replies])
+
+
+def _is(entry: Entry, item: Item | BadItem, judged: Judged, same: Sameness) -> bool:
+    """Whether an entry is about the same picture, or the same description where there is none."""
+    if isinstance(item, Item) and entry.meta.get("description") != item.meta.get("description") and not judged.path:
+        return False
+    return any(same(one, judged) for one in entry.judged)
+
+
 def _entry(item: Item | BadItem) -> Entry:
     if isinstance(item, BadItem):
-        return Entry(item.id, item.generator, item.group, "", None, item.reason)
-    return Entry(item.id, item.generator, item.group, item.prompt, item.image, "", item.meta)
+        return Entry(item.id, item.generator, item.group, "", item.reason)
+    return Entry(item.id, item.generator, item.group, item.prompt, "", item.meta)
 
 
 def _orphans(run: Loaded) -> list[Item]:
@@ -194,7 +232,7 @@ def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tup
     return list(found)
 
 
-def as_json(report: Report, images: Mapping[Path, int]) -> Json:
+def as_json(report: Report, images: Mapping[Judged, int]) -> Json:
     """The part of a report that the browser works on: `images` gives each picture its number."""
     texts = Texts()
     writer = _Writer(report, texts)
@@ -226,7 +264,7 @@ class _Writer:
         self.replies: list[Json] = []
         self._known: dict[tuple[int, str], int | None] = {}
 
-    def item(self, entry: Entry, images: Mapping[Path, int]) -> Json:
+    def item(self, entry: Entry, images: Mapping[Judged, int]) -> Json:
         descriptions = [
             str(s.parts["description"]).strip() for s in entry.scores.values() if s.parts.get("description")
         ]
@@ -236,8 +274,10 @@ class _Writer:
             record["p"] = self.texts.compose(entry.prompt, known[:1])
         if entry.bad:
             record["bad"] = entry.bad
-        if entry.image is not None and entry.image in images:
-            record["im"] = images[entry.image]
+        if (shown := entry.shown) is not None and shown in images:
+            record["im"] = images[shown]
+        if len(entry.runs) < len(self.report.runs):
+            record["rn"] = entry.runs
         record["s"] = [
             self._score(entry, place, known) if place in entry.scores else None
             for place in range(len(self.report.judges))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,8 +22,11 @@ def differences(report: Report) -> list[Json]:
     Accuracies where there are pairs, mean scores always; intervals and p-values resample or permute whole prompts.
     """
     rows = [row for metric in _shared(report) for row in _of(report, metric)]
-    note = ("Each run minus the first, over what both scored. Interval and p by prompts; p adjusted after "
-            "Benjamini–Hochberg over the runs of one metric.")  # fmt: skip
+    notes = [
+        "Each run minus the first, over what both scored. Interval and p by prompts; p adjusted after "
+        "Benjamini–Hochberg over the runs of one metric.",
+        _pictures(report),
+    ]
     columns = [
         "metric",
         "run",
@@ -36,8 +40,20 @@ def differences(report: Report) -> list[Json]:
         "p adjusted",
     ]
     return [
-        table("Runs compared", columns, rows, text=4, notes=[note] if rows else [], empty="The runs share no metric.")
+        table("Runs compared", columns, rows, text=4, notes=notes if rows else [], empty="The runs share no metric.")
     ]
+
+
+def _pictures(report: Report) -> str:
+    """Where the runs judged different pictures of one name, differences are the pictures', too."""
+    slots = Counter(entry.slot for entry in report.entries)
+    several = sum(count > 1 for count in slots.values())
+    if not several:
+        return ""
+    return (
+        f"{several:,} of {len(slots):,} images have the same name and prompt in several runs and are different pictures: "
+        "there a difference is one between the pictures, and each picture stands with its own scores."
+    )
 
 
 def _shared(report: Report) -> list[str]:
@@ -50,20 +66,22 @@ def _shared(report: Report) -> list[str]:
 def _of(report: Report, metric: str) -> list[list[Any]]:
     from titjudge.compare.differences import mean_differences, paired_differences
 
-    columns = [(judge, number) for number, judge in enumerate(report.judges) if judge.metric == metric]
-    values = {
-        report.runs[judge.run].name: {
-            str(at): value(entry, number, report.judges) for at, entry in enumerate(report.entries)
-        }
-        for judge, number in columns
-    }
+    columns = [(judge, at) for at, judge in enumerate(report.judges) if judge.metric == metric]
+    values: dict[str, dict[str, float | None]] = {}
+    for judge, at in columns:  # by slot: two checkpoints fill the same one with different pictures
+        scored = [(str(entry.slot), entry) for entry in report.entries if at in entry.scores]
+        values[report.runs[judge.run].name] = {slot: value(entry, at, report.judges) for slot, entry in scored}
     baseline, digits = next(iter(values)), columns[0][0].digits
     letters = {1: "a", 0: "tie", -1: "b"}
     found: list[Any] = []
     if report.pairs:
-        pairs = [Pair(report.entries[a].group, str(a), str(b), letters[sign]) for a, b, sign in report.pairs]
+        pairs = [
+            Pair(report.entries[a].group, str(report.entries[a].slot), str(report.entries[b].slot), letters[sign])
+            for a, b, sign in report.pairs
+        ]
+        pairs = list(dict.fromkeys(pairs))
         found += paired_differences(pairs, values, baseline=baseline, resamples=RESAMPLES)
-    groups = {str(at): entry.group for at, entry in enumerate(report.entries)}
+    groups = {str(entry.slot): entry.group for entry in report.entries}
     found += mean_differences(groups, values, baseline=baseline, resamples=RESAMPLES)
     return [_row(metric, one, digits) for one in found]
 

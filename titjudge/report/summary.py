@@ -98,7 +98,11 @@ def _lead(run: Loaded, judges: list[Judge]) -> str:
 def _counts(report: Report, run: Loaded) -> str:
     prompts = len({item.group for item in run.items if item.group})
     makers = len({item.generator for item in run.items if item.generator})
-    said = [f"{len(run.items):,} images", f"{prompts:,} prompts", f"{makers:,} generators"]
+    said = [
+        _count(len(run.items), "image"),
+        _count(prompts, "prompt"),
+        *([_count(makers, "generator")] if makers else []),
+    ]
     pairs = len(run.results.get("pairs") or ())
     if pairs:
         said.append(f"{pairs:,} pairs" if run.results.get("reference") == "construction" else f"{pairs:,} human pairs")
@@ -109,6 +113,10 @@ def _counts(report: Report, run: Loaded) -> str:
         + (f", {protocol} protocol" if protocol else "")
         + (f". {day}" if day else "")
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _day(run: Loaded) -> str:

@@ -7,45 +7,52 @@ import os
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from titjudge.errors import DataError
 from titjudge.images import open_image, read, upright
+from titjudge.report.pictures import Judged
 
 Thumbnail = bytes | str  # the WebP file, or why there is none
 
-FULL = (1024, 82)
-LADDER = tuple((round(448 * 0.94**step), max(5, round(78 - 1.7 * step))) for step in range(36))
-"""(longest edge in pixels, WebP quality), best first."""
+FULL = (2048, 85)
+LADDER = (
+    *((round(1024 * 0.94**step), 80) for step in range(13)),
+    *((round(448 * 0.94**step), max(5, round(78 - 1.7 * step))) for step in range(36)),
+)
+"""(longest edge in pixels, WebP quality), best first: small text stays legible where there is room."""
 _SAMPLE = 24
 _SLACK = 0.97
 
 
-def thumbnails(paths: Sequence[Path], room: int, *, full: bool = False) -> list[Thumbnail]:
-    """One thumbnail for each path, all together at most `room` bytes (`full`: up to 1,024 pixels, whatever it takes).
+def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> list[Thumbnail]:
+    """One thumbnail for each picture, all together at most `room` bytes (`full`: up to 2,048 pixels, whatever it takes).
 
     Size and quality are chosen on a sample and go down together until all fit; the last step of the ladder is kept even
     where it does not.
     """
-    if not paths:
+    if not pictures:
         return []
     with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=_workers()) as pool:
         warnings.simplefilter("ignore")  # Pillow's remarks on odd files; `read` and the pixel limit guard what matters
         if full:
-            return list(pool.map(lambda path: thumbnail(path, *FULL), paths))
-        step = _choose(paths, room, pool)
-        made = list(pool.map(lambda path: thumbnail(path, *LADDER[step]), paths))
+            return list(pool.map(lambda one: thumbnail(one, *FULL), pictures))
+        step = _choose(pictures, room, pool)
+        made = list(pool.map(lambda one: thumbnail(one, *LADDER[step]), pictures))
         while _size(made) > room and step + 1 < len(LADDER):
             step += 1
             made = list(pool.map(lambda one: _smaller(one, *LADDER[step]), made))  # noqa: B023
     return made
 
 
-def thumbnail(path: Path, edge: int, quality: int) -> Thumbnail:
-    """The image at `path` as a WebP file whose longest edge is at most `edge` pixels, or why it cannot be shown."""
+def thumbnail(picture: Judged, edge: int, quality: int) -> Thumbnail:
+    """A picture as a WebP file whose longest edge is at most `edge` pixels, or why it cannot be shown."""
+    assert picture.path is not None
     try:
-        with open_image(read(path), path) as image:
+        raw = read(picture.path)
+        if refusal := picture.refusal(raw):
+            return refusal
+        with open_image(raw, picture.path) as image:
             image.draft("RGB", (edge * 2, edge * 2))
             return _encode(upright(image), edge, quality)
     except DataError as error:
@@ -71,11 +78,11 @@ def _smaller(made: Thumbnail, edge: int, quality: int) -> Thumbnail:
         return min(_encode(image, edge, quality), made, key=len)
 
 
-def _choose(paths: Sequence[Path], room: int, pool: ThreadPoolExecutor) -> int:
+def _choose(pictures: Sequence[Judged], room: int, pool: ThreadPoolExecutor) -> int:
     """The best step of the ladder at which a sample says that all will fit (found by halving)."""
-    sample = paths[:: max(1, len(paths) // _SAMPLE)][:_SAMPLE]
-    first = list(pool.map(lambda path: thumbnail(path, *LADDER[0]), sample))
-    allowed = room * _SLACK * len(sample) / len(paths)
+    sample = pictures[:: max(1, len(pictures) // _SAMPLE)][:_SAMPLE]
+    first = list(pool.map(lambda one: thumbnail(one, *LADDER[0]), sample))
+    allowed = room * _SLACK * len(sample) / len(pictures)
 
     def needed(step: int) -> int:
         return _size(list(pool.map(lambda one: _smaller(one, *LADDER[step]), first)) if step else first)

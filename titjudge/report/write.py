@@ -49,7 +49,7 @@ def write_report(
         runs: run folders; with several, they are shown side by side, the first being the one that others are compared with.
         out: the file to write (written whole, or not at all).
         agreement_json: results in the shape of results.json that take the place of the first run's.
-        full_images: embed images of up to 1,024 pixels, however large the file becomes; else it stays below 15 MB.
+        full_images: embed images of up to 2,048 pixels, however large the file becomes; else it stays below 15 MB.
     Raises:
         DataError: a folder is not a run, or is damaged.
     """
@@ -64,8 +64,8 @@ def write_report(
 
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
     """The page of a report, as UTF-8."""
-    paths = list(dict.fromkeys(entry.image for entry in report.entries if entry.image is not None))
-    data = as_json(report, {path: number for number, path in enumerate(paths)})
+    pictures = list(dict.fromkeys(shown for entry in report.entries if (shown := entry.shown) is not None))
+    data = as_json(report, {picture: number for number, picture in enumerate(pictures)})
     data["summary"] = summary(report)
     stops = curves(report)
     data["summary"]["claims"] = [curve.steps for curve in stops]
@@ -73,7 +73,7 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
     drawn = [_fields(chart) for chart in (*charts(report), *(each for curve in stops for each in curve.charts))]
     style, script = _joined(_STYLES), _joined(_SCRIPTS)
     used = len(packed) + sum(len(chart["svg"]) for chart in drawn) + len(style) + len(script) + _ROOM_KEPT
-    made = thumbnails(paths, max(0, (limit - used) * 3 // 4), full=full_images)
+    made = thumbnails(pictures, max(0, (limit - used) * 3 // 4), full=full_images)
     return _page(data["summary"]["title"], drawn, stops, style, script, packed, _image_lines(made))
 
 

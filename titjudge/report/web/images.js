@@ -23,10 +23,10 @@ const imagesView = {
   },
   row(at, filters, href) {
     const item = data.items[at];
-    const judges = filters.m === "" ? data.judges.map((_, number) => number).slice(0, 3) : [Number(filters.m)];
+    const judges = filters.m === "" ? judgesFor(item).slice(0, 3) : [Number(filters.m)];
     return h("a.row", { href },
       picture(item, "", ".thumb"),
-      h("span.row-text", null, outside(item.bad || shorten(text(item.p), 110), "span"), outside([item.g, item.grp].filter(Boolean).map((one) => shorten(one, 40)).join(" · "), "small")),
+      h("span.row-text", null, outside(item.bad || shorten(text(item.p), 110), "span"), outside([...runsOf(item), item.g, item.grp === text(item.p) || item.id.includes(item.grp) ? "" : item.grp, fileName(item)].filter(Boolean).map((one) => shorten(one, 40)).join(" · "), "small")),
       h("span.row-scores", null, judges.map((judge) => rowScore(item.s[judge], judge, judges.length > 1))));
   },
   detail(at, view) {
@@ -57,8 +57,17 @@ const imagesView = {
   },
 };
 
+/** The last part of an item's name, which is that of its file. */
+const fileName = (item) => item.id.slice(item.id.lastIndexOf("/") + 1);
+
+/** Numbers of the judges of the runs that have this picture. */
+const judgesFor = (item) => data.judges.map((_, number) => number).filter((number) => !item.rn || item.rn.includes(data.judges[number].run));
+
+/** The runs that judged this picture, where others of the report did not. */
+const runsOf = (item) => (item.rn || []).map((run) => data.summary.runs[run].name);
+
 function about(item) {
-  const parts = [];
+  const parts = runsOf(item).length ? [["judged in ", outside(runsOf(item).join(", "))]] : [];
   if (item.g) parts.push(h("a", { href: place("images", { g: item.g }) }, outside(item.g)));
   if (item.grp && item.grp !== text(item.p)) parts.push(["prompt ", h("a", { href: place("images", { q: item.grp }) }, outside(shorten(item.grp, 80)))]);
   const met = data.pairs.filter(([a, b]) => a === item.at || b === item.at).length;
@@ -118,7 +127,7 @@ function hasStatus(item, status, judge) {
 function haystack(item) {
   if (item.hay === undefined) {
     const told = item.s.filter(Boolean).flatMap((score) => [text(score.d), text(score.r), ...(score.mi || []), ...(score.co || []), ...(score.ag ? score.ag.claims.map((claim) => text(claim.t)) : [])]);
-    item.hay = [item.id, item.g, item.grp, text(item.p), item.bad || "", ...told].join("\n").toLowerCase();
+    item.hay = [item.id, item.g, item.grp, ...runsOf(item), text(item.p), item.bad || "", ...told].join("\n").toLowerCase();
   }
   return item.hay;
 }

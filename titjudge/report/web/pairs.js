@@ -66,7 +66,7 @@ const pairsView = {
     const judges = judgesOf(filters).slice(0, 4);
     return h("a.row", { href },
       h("span.two", null, picture(a, "", ".thumb" + (pair[2] > 0 ? ".won" : "")), picture(b, "", ".thumb" + (pair[2] < 0 ? ".won" : ""))),
-      h("span.row-text", null, outside(shorten(text(a.p), 70), "span"), outside(shorten(`${a.g || "A"} / ${b.g || "B"}`, 60), "small")),
+      h("span.row-text", null, outside(shorten(text(a.p), 70), "span"), outside([...runsOf(a).map((one) => shorten(one, 40)), shorten(`${a.g || fileName(a)} / ${b.g || fileName(b)}`, 60)].join(" · "), "small")),
       h("span.row-scores", null, judges.map((judge) => {
         const how = outcome(pair, judge);
         return h("span.one." + how, null, judges.length > 1 ? h("small", null, outside(shorten(data.judges[judge].label, 18))) : null, OUTCOME[how]);

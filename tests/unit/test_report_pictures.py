@@ -1,0 +1,180 @@
+"""Which picture a report shows: the one that was judged, or none."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import orjson
+import pytest
+from PIL import Image
+from report_runs import PROMPT, picture, reply, score, sha256, write_run
+
+from titjudge.report.model import Report, as_json, load
+from titjudge.report.pictures import Judged
+from titjudge.report.summary import summary
+from titjudge.report.thumbnails import thumbnail
+from titjudge.run import RunFolder, listed_record
+from titjudge.types import Item
+
+RED, BLUE = (200, 60, 40), (40, 60, 200)
+
+
+def _checkpoint(
+    folder: Path, colour: tuple[int, int, int], value: float, *, told: bool = True, count: int = 3
+) -> RunFolder:
+    """A run over images with the same names and prompts as another's; `told`: its answers hold the pictures' hashes."""
+    items = [Item(f"{n}.png", f"{PROMPT} {n}", picture(folder / "data" / f"{n}.png", colour, (48, 32 + n)), "", f"p{n}")
+             for n in range(count)]  # fmt: skip
+    scores = [score(item, "tit-llm", value, description=f"seen in {folder.name}", replies=[f"{folder.name}{n}"])
+              for n, item in enumerate(items)]  # fmt: skip
+    replies = [reply(f"{folder.name}{n}", "{}", image=sha256(item.image)) for n, item in enumerate(items) if item.image]
+    run = write_run(folder / "run", items, scores, replies=replies if told else [])
+    return _listed(run, items)
+
+
+def _listed(run: RunFolder, items: list[Item]) -> RunFolder:
+    """items.jsonl as a run writes it: with size and time of each file."""
+    (run.path / "items.jsonl").write_bytes(b"".join(orjson.dumps(listed_record(item)) + b"\n" for item in items))
+    return run
+
+
+def _shown(report: Report) -> list[tuple[str, list[str]]]:
+    """For each entry the folder its picture comes from, and whose descriptions stand beneath."""
+    return [
+        (entry.shown.path.parent.parent.name if entry.shown and entry.shown.path else "",
+         [str(one.parts["description"]).removeprefix("seen in ") for one in entry.scores.values()])
+        for entry in report.entries
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_two_checkpoints_with_the_same_names_keep_their_own_scores(tmp_path: Path, told: bool) -> None:
+    runs = [_checkpoint(tmp_path / "ck1", RED, 40, told=told), _checkpoint(tmp_path / "ck2", BLUE, 60, told=told)]
+    report = load(runs)
+    assert _shown(report) == [("ck1", ["ck1"])] * 3 + [("ck2", ["ck2"])] * 3
+    pictures = {shown: n for n, shown in enumerate(dict.fromkeys(entry.shown for entry in report.entries)) if shown}
+    items = as_json(report, pictures)["items"]
+    assert [(item["im"], item["rn"]) for item in items] == [(0, [0]), (1, [0]), (2, [0]), (3, [1]), (4, [1]), (5, [1])]
+
+
+def test_checkpoints_are_compared_over_the_names_and_prompts_they_share(tmp_path: Path) -> None:
+    runs = [_checkpoint(tmp_path / "ck1", RED, 40, count=8), _checkpoint(tmp_path / "ck2", BLUE, 60, count=8)]
+    compared = summary(load(runs))["overview"]
+    table = next(one for one in compared if one["title"] == "Runs compared")
+    row = next(row for row in table["rows"] if row[0] == "tit-llm")
+    assert [cell["t"] if isinstance(cell, dict) else cell for cell in row][3:8] == [
+        "mean score",
+        "60.0",
+        "40.0",
+        "+20.0",
+        "8",
+    ]
+    assert "8 of 8 images have the same name and prompt" in table["notes"][1]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_copy_of_the_data_is_the_same_pictures(tmp_path: Path, told: bool) -> None:
+    runs = [_checkpoint(tmp_path / "one", RED, 40, told=told), _checkpoint(tmp_path / "two", RED, 60, told=told)]
+    assert _shown(load(runs)) == [("one", ["one", "two"])] * 3
+
+
+def test_a_run_whose_data_moved_still_joins_its_pictures(tmp_path: Path) -> None:
+    runs = [_checkpoint(tmp_path / "one", RED, 40), _checkpoint(tmp_path / "two", RED, 60, told=False)]
+    for file in (tmp_path / "one" / "data").iterdir():
+        file.unlink()
+    report = load(runs)
+    assert _shown(report) == [("two", ["one", "two"])] * 3  # shown from where it still is
+
+
+def test_a_file_that_was_replaced_between_two_runs_is_two_pictures(tmp_path: Path) -> None:
+    first = _checkpoint(tmp_path / "ck", RED, 40)
+    (tmp_path / "ck" / "run").rename(tmp_path / "first")
+    _checkpoint(tmp_path / "ck", BLUE, 60)
+    report = load([RunFolder(tmp_path / "first"), RunFolder(tmp_path / "ck" / "run")])
+    assert len(report.entries) == 6
+    made = [thumbnail(entry.shown, 64, 60) for entry in report.entries if entry.shown]
+    assert [isinstance(one, bytes) for one in made] == [False] * 3 + [True] * 3
+    assert made[0] == "the file has changed since it was judged"
+    assert first.path  # the run that was renamed
+
+
+def test_a_file_that_changed_is_not_shown_even_where_no_answer_holds_its_hash(tmp_path: Path) -> None:
+    path = picture(tmp_path / "a.png", RED)
+    found = path.stat()
+    judged = Judged.of(path, [found.st_size, found.st_mtime_ns], [])
+    os.utime(path)  # copied or touched: the same file
+    assert isinstance(thumbnail(judged, 64, 60), bytes)
+    picture(path, BLUE, (300, 200))
+    assert thumbnail(judged, 64, 60) == "the file has changed since it was judged"
+
+
+def test_a_picture_that_was_converted_is_still_what_was_judged(tmp_path: Path) -> None:
+    path = tmp_path / "a.gif"
+    Image.new("P", (40, 30), 3).save(path)
+    from titjudge.images import inspect
+
+    sent = inspect(path.read_bytes(), path)["sha256"]
+    assert sent != sha256(path)
+    judged = Judged.of(path, None, [reply("k", "{}", image=sent)])
+    assert isinstance(thumbnail(judged, 64, 60), bytes)
+
+
+def test_texts_without_a_picture_are_told_apart_by_their_description(tmp_path: Path) -> None:
+    runs = []
+    for name, told in (("one", "a cube"), ("two", "a cube"), ("three", "a ball")):
+        item = Item("t", PROMPT, None, "", "p", {"description": told})
+        runs.append(write_run(tmp_path / name, [item], [score(item, "tit", 0.5)]))
+    assert [entry.runs for entry in load(runs).entries] == [[0, 1], [2]]
+
+
+def test_sixteen_bit_pictures_are_not_white(tmp_path: Path) -> None:
+    path = tmp_path / "grey.png"
+    Image.new("I;16", (40, 30), 30_000).save(path)
+    made = thumbnail(Judged(path), 64, 80)
+    assert isinstance(made, bytes)
+    with Image.open(io.BytesIO(made)) as image:
+        value = image.convert("L").getpixel((20, 15))
+    assert isinstance(value, int | float)
+    assert 110 < value < 124  # 30,000 of 65,535
+
+
+def test_two_real_runs_of_two_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from titjudge.cli.run import run_command
+
+    for name, colour in (("ck1", RED), ("ck2", BLUE)):
+        data = tmp_path / name
+        for n in range(3):
+            picture(data / f"{n}.png", colour, (40 + n, 40))
+            (data / f"{n}.txt").write_text(f"a thing of number {n}", encoding="utf-8")
+        command = [
+            "judge",
+            "--data",
+            str(data),
+            "--provider",
+            "fake",
+            "--metric",
+            "tit-llm",
+            "--cache",
+            str(tmp_path / "cache"),
+        ]
+        assert run_command("t", [*command, "--out", str(tmp_path / "runs" / name), "--no-report"]) == 0
+    both = [str(tmp_path / "runs" / name) for name in ("ck1", "ck2")]
+    assert run_command("t", ["report", *both, "--out", str(tmp_path / "ck.html")]) == 0
+    capsys.readouterr()
+    report = load([RunFolder(Path(run)) for run in both])
+    assert [entry.runs for entry in report.entries] == [[0]] * 3 + [[1]] * 3
+    for entry in report.entries:
+        (found,) = entry.scores.values()
+        keys = set(found.replies)
+        sent = {part["image"] for run in report.runs for key in keys for part in _pictures(run.replies.get(key))}
+        assert entry.shown is not None
+        assert entry.shown.path is not None
+        assert sent == {sha256(entry.shown.path)}
+
+
+def _pictures(answer: dict[str, object] | None) -> list[dict[str, str]]:
+    told = json.loads(json.dumps((answer or {}).get("messages", [])))
+    return [part for turn in told for part in turn if isinstance(part, dict)]

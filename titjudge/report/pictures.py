@@ -1,0 +1,95 @@
+"""Which picture a run judged: told by content, so that two files of one name are never taken for each other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import DataError
+from titjudge.images import inspect, read
+from titjudge.replay import Shown
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The picture of one item of one run.
+
+    `stat` is size and time (ns) of the file when the run listed it; `own` the SHA-256 of the picture as models were shown
+    it, where the answers tell; `sent` all pictures that were shown for the item (its rivals and crops among them).
+    """
+
+    path: Path | None
+    stat: tuple[int, int] | None = None
+    own: str | None = None
+    sent: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, path: Path | None, stat: Any, answers: Sequence[Mapping[str, Any]]) -> Judged:
+        """From an item's line and the answers that its scores came from."""
+        shown = Shown.of([hashes for hashes in map(_hashes, answers) if hashes])
+        known = isinstance(stat, list | tuple) and len(stat) == 2 and all(isinstance(one, int) for one in stat)
+        return cls(path, (stat[0], stat[1]) if known else None, shown.own, shown.all)
+
+    def refusal(self, raw: bytes) -> str:
+        """Why the present content of the file is not to be shown as what was judged; empty where it may be.
+
+        Raises:
+            DataError: it is no image.
+        """
+        if self.sent:
+            here = hashlib.sha256(raw).hexdigest()
+            same = here in self.sent or inspect(raw, self.path or Path())["sha256"] in self.sent
+        else:
+            same = self.stat is None or self.stat[0] == len(raw)
+        return "" if same else "the file has changed since it was judged"
+
+
+def _hashes(answer: Mapping[str, Any]) -> list[str]:
+    turns = answer.get("messages")
+    parts = [part for turn in turns if isinstance(turn, list) for part in turn] if isinstance(turns, list) else []
+    return [str(part["image"]) for part in parts if isinstance(part, Mapping) and part.get("image")]
+
+
+class Sameness:
+    """Says whether two runs judged the same picture; each file is hashed once."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[Path, tuple[int, int] | None], tuple[str, ...]] = {}
+
+    def __call__(self, one: Judged, other: Judged) -> bool:
+        if one.path is None or other.path is None:
+            return one.path is other.path
+        if one.own and other.own:
+            return one.own == other.own
+        if one.stat is not None and (one.path, one.stat) == (other.path, other.stat):
+            return True
+        mine, theirs = self._contents(one), self._contents(other)
+        if mine and theirs:
+            return not mine.isdisjoint(theirs)
+        return (
+            one.stat is not None and one.stat == other.stat
+        )  # gone, or without a trace: moved files keep size and time
+
+    def _contents(self, judged: Judged) -> frozenset[str]:
+        """SHA-256 of what was shown, else of the file and of what would be shown of it, if it is still what it was."""
+        if judged.own:
+            return frozenset({judged.own})
+        assert judged.path is not None
+        key = judged.path, judged.stat
+        if key not in self._files:
+            self._files[key] = _file(judged)
+        return frozenset(self._files[key])
+
+
+def _file(judged: Judged) -> tuple[str, ...]:
+    assert judged.path is not None
+    try:
+        raw = read(judged.path)
+        if judged.refusal(raw):
+            return ()
+        return hashlib.sha256(raw).hexdigest(), str(inspect(raw, judged.path)["sha256"])
+    except (DataError, OSError):
+        return ()
