@@ -2,7 +2,7 @@
 
     judge --engine ray --ray-address auto --workers 8 --out /shared/runs/first
 
-An actor is a whole run of its own over every n-th item, with its own models and the cache of its machine. It writes
+An actor is a whole run of its own over every n-th prompt, with its own models and the cache of its machine. It writes
 `OUT/shards/K-of-N`, so that the death of an actor costs only what was on its way: a new one goes on in the same folder.
 OUT must lie on a file system that all machines share; titjudge, the data and the keys must be on each of them.
 
@@ -34,6 +34,7 @@ from titjudge.session import Outcome, Session
 
 LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # what uses a GPU of the worker's
 DEATHS = 3  # of one shard, without a new score in between, before it is given up
+_SHARED = ("concurrency", "rpm", "tpm")  # limits of the account, of which every worker gets an equal part
 _LOOK = 0.5  # seconds between looks at the progress
 _TELL = 10.0  # seconds between lines
 
@@ -152,6 +153,7 @@ class Cluster:
         home = self.out / "shards"
         before = sorted({path.name.partition("-of-")[2] for path in home.glob("*-of-*")})
         count = int(before[0]) if before and before[0].isdecimal() else self._workers or self._default(ray)
+        self._check_divisible(count)
         if before and self._workers not in (None, count):
             self._say(f"this run began with {count} workers and goes on with as many")
         home.mkdir(parents=True, exist_ok=True)
@@ -159,7 +161,21 @@ class Cluster:
 
     def _default(self, ray: Any) -> int:
         gpus = sum(_gpus(ray))
-        return gpus if gpus and self._is_local else max(1, sum(node["Alive"] for node in ray.nodes()))
+        count = gpus if gpus and self._is_local else max(1, sum(node["Alive"] for node in ray.nodes()))
+        return min([count, *(value for name in _SHARED if (value := getattr(self.config.limits, name)) is not None)])
+
+    def _check_divisible(self, count: int) -> None:
+        """Every worker needs at least one request at a time and a minute, and together they keep to the limits.
+
+        Raises:
+            ConfigError: there are more workers than a limit can be divided among.
+        """
+        for name in _SHARED:
+            value = getattr(self.config.limits, name)
+            if value is not None and value < count:
+                raise ConfigError(
+                    f"limits: {name} {value} cannot be divided among {count} workers: raise it, or --workers {value}"
+                )
 
     @property
     def _is_local(self) -> bool:
@@ -199,11 +215,7 @@ class Cluster:
     def _settings(self, shard: _Shard, limits: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a shard: rates and concurrency are an equal part of the account's."""
         own = self.config.limits
-        parts = {
-            name: max(1, value // shard.count)
-            for name in ("concurrency", "rpm", "tpm")
-            if (value := getattr(own, name)) is not None
-        }
+        parts = {name: value // shard.count for name in _SHARED if (value := getattr(own, name)) is not None}
         assert self.config.data is not None
         update = {
             "shard": shard.name,

@@ -169,9 +169,9 @@ class RunConfig(_Strict):
     report: bool = True
     """Write report.html at the end."""
     shard: Annotated[str, AfterValidator(_shard)] | None = None
-    """`2/4`: judge only the second of every four items; `merge` joins the run folders."""
+    """`2/4`: judge only the images of the second of every four prompts; `merge` joins the run folders."""
     engine: Literal["local", "ray"] = "local"
-    """ray spreads the items over a cluster."""
+    """ray spreads the prompts over a cluster."""
     ray_address: str | None = None
     """A Ray cluster; auto is that of this machine (default: one is started for the run)."""
     workers: Positive | None = None
@@ -185,7 +185,7 @@ class RunConfig(_Strict):
 
     @property
     def share(self) -> tuple[int, int]:
-        """(first, step): the items of this shard are first, first + step, ... of those listed; (0, 1) is all."""
+        """(first, step): the prompts of this shard are first, first + step, ... of those listed; (0, 1) is all."""
         if self.shard is None:
             return 0, 1
         number, _, count = self.shard.partition("/")

@@ -20,6 +20,7 @@ import orjson
 from titjudge.defaults import load_metrics, load_suite
 from titjudge.errors import UserError
 from titjudge.jsonl import Appender, read_jsonl
+from titjudge.marks import PLACE
 from titjudge.metrics import Metric
 from titjudge.run import RunFolder, identity
 from titjudge.session import Outcome, finish
@@ -47,6 +48,13 @@ class _Part:
         """The records of one of its files, as they are; none where there is no such file."""
         file = self.folder.path / f"{name}.jsonl"
         return (record for _, record in read_jsonl(file)) if file.is_file() else iter(())
+
+    def said(self) -> Iterator[tuple[str, str, bytes]]:
+        """Key, template and digest of every good answer to a question that showed no picture."""
+        for reply in self.read("replies"):
+            shows = any(isinstance(piece, dict) for _, *pieces in reply["messages"] for piece in pieces)
+            if reply["status"] == Status.OK and not shows:
+                yield reply["key"], reply["template"], hashlib.sha256(reply["text"].encode()).digest()[:16]
 
 
 def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = None, report: bool = True) -> Outcome:
@@ -92,8 +100,9 @@ def _join(
     if pairs is None:
         pairs = _pairs(parts, suite, config)
     items = _items(parts)
-    scores = _scores(parts)
+    scores, sources = _scores(parts)
     status = _status(parts)
+    warnings = _examined_differently(parts, scores, sources)
     with _Files(target.path) as files:
         files.write("replies", _replies(parts))
         files.write("vectors", _vectors(parts))
@@ -104,7 +113,7 @@ def _join(
     manifest = _manifest(parts, items, scores, metrics, status, target.money()["spent"])
     target.write("manifest.json", manifest)
     told = drift_between({part.folder.path.name: part.manifest for part in parts})
-    warnings = [f"joined across a drift: {reason}" for reason in told]
+    warnings += [f"joined across a drift: {reason}" for reason in told]
     return finish(target, suite, pairs, metrics, status=status, extra_warnings=warnings, report=report)
 
 
@@ -255,7 +264,7 @@ def _numbers(shard: str | None) -> tuple[int, int] | None:
 
 
 def _items(parts: Sequence[_Part]) -> list[Record]:
-    """The items of all parts, each once, shards interleaved as they were dealt; the newer part's record counts.
+    """The items of all parts, each once, in the order of the data where shards say it; the newer part's record counts.
 
     Raises:
         UserError: an item has different prompts.
@@ -263,10 +272,8 @@ def _items(parts: Sequence[_Part]) -> list[Record]:
     places: dict[str, tuple[int, int]] = {}
     found: dict[str, Record] = {}
     for number, part in enumerate(parts):
-        shard = part.shard
         for k, item in enumerate(part.read("items")):
-            place = (k * shard[1] + shard[0] - 1, 0) if shard else (k, number)
-            places.setdefault(item["id"], place)
+            places.setdefault(item["id"], (item.get(PLACE, k), number))
             before = found.get(item["id"])
             if (
                 before is not None
@@ -278,15 +285,56 @@ def _items(parts: Sequence[_Part]) -> list[Record]:
     return sorted(found.values(), key=lambda item: places[item["id"]])
 
 
-def _scores(parts: Sequence[_Part]) -> dict[tuple[str, str], Record]:
-    """The last score of each item and metric; one with a value stays until another value comes."""
+def _scores(parts: Sequence[_Part]) -> tuple[dict[tuple[str, str], Record], dict[tuple[str, str], int]]:
+    """The last score of each item and metric, and the number of the part it is from; one with a value stays until
+    another value comes."""
     found: dict[tuple[str, str], Record] = {}
-    for part in parts:
+    sources: dict[tuple[str, str], int] = {}
+    for number, part in enumerate(parts):
         last = {(record["item"], record["metric"]): record for record in part.read("scores")}
         for key, record in last.items():
             if record["value"] is not None or key not in found or found[key]["value"] is None:
-                found[key] = record
-    return found
+                found[key], sources[key] = record, number
+    return found, sources
+
+
+def _examined_differently(
+    parts: Sequence[_Part], scores: Mapping[tuple[str, str], Record], sources: Mapping[tuple[str, str], int]
+) -> list[str]:
+    """A warning for each metric that judged images of one prompt by different questions.
+
+    What a metric asks of the prompt alone (questions, claims, a graph) is the same question for all of its images. Parts
+    that share no cache may each have got an answer of its own to it.
+    """
+    first: dict[str, bytes] = {}
+    several: set[str] = set()
+    for part in parts:
+        several.update(key for key, _, answer in part.said() if first.setdefault(key, answer) != answer)
+    texts = [
+        {key: (template, answer) for key, template, answer in part.said() if key in several} if several else {}
+        for part in parts
+    ]
+    answers: dict[tuple[str, str, str], set[bytes]] = {}  # by metric, prompt and key
+    templates: dict[str, str] = {}
+    for (item, name), score in scores.items():
+        for key in score["replies"] if score["value"] is not None else ():
+            if key in (known := texts[sources[item, name]]):
+                templates[key], answer = known[key]
+                answers.setdefault((name, score["group"], key), set()).add(answer)
+    mixed: dict[tuple[str, str], dict[str, None]] = {}
+    for (name, group, key), different in answers.items():
+        if len(different) > 1:
+            mixed.setdefault((name, templates[key]), {})[group] = None
+    return [
+        f"{name}: images of {_prompts(list(groups))} were judged by different answers to {template}: their scores are "
+        "not comparable; judge whole prompts in one run"
+        for (name, template), groups in mixed.items()
+    ]
+
+
+def _prompts(groups: Sequence[str]) -> str:
+    count = "one prompt" if len(groups) == 1 else f"{len(groups)} prompts"
+    return f"{count} ({', '.join(groups[:3])}{', ...' if len(groups) > 3 else ''})"
 
 
 def _in_order(scores: Mapping[tuple[str, str], Record], items: Sequence[Record]) -> Iterator[Record]:

@@ -31,7 +31,7 @@ from titjudge.config import RunConfig
 from titjudge.engine import Engine
 from titjudge.errors import DataError, UserError
 from titjudge.jsonl import Appender, read_jsonl
-from titjudge.marks import Marks, compares, listed_record
+from titjudge.marks import PLACE, Marks, compares, listed_record
 from titjudge.metrics import Metric
 from titjudge.providers.http import Endpoint
 from titjudge.records import score_from, score_record
@@ -272,15 +272,15 @@ class RunFolder:
         """Say in the manifest how the run ended when nothing else can be said."""
         self.write("manifest.json", self.manifest() | {"status": status, "updated": time.time()})
 
-    def list_items(self, items: Iterable[Item | BadItem]) -> int:
-        """Write items.jsonl anew, whole or not at all; returns how many there are."""
+    def list_items(self, items: Iterable[tuple[Item | BadItem, int | None]]) -> int:
+        """Write items.jsonl anew, whole or not at all, with the place of each where it has one; returns how many there are."""
         aside = self.path / ".items.jsonl.new"
         aside.unlink(missing_ok=True)
         appender = Appender(aside)
         count = 0
         try:
-            for item in items:
-                appender.add(listed_record(item))
+            for item, place in items:
+                appender.add(listed_record(item) | ({} if place is None else {PLACE: place}))
                 count += 1
         finally:
             appender.close()

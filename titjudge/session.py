@@ -92,15 +92,23 @@ class Session:
         self._ended = ("", 0.0)
 
     def items(self) -> Iterator[Item | BadItem]:
+        return (item for item, _ in self.listed())
+
+    def listed(self) -> Iterator[tuple[Item | BadItem, int | None]]:
+        """What is to be judged; for a shard with its place among all items.
+
+        Shards are dealt whole prompts: all images of one are then judged by the same questions, which are paid once.
+        """
         assert self.config.data is not None
-        found: Iterator[Item | BadItem] = iter(self.suite.load(self.config.data))
+        found: Iterator[Item | BadItem] = itertools.islice(self.suite.load(self.config.data), self.config.limit)
+        if self.config.shard is None:
+            yield from ((item, None) for item in found)
+            return
         first, step = self.config.share
-        together = any("siblings" in metric.needs for metric in self.metrics.values())
-        groups: dict[str, int] = {}
-        for number, item in enumerate(itertools.islice(found, self.config.limit)):
-            place = groups.setdefault(item.group or item.id, len(groups)) if together else number
-            if place % step == first:
-                yield item
+        prompts: dict[str, int] = {}
+        for place, item in enumerate(found):
+            if prompts.setdefault(item.group or item.id, len(prompts)) % step == first:
+                yield item, place
 
     def pairs(self) -> list[Pair]:
         from titjudge.suites.folder import read_pairs
@@ -188,7 +196,7 @@ class Session:
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
         planner = Planner(self.config, self.library, self.cache, worst=True) if capped else None
         done = folder.scored(self.items(), self.metrics)
-        total = folder.list_items(self.items())
+        total = folder.list_items(self.listed())
         loop = Loop(
             engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,
             in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),

@@ -137,6 +137,23 @@ def test_every_worker_gets_gpus_of_one_machine(nodes: list[int], workers: int, e
     assert gpus_each(nodes, workers) == each
 
 
+@pytest.mark.parametrize(("limits", "workers"), [({"rpm": 5}, 8), ({"concurrency": 2}, 3), ({"tpm": 1}, 2)])
+def test_workers_together_keep_to_the_limits_of_the_account(
+    limits: dict[str, int], workers: int, tmp_path: Path
+) -> None:
+    from titjudge.cluster import Cluster, _Shard
+    from titjudge.config import load_config
+    from titjudge.errors import ConfigError
+
+    cluster = Cluster(load_config(None, {"metrics": ["lmm-score"], "captioner": "fake/m", "limits": limits}))
+    ((name, value),) = limits.items()
+    with pytest.raises(ConfigError, match=f"{name} {value} cannot be divided among {workers} workers"):
+        cluster._check_divisible(workers)
+    cluster._check_divisible(value)
+    shards = [_Shard(k, value, tmp_path / str(k)) for k in range(1, value + 1)]
+    assert sum(cluster._settings(shard, {})["limits"][name] for shard in shards) == value
+
+
 @pytest.mark.parametrize(
     ("settings", "local"),
     [

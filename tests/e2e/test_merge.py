@@ -24,7 +24,7 @@ from titjudge.types import Item
 from titjudge.verify import verify
 
 ROOT = Path(__file__).resolve().parents[2]
-IMAGES = 11
+IMAGES, PROMPTS = 11, 4
 
 
 def data_folder(folder: Path) -> Path:
@@ -33,11 +33,11 @@ def data_folder(folder: Path) -> Path:
     items, pairs = [], []
     for i in range(IMAGES):
         Image.new("RGB", (16, 16), (i * 7 % 256, 30, 90)).save(data / f"{i}.png")
-        items.append({"image": f"{i}.png", "prompt_id": f"p{i % 2}", "generator": f"g{i // 2 % 3}"})
-        if i >= 2:
-            pair = {"prompt_id": f"p{i % 2}", "image_a": f"{i}.png", "image_b": f"{i - 2}.png"}
+        items.append({"image": f"{i}.png", "prompt_id": f"p{i % PROMPTS}", "generator": f"g{i // PROMPTS % 3}"})
+        if i >= PROMPTS:
+            pair = {"prompt_id": f"p{i % PROMPTS}", "image_a": f"{i}.png", "image_b": f"{i - PROMPTS}.png"}
             pairs.append({**pair, "preference": "ab"[i % 2]})
-    prompts = [{"prompt_id": f"p{p}", "prompt": f"Scene {p} with a red cube."} for p in range(2)]
+    prompts = [{"prompt_id": f"p{p}", "prompt": f"Scene {p} with a red cube."} for p in range(PROMPTS)]
     for name, rows in (("images", items), ("pairs", pairs), ("prompts", prompts)):
         (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return data
@@ -80,7 +80,11 @@ def results(folder: Path) -> dict[str, Any]:
 def test_merged_shards_are_the_whole_run(tmp_path: Path, server: Server) -> None:
     whole = judged(tmp_path, "whole")
     parts = [judged(tmp_path, f"s{k}", shard=f"{k}/3") for k in (1, 2, 3)]
-    assert [len(list(RunFolder(part).items())) for part in parts] == [4, 4, 3]
+    assert [len(list(RunFolder(part).items())) for part in parts] == [
+        3 + 2,
+        3,
+        3,
+    ]  # whole prompts: of four the first shard has two
     assert server.count() == 4 * IMAGES
     outcome = merge(parts, tmp_path / "merged", report=False)
     assert outcome.status == "complete"
@@ -106,7 +110,7 @@ def test_a_merged_run_is_resumed_like_any_other(tmp_path: Path, server: Server) 
     assert outcome.report is not None
     asked = server.count()
     again = judged(tmp_path, "merged", cache=tmp_path / "fresh")
-    assert server.count() - asked == 2 * (IMAGES // 2)
+    assert server.count() - asked == 2 * (3 + 2)
     assert RunFolder(again).manifest()["status"] == "complete"
     with pytest.raises(UserError, match="no merge"):
         merge([first], again)
@@ -119,7 +123,7 @@ def test_the_same_question_in_two_shards_is_kept_once_and_paid_as_often_as_it_wa
     shared = {"cache": tmp_path / "shared"}
     parts = [judged(tmp_path, f"s{k}", shard=f"{k}/2", metrics=["lmm-score"], **shared) for k in (1, 2)]
     prompts = {item.prompt for part in parts for item in RunFolder(part).items() if isinstance(item, Item)}
-    assert len(prompts) == 2
+    assert len(prompts) == PROMPTS
     merged = merge(parts, tmp_path / "merged", report=False).folder
     money = RunFolder(merged).money()
     assert money["requests"] == server.count()
@@ -197,6 +201,52 @@ def test_merges_are_merged(tmp_path: Path, server: Server) -> None:
     assert both.status == "complete"
     assert len(RunFolder(both.folder).scores()) == IMAGES
     assert RunFolder(both.folder).money() == RunFolder(merge(parts, tmp_path / "all").folder).money()
+
+
+def numbered(written: list[str]) -> Any:
+    """A server that words its questions anew whenever it is asked for some."""
+
+    def answer(seen: Seen) -> str:
+        if seen.images:
+            return "yes"
+        written.append(seen.text)
+        asked = [f"Is there a thing {k}, wording {len(written)}?" for k in (1, 2)]
+        questions = [{"id": k, "tuple": "t", "question": text, "parents": []} for k, text in enumerate(asked, 1)]
+        return json.dumps({"questions": questions})
+
+    return answer
+
+
+def exams(folder: Path) -> dict[str, set[str]]:
+    """The questions that the images of each prompt were judged by."""
+    found: dict[str, set[str]] = {}
+    for score in RunFolder(folder).scores().values():
+        found.setdefault(score.group, set()).add(" ".join(each["question"] for each in score.parts["questions"]))
+    return found
+
+
+def test_all_images_of_a_prompt_are_judged_by_the_same_questions(tmp_path: Path, server: Server) -> None:
+    written: list[str] = []
+    server.handler = numbered(written)
+    parts = [judged(tmp_path, f"s{k}", shard=f"{k}/3", metrics=["dsg"]) for k in (1, 2, 3)]
+    outcome = merge(parts, tmp_path / "merged", report=False)
+    assert len(written) == PROMPTS
+    assert {group: len(each) for group, each in exams(outcome.folder).items()} == {f"p{p}": 1 for p in range(PROMPTS)}
+    assert not any("different answers" in warning for warning in outcome.warnings)
+
+
+def test_a_merge_of_images_judged_by_different_questions_says_so(tmp_path: Path, server: Server) -> None:
+    """Runs over halves of a prompt's images, each with a cache of its own."""
+    server.handler = numbered([])
+    whole = (tmp_path / "data" / "images.jsonl").read_text().splitlines(keepends=True)
+    parts = []
+    for name, lines in (("a", whole[:4]), ("b", whole[1:])):
+        (tmp_path / "data" / "images.jsonl").write_text("".join(lines))
+        parts.append(judged(tmp_path, name, metrics=["dsg"]))
+    outcome = merge(parts, tmp_path / "merged", report=False)
+    assert {group: len(each) for group, each in exams(outcome.folder).items()} == {"p0": 2, "p1": 1, "p2": 1, "p3": 1}
+    (warning,) = [each for each in outcome.warnings if "different answers" in each]
+    assert warning.startswith("dsg: images of one prompt (p0) were judged by different answers to dsg/questions")
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0"])

@@ -44,7 +44,7 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
     help="Ask through batch jobs: half the price, up to a day; the same command collects them.",
 )
 @click.option("--dry-run", is_flag=True, help="Count requests and tokens and price them; send nothing.")
-@click.option("--shard", metavar="K/N", help="Judge only the K-th of every N items; `merge` joins the run folders.")
+@click.option("--shard", metavar="K/N", help="Judge only the K-th of every N prompts; `merge` joins the run folders.")
 @click.option(
     "--engine", type=click.Choice(["local", "ray"]), help="ray spreads the items over a cluster  [default: local]."
 )

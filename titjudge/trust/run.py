@@ -154,7 +154,7 @@ async def _run(
     started, status = time.time(), "failed"
 
     def listed(items: Iterable[Item]) -> None:
-        folder.list_items(items)
+        folder.list_items((item, None) for item in items)
 
     try:
         work = folder.path / "images"
