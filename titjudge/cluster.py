@@ -162,7 +162,8 @@ class Cluster:
     def _default(self, ray: Any) -> int:
         gpus = sum(_gpus(ray))
         count = gpus if gpus and self._is_local else max(1, sum(node["Alive"] for node in ray.nodes()))
-        return min([count, *(value for name in _SHARED if (value := getattr(self.config.limits, name)) is not None)])
+        limits: list[int] = [value for name in _SHARED if (value := getattr(self.config.limits, name)) is not None]
+        return min([count, *limits])
 
     def _check_divisible(self, count: int) -> None:
         """Every worker needs at least one request at a time and a minute, and together they keep to the limits.
