@@ -10,6 +10,7 @@ from typing import Any
 
 from titjudge.errors import DataError
 from titjudge.jsonl import scan_jsonl
+from titjudge.textfile import check_regular
 
 _FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
 
@@ -21,6 +22,7 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         DataError: the file cannot be read, is not UTF-8 or not CSV.
     """
     csv.field_size_limit(_FIELD_LIMIT)
+    check_regular(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)

@@ -211,7 +211,7 @@ class Engine:
         """The reply with its data; None when a schema was asked for and nothing validates."""
         if schema is None:
             return reply
-        given = "\n".join(message.text for message in request.messages)
+        given = "\n".join(message.text for message in request.messages if message.role != "assistant")
         data, flags = parsing.validated(reply.text, schema, lenient=self.lenient, given=given)
         return None if data is None else reply.with_(data=data, flags=(*reply.flags, *flags))
 

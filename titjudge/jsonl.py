@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from titjudge.errors import DataError
-from titjudge.textfile import UTF16, is_utf16
+from titjudge.textfile import UTF16, check_regular, is_utf16
 
 
 def scan_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
@@ -19,6 +19,7 @@ def scan_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
     Raises:
         DataError: the file cannot be read, or is UTF-16.
     """
+    check_regular(path)
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):

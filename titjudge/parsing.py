@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 M = TypeVar("M", bound=BaseModel)
 
 _LONGEST = 200_000  # characters; an answer beyond this is read from its end
 _MOST_BRACES = 2_000
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def after_thinking(text: str) -> str:
@@ -57,6 +60,7 @@ def validated(
 
     The last one, because a judge may quote the text it judges (which may hold a score) before it answers; and none that
     stands word for word in `given`, the text it was asked, because it may quote after it has answered, too.
+    An object that validates under the one key of another (`{"answer": {...}}`) is taken and flagged `unwrapped`.
     With `lenient`, an answer without any complete object is repaired with json-repair and flagged `json-repaired`.
     """
     answer = after_thinking(text)
@@ -66,7 +70,10 @@ def validated(
         try:
             return schema.model_validate(candidate), ()
         except ValidationError:
-            continue
+            inner = _wrapped(candidate)
+        if inner is not None and inner not in objects(given):
+            with contextlib.suppress(ValidationError):
+                return schema.model_validate(inner), ("unwrapped",)
     if lenient and "{" in answer:
         import json_repair
 
@@ -76,6 +83,27 @@ def validated(
         except ValidationError:
             pass
     return None, ()
+
+
+def _wrapped(candidate: dict[str, Any]) -> dict[str, Any] | None:
+    """The object that is all there is in another."""
+    (value,) = candidate.values() if len(candidate) == 1 else (None,)
+    return value if isinstance(value, dict) else None
+
+
+def plain_number(value: Any) -> Any:
+    """A number as JSON writes it, also between quotes. `true`, which Python takes for 1, and `"1_0"`, for 10, are none.
+
+    Raises:
+        ValueError: it is no number.
+    """
+    if isinstance(value, bool) or (isinstance(value, str) and not _NUMBER.fullmatch(value.strip())):
+        raise ValueError("this is not a number")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(plain_number)]
+Whole = Annotated[int, BeforeValidator(plain_number)]
 
 
 def problem(text: str, schema: type[BaseModel]) -> str:

@@ -10,7 +10,8 @@
 Optional front matter: `system` (text of the system turn), `images: first|last` (where pictures stand in the user turn;
 default first; `{{ image }}` and `{{ image2 }}` in the body place them inline), `output_tokens: [p10, p50, p90]` (expected
 length of the answer, for price estimates). Exactly one newline at the end of the file is not part of the prompt.
-Variables are data: a value that looks like a template is not rendered.
+Variables are data: a value that looks like a template is not rendered, and one that holds a tag which closes in the
+template (`<prompt>` ... `</prompt>`) can neither open nor close it: its `<` becomes `‹`.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Prompt:
     images: str
     output_tokens: tuple[int, int, int] | None
     sha256: str
+    fence: re.Pattern[str] | None = None
 
     def messages(self, variables: Mapping[str, Any], pictures: Sequence[Picture] = ()) -> tuple[Message, ...]:
         """The conversation to send.
@@ -60,14 +62,25 @@ class Prompt:
         if missing or unknown:
             raise ConfigError(f"prompt {self.name}: missing {sorted(missing)}, not declared {sorted(unknown)}")
         marks = {"image" if i == 0 else f"image{i + 1}": f"{_MARK}{i}\u2060" for i in range(max(1, len(pictures)))}
+        shown = {name: self._fenced(value) for name, value in variables.items()} if self.fence else variables
         try:
-            text = self.body.render(**variables, **marks)
-            system = self.system.render(**variables) if self.system else ""
+            text = self.body.render(**shown, **marks)
+            system = self.system.render(**shown) if self.system else ""
         except Exception as error:  # a template is somebody's code: {{ prompt + 1 }} is a TypeError
             raise ConfigError(f"prompt {self.name}: {type(error).__name__}: {error}") from error
         parts = _place(text, pictures, self.images)
         turns = [Message("system", (system,))] if system else []
         return (*turns, Message("user", parts))
+
+    def _fenced(self, value: Any) -> Any:
+        """A variable in which no text opens or closes a tag of the template."""
+        if isinstance(value, str):
+            return self.fence.sub("‹", value) if self.fence else value
+        if isinstance(value, Mapping):
+            return {self._fenced(key): self._fenced(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._fenced(each) for each in value]
+        return value
 
 
 def _place(text: str, pictures: Sequence[Picture], where: str) -> tuple[Part, ...]:
@@ -152,6 +165,7 @@ class PromptLibrary:
             images=front.get("images", "first"),
             output_tokens=(lengths[0], lengths[1], lengths[2]) if lengths else None,
             sha256=hashlib.sha256(raw.encode()).hexdigest(),
+            fence=tags_of(raw),
         )
 
     def _compiled(self, text: str, path: Path, above: int | None = None) -> Template:
@@ -162,6 +176,12 @@ class PromptLibrary:
             line = getattr(error, "lineno", None)
             where = f"{path}:{line + above}" if line and above is not None else str(path)
             raise ConfigError(f"{where}: {error}") from error
+
+
+def tags_of(template: str) -> re.Pattern[str] | None:
+    """What begins a tag that the template closes; None when it closes none."""
+    names = sorted(set(re.findall(r"</([A-Za-z_][\w\-]*)>", template)))
+    return re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(names)})\b)", re.IGNORECASE) if names else None
 
 
 def _front_matter(text: str, path: Path) -> dict[str, Any]:

@@ -17,12 +17,23 @@ def is_utf16(head: bytes) -> bool:
     return head.startswith(_MARKS) or (len(head) >= 4 and (not any(head[1:4:2]) or not any(head[0:4:2])))
 
 
+def check_regular(path: Path) -> None:
+    """Refuse what may never end, or never begin, when it is read.
+
+    Raises:
+        DataError: a pipe, a device or a socket.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError("a pipe or a device, not a file", path)
+
+
 def read_text(path: Path) -> str:
     """A whole text file, without its byte order mark.
 
     Raises:
         DataError: it cannot be read, or is not UTF-8.
     """
+    check_regular(path)
     try:
         raw = path.read_bytes()
     except OSError as error:

@@ -148,6 +148,16 @@ def test_one_repair_turn_shows_the_model_its_answer(tmp_path: Path) -> None:
     assert "could not be read" in second.messages[-1].text
 
 
+def test_a_repaired_answer_may_stand_in_the_answer_it_repairs(tmp_path: Path) -> None:
+    async def work() -> None:
+        engine, fake = build(tmp_path, ['{"result": {"score": 5}, "note": "wrapped"}', '{"score": 5}'])
+        assert (await ask_mark(engine, item(tmp_path))).data.score == 5
+        assert len(fake.requests) == 2
+        await engine.aclose()
+
+    run(work)
+
+
 def test_a_wrong_key_stops_everything_at_once(tmp_path: Path) -> None:
     async def work() -> None:
         engine, fake = build(tmp_path, lambda r: ValueError("fatal"), limits={"concurrency": 2})

@@ -2,10 +2,16 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
+from titjudge.metrics.agent_case import Settlement
+from titjudge.metrics.lmm_score import Rating
+from titjudge.metrics.question_graph import SceneQuestion
+from titjudge.metrics.tit import Verdict
+from titjudge.metrics.viescore import Semantics
 from titjudge.parsing import objects, problem, validated
 
 
@@ -83,3 +89,32 @@ def test_a_quotation_after_the_answer_is_not_the_answer() -> None:
     found, _ = validated(f"{GOOD}\nThe text says {quoted}, which I ignore.", Mark, given=f"Judge this: {quoted}")
     assert found is not None
     assert found.score == 61.5
+
+
+def test_an_object_under_one_key_is_unwrapped_and_flagged() -> None:
+    found, flags = validated(f'{{"Rating": {GOOD}}}', Mark)
+    assert found is not None
+    assert (found.score, flags) == (61.5, ("unwrapped",))
+    assert validated(f'{{"a": {GOOD}, "b": {GOOD}}}', Mark)[0] is None
+    assert validated(f'{{"Rating": {GOOD}}}', Mark, given=f"Judge this: {GOOD}")[0] is None  # a quotation, wrapped
+
+
+@pytest.mark.parametrize("text", ["true", '"1_0"', '"١٢"', '" 1 2 "', '"NaN"', '"ten"', '"+1"', "null"])
+def test_what_is_no_number_in_json_is_no_score(text: str) -> None:
+    answers = (
+        (Verdict, f'{{"missing": [], "contradicted": [], "reason": "", "score": {text}}}'),
+        (Rating, f'{{"reason": "", "score": {text}}}'),
+        (Semantics, f'{{"score": [{text}]}}'),
+        (Settlement, f'{{"verdict": "met", "evidence": "E1", "claim": {text}}}'),
+        (SceneQuestion, f'{{"question": "Is it?", "id": {text}}}'),
+        (SceneQuestion, f'{{"question": "Is it?", "id": 2, "parents": [{text}]}}'),
+    )
+    for schema, answer in answers:
+        assert validated(answer, schema)[0] is None, answer
+
+
+@pytest.mark.parametrize(("text", "score"), [("85", 85), ("85.5", 85.5), ('"85.5"', 85.5), ("8.5e1", 85)])
+def test_numbers_are_read(text: str, score: float) -> None:
+    found, _ = validated(f'{{"reason": "", "score": {text}}}', Rating)
+    assert found is not None
+    assert found.score == score

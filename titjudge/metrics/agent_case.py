@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 from titjudge.errors import Unanswered
 from titjudge.metrics.agent_claims import MAX_CLAIM, Claim, Claims, fenced, shortened
 from titjudge.metrics.agent_looks import Look, Order, Report
+from titjudge.parsing import Whole
 from titjudge.types import Message, ToolCall
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
@@ -42,7 +43,7 @@ class Settlement(BaseModel):
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
-    claim: int
+    claim: Whole
     verdict: Annotated[str, WithJsonSchema({"type": "string", "enum": list(VERDICTS)})]
     evidence: Annotated[str, BeforeValidator(_text)]
 

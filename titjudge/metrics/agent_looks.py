@@ -18,7 +18,7 @@ from titjudge.errors import ConfigError, DataError, MissingExtra, Unanswered
 from titjudge.metrics.agent_claims import fenced, shortened
 from titjudge.metrics.agent_zoom import Box, Crops, fitted
 from titjudge.metrics.tit import Verdict, describe
-from titjudge.parsing import after_thinking
+from titjudge.parsing import Number, after_thinking
 from titjudge.types import Ask, Item, Reply, Status
 
 TOOLS = ("describe", "ask", "zoom", "count", "read_text", "compare")
@@ -47,7 +47,7 @@ class Look(BaseModel):
 
     tool: Annotated[str, WithJsonSchema({"type": "string", "enum": list(TOOLS)})]
     question: Annotated[str, BeforeValidator(_blank)] = ""
-    box: Annotated[list[float], BeforeValidator(_box)] = []
+    box: Annotated[list[Number], BeforeValidator(_box)] = []
 
 
 @dataclass(frozen=True, slots=True)

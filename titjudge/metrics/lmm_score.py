@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.metrics import metric
+from titjudge.parsing import Number
 from titjudge.types import Ask, Item, Score, Status
 
 
@@ -14,7 +15,7 @@ class Rating(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     reason: str
-    score: float = Field(ge=0, le=100, allow_inf_nan=False)
+    score: Number = Field(ge=0, le=100, allow_inf_nan=False)
 
 
 @metric("lmm-score", roles=("captioner",), range=(0, 100), source="TIT-Score paper, Table 4; template ours")

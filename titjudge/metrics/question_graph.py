@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from titjudge.errors import Unanswered
 from titjudge.metrics import metric
-from titjudge.parsing import after_thinking
+from titjudge.parsing import Whole, after_thinking
 from titjudge.types import Ask, Item, Reply, Score, Status
 
 MOST = 100  # questions of one prompt
@@ -42,10 +42,10 @@ class _Model(BaseModel):
 class SceneQuestion(_Model):
     """One fact of a prompt as a question; `parents` are the facts without which it makes no sense."""
 
-    id: int = Field(ge=1)
+    id: Whole = Field(ge=1)
     tuple: str = ""
     question: str = Field(min_length=1)
-    parents: list[int] = Field(default_factory=list)
+    parents: list[Whole] = Field(default_factory=list)
 
 
 class SceneGraph(_Model):

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.metrics import metric
+from titjudge.parsing import Number
 from titjudge.types import Ask, Embedding, Item, Reply, Score
 
 MAX_DESCRIPTION_TOKENS = 512  # "max_new_tokens=512" of the official snippet
@@ -20,7 +21,7 @@ class Verdict(BaseModel):
     missing: list[str]
     contradicted: list[str]
     reason: str
-    score: float = Field(ge=0, le=100, allow_inf_nan=False)
+    score: Number = Field(ge=0, le=100, allow_inf_nan=False)
 
 
 async def describe(item: Item, ask: Ask) -> Reply:
