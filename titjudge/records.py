@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from titjudge.types import BadItem, Embedding, Item, Reply, Request, Score, Status, ToolCall, Usage
 
 
@@ -107,6 +109,18 @@ def score_from(record: Mapping[str, Any]) -> Score:
         record["item"], record["metric"], record["value"], Status(record["status"]), record["reason"], record["parts"],
         tuple(record["replies"]), record["generator"], record["group"],
     )  # fmt: skip
+
+
+def storable(item: Item | BadItem) -> Item | BadItem:
+    """The item, or a bad one in its place if it cannot be written down (data nested hundreds deep, odd numbers)."""
+    if isinstance(item, Item):
+        try:
+            orjson.dumps(
+                [item.id, item.prompt, item.generator, item.group, item.meta], option=orjson.OPT_SERIALIZE_NUMPY
+            )
+        except TypeError as error:
+            return BadItem(item.id, f"its data cannot be kept as JSON: {error}", item.generator, item.group)
+    return item
 
 
 def item_record(item: Item | BadItem) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from titjudge.panel import Panel
 from titjudge.paths import cache_folder
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
-from titjudge.records import reply_from, reply_record
+from titjudge.records import reply_from, reply_record, storable
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, default_folder, provenance
 from titjudge.tabulate import tabulate
@@ -100,7 +100,9 @@ class Session:
         Shards are dealt whole prompts: all images of one are then judged by the same questions, which are paid once.
         """
         assert self.config.data is not None
-        found: Iterator[Item | BadItem] = itertools.islice(self.suite.load(self.config.data), self.config.limit)
+        found: Iterator[Item | BadItem] = map(
+            storable, itertools.islice(self.suite.load(self.config.data), self.config.limit)
+        )
         if self.config.shard is None:
             yield from ((item, None) for item in found)
             return

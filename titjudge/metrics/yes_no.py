@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
+from titjudge.errors import ConfigError
 from titjudge.metrics import metric
 from titjudge.types import Ask, Item, Reply, Score, Status
 
@@ -94,14 +95,19 @@ async def yes_no(item: Item, ask: Ask) -> Score:
     reply, template = Reply(""), ""
     for sample in range(TRIES):
         template = choose_template(item, ask.protocol, sample)
-        reply = await ask(
-            template,
-            role="judge",
-            images=[item.image],
-            params={"temperature": 1.0 if official else 0.0},
-            sample=sample,
-            questions=questions,
-        )
+        try:
+            reply = await ask(
+                template,
+                role="judge",
+                images=[item.image],
+                params={"temperature": 1.0 if official else 0.0},
+                sample=sample,
+                questions=questions,
+            )
+        except ConfigError as error:
+            if template != item.meta.get("template"):
+                raise
+            return Score.none(Status.BAD_INPUT, f"the item's template cannot be used: {error}")
         preds = parse(reply.text, len(questions), drop_thinking=not official)
         if preds is not None:
             hits = sum(pred == answer for pred, answer in zip(preds, gold, strict=True))

@@ -1,0 +1,78 @@
+"""One odd item, file or line is named, and everything else goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from titjudge.config import load_config
+from titjudge.csvfile import csv_rows
+from titjudge.errors import DataError
+from titjudge.jsonl import read_jsonl
+from titjudge.run import RunFolder
+from titjudge.session import Session
+from titjudge.textfile import read_text
+from titjudge.types import Status
+
+
+def data(folder: Path, *extra: str) -> Path:
+    """A manifest with one item for each JSON text, which adds to what its line says."""
+    folder.mkdir(exist_ok=True)
+    lines = []
+    for number, more in enumerate(extra):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(folder / f"{number}.png")
+        asked = '"questions": ["Is it red?"], "gold_answers": ["yes"]'
+        lines.append(f'{{"image": "{number}.png", "prompt": "a cat", {asked}{more and ", " + more}}}\n')
+    (folder / "m.jsonl").write_text("".join(lines))
+    return folder / "m.jsonl"
+
+
+def judged(tmp_path: Path, manifest: Path, **more: Any) -> tuple[Any, dict[str, tuple[Status, str]]]:
+    settings = {"metrics": ["yes-no"], "judge": "fake", "cache": str(tmp_path / "cache"), "out": str(tmp_path / "run")}
+    outcome = Session(load_config(None, settings | {"data": manifest, "report": False} | more)).run()
+    scores = RunFolder(tmp_path / "run").scores()
+    return outcome, {item: (score.status, score.reason) for (item, _), score in scores.items()}
+
+
+def test_a_template_that_is_not_there_is_the_items_fault_and_no_end_of_the_run(tmp_path: Path) -> None:
+    outcome, found = judged(
+        tmp_path, data(tmp_path / "d", "", '"template": "no/such"', '"template": "tit/compare"', "")
+    )
+    assert outcome.status == "complete"
+    for name in ("1.png", "2.png"):
+        status, reason = found[name]
+        assert status is Status.BAD_INPUT
+        assert "the item's template cannot be used" in reason
+    assert {found[name][0] for name in ("0.png", "3.png")}.isdisjoint({Status.BAD_INPUT})
+
+
+def test_data_too_deep_to_be_written_down_are_the_items_fault(tmp_path: Path) -> None:
+    outcome, _ = judged(tmp_path, data(tmp_path / "d", "", '"deep": ' + "[" * 900 + "]" * 900))
+    assert outcome.status == "complete"
+    listed = [json.loads(line) for line in (tmp_path / "run" / "items.jsonl").read_text().splitlines()]
+    assert "cannot be kept as JSON" in listed[1]["bad"]
+    assert "bad" not in listed[0]
+
+
+@pytest.mark.parametrize("read", [lambda path: list(read_jsonl(path)), lambda path: list(csv_rows(path)), read_text])
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path, read: Any) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(DataError, match="a pipe or a device, not a file"):
+        read(tmp_path / "pipe.jsonl")
+
+
+def test_images_that_are_pipes_are_named_by_judge_and_label(tmp_path: Path) -> None:
+    from titjudge.label.material import load_material
+
+    manifest = data(tmp_path / "d", "", "", "")
+    (tmp_path / "d" / "1.png").unlink()
+    os.mkfifo(tmp_path / "d" / "1.png")
+    _, found = judged(tmp_path, manifest)
+    assert found["1.png"][0] is Status.BAD_INPUT
+    assert "not a file" in found["1.png"][1]
+    assert any("1.png: not a file" in problem for problem in load_material(manifest).problems)
