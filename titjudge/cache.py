@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import hashlib
 import os
 import sqlite3
@@ -25,12 +26,8 @@ from titjudge.errors import CacheWriteError, UserError
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
 
-_PASSING = {  # SQLite's errors that say nothing about the file
-    *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY),
-    *(sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN),
-}
-
-
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}  # all other errors of SQLite may pass
+_LOCK = ".damage.lock"
 _GATHER = 0.01  # seconds; a kill in between loses nothing: a run's journal has each answer before the cache
 
 
@@ -110,7 +107,20 @@ class AnswerCache:
         )
 
     def _replace(self, error: Exception) -> Any:
-        """Put a damaged database aside, begin a new one with every answer that can still be read, and say so."""
+        """Put a damaged database aside, begin a new one with every answer that can still be read, and say so.
+
+        One process at a time, and only what is damaged still: another one may have done it in the meantime.
+        """
+        with (self.folder / _LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):
+                opened = self._database()
+                if _whole(opened):
+                    return opened
+                opened.close()
+            return self._begin_anew(error)
+
+    def _begin_anew(self, error: Exception) -> Any:
         aside = self.folder / f"damaged-{time.time_ns()}-{os.getpid()}"
         aside.mkdir()
         for path in self.folder.glob("cache.db*"):
@@ -153,6 +163,13 @@ class AnswerCache:
 
     def _damage(self, key: str) -> None:
         self.damaged += 1
+
+    def notes(self) -> list[str]:
+        """What a person should know of the cache, damage found so far included."""
+        if not self.damaged:
+            return self.warnings
+        rows = "1 answer was" if self.damaged == 1 else f"{self.damaged} answers were"
+        return [*self.warnings, f"{rows} damaged in the cache {self.folder}, and asked again"]
 
     def set(self, key: str, value: dict[str, Any]) -> None:
         """Store an object; it is on disk when this returns.
@@ -246,8 +263,19 @@ def _damages(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """Whether an error (UnicodeDecodeError: in the text of one) says that the file is broken, not just out of reach."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # raised by Python's module itself: of a text column that is not UTF-8, for one
-        return not isinstance(error, sqlite3.OperationalError) or "decode" in str(error).lower()
-    return code & 0xFF not in _PASSING
+        return isinstance(error, UnicodeDecodeError) or "decode" in str(error).lower()
+    return code & 0xFF in _DAMAGE or "no such column" in str(error) or "no such table" in str(error)
+
+
+def _whole(opened: Any) -> bool:
+    """Whether a database can be read from beginning to end, and its indexes with it.
+
+    Raises:
+        sqlite3.DatabaseError, UnicodeDecodeError: it cannot.
+    """
+    (verdict,) = opened._sql("pragma quick_check(1)").fetchone()
+    rows = opened._sql("select key, raw, store_time, expire_time, access_time, tag, mode, filename, value from Cache")
+    return verdict == "ok" and all(True for _ in rows)
 
 
 def _readable(database: Path) -> Iterator[tuple[str, bytes]]:

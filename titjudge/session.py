@@ -86,7 +86,7 @@ class Session:
         self.suite = load_suite(self.config)
         self.library = PromptLibrary(self.config.prompts)
         self.cache = AnswerCache(cache_folder(self.config.cache))
-        self.warnings = [*self.cache.warnings, *left_out(config, self.config)]
+        self.warnings = left_out(config, self.config)
         self.canary: Any = None
         self._before: dict[str, Any] = {}
         self._ended = ("", 0.0)
@@ -164,6 +164,7 @@ class Session:
                 self.metrics,
                 status=status,
                 extra_warnings=[
+                    *self.cache.notes(),
                     *self.warnings,
                     *_drift(folder.manifest()),
                     *(self.canary.lines() if self.canary else ()),

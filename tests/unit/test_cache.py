@@ -276,3 +276,64 @@ def test_a_request_record_shows_what_was_called_and_says_nothing_of_tools_where_
     record = request_record(TALK)
     assert record["tools"] == ["look"]
     assert record["messages"][1:] == [["assistant", "hm", "look({})"], ["user", "look: a cat"]]
+
+
+def failing(code: int, message: str) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(message)
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_TOOBIG,
+        sqlite3.SQLITE_SCHEMA,
+        sqlite3.SQLITE_MISUSE,
+        sqlite3.SQLITE_ERROR,
+    ],
+)
+def test_a_race_for_the_lock_is_no_damage(cache: AnswerCache, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    cache.set("ask:1", {"a": 1})
+
+    def race(*_: object, **__: object) -> None:
+        raise failing(code, "locking protocol")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache._cache, "get", race)
+        with pytest.raises(CacheWriteError, match="locking protocol"):
+            cache.get("ask:1")
+    assert not list(cache.folder.glob("damaged-*"))
+    assert cache.get("ask:1") == {"a": 1}
+
+
+def test_a_whole_database_is_never_moved_away_from_those_who_use_it(
+    cache: AnswerCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has put the damaged one aside, or it was none."""
+    cache.set("ask:1", {"a": 1})
+    other = AnswerCache(cache.folder)
+
+    def damaged(*_: object, **__: object) -> None:
+        raise failing(sqlite3.SQLITE_CORRUPT, "database disk image is malformed")
+
+    monkeypatch.setattr(other._cache, "get", damaged)
+    assert other.get("ask:1") == {"a": 1}
+    assert not list(cache.folder.glob("damaged-*"))
+    cache.set("ask:2", {"a": 2})
+    assert other.get("ask:2") == {"a": 2}
+    other.close()
+
+
+def test_damaged_answers_are_counted_and_said(cache: AnswerCache) -> None:
+    assert cache.notes() == []
+    for number in range(3):
+        cache.set(f"ask:{number}", {"text": "the true answer"})
+    flipped = sqlite3.connect(cache.folder / "cache.db")
+    flipped.execute("update Cache set value = x'00' where key != 'ask:0'")
+    flipped.commit()
+    flipped.close()
+    assert [cache.get(f"ask:{number}") is None for number in range(3)] == [False, True, True]
+    (note,) = cache.notes()
+    assert "2 answers were damaged" in note
