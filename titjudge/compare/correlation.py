@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.compare.equality import with_ties
 from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.csvfile import csv_rows
 from titjudge.errors import DataError, nearest
@@ -62,7 +63,7 @@ def correlation(
     both = np.isfinite(x) & np.isfinite(y)
     labels = [str(k) for k in range(len(x))] if groups is None else list(groups)
     group, distinct = codes(label for label, keep in zip(labels, both, strict=True) if keep)
-    x, y = x[both], y[both]
+    x, y = with_ties(x[both]), with_ties(y[both])
     missing = int((~both).sum())
     if len(x) < FEWEST or not np.ptp(x) or not np.ptp(y):
         reason = f"fewer than {FEWEST} images with both numbers" if len(x) < FEWEST else "one side does not vary"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from titjudge.compare.equality import with_ties
 from titjudge.compare.pairwise import Values
 from titjudge.compare.resample import Floats, Interval, codes, number, ratio_intervals
 
@@ -111,14 +112,14 @@ def prompt_ranks(scores: Floats) -> Floats:
     """Ranks within each row, 1 for the highest, equal scores share the average; NaN stays NaN; shape unchanged."""
     from scipy.stats import rankdata
 
-    found: Floats = rankdata(-scores, axis=1, nan_policy="omit")
+    found: Floats = rankdata(-with_ties(scores), axis=1, nan_policy="omit")
     return found
 
 
 def _order(mean_ranks: Floats) -> list[int | None]:
     from scipy.stats import rankdata
 
-    place = rankdata(np.round(mean_ranks, 12), method="min", nan_policy="omit")
+    place = rankdata(with_ties(mean_ranks), method="min", nan_policy="omit")
     return [int(k) if np.isfinite(k) else None for k in place]
 
 
@@ -145,6 +146,7 @@ def rank_correlation(first: Mapping[str, float | None], second: Mapping[str, flo
     from scipy.stats import spearmanr
 
     both = [(x, y) for name, x in first.items() if x is not None and (y := second.get(name)) is not None]
-    if len(both) < FEWEST_FOR_SRCC or any(len(set(column)) < 2 for column in zip(*both, strict=True)):
+    if len(both) < FEWEST_FOR_SRCC:
         return None
-    return float(spearmanr(*zip(*both, strict=True)).statistic)
+    columns = [with_ties(np.array(column)) for column in zip(*both, strict=True)]
+    return float(spearmanr(*columns).statistic) if all(np.ptp(column) > 0 for column in columns) else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from titjudge.compare.equality import with_ties
 from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums, ratio_intervals
 from titjudge.errors import DataError
 from titjudge.types import Pair, Score
@@ -64,8 +65,9 @@ class PairIndex:
         return len(self.a)
 
     def values(self, values: Values) -> tuple[Floats, Floats]:
-        """The scores of `a` and of `b`, each of shape (pairs,), NaN where there is none."""
+        """The scores of `a` and of `b`, each of shape (pairs,), NaN where there is none; ties are exactly equal."""
         each = np.fromiter((_float(values.get(id)) for id in self.ids), dtype=np.float64, count=len(self.ids))
+        each = with_ties(each)
         return each[self.a], each[self.b]
 
     def predictions(self, values: Values) -> Floats:
@@ -217,7 +219,7 @@ def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) ->
     if not total:
         return TieOptimised(None, None, 0, "no pair has both scores")
     with np.errstate(over="ignore"):
-        gap = np.abs(a - b)[scored]
+        gap = with_ties(np.abs(a - b)[scored])
     order = np.argsort(gap, kind="stable")
     gap = gap[order]
     human = index.preference[scored][order]

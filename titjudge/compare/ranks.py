@@ -9,6 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
+from titjudge.compare.equality import with_ties
 from titjudge.compare.pairwise import PairIndex, Values, pair_index
 from titjudge.compare.resample import Floats, Interval, number, ratio_intervals
 from titjudge.errors import ConfigError, nearest
@@ -159,7 +160,7 @@ def _each_prompt(human: HumanScores, values: Values, gain: str) -> Floats:
     for entries in by_size.values():
         rows = [entry[0] for entry in entries]
         people = np.array([entry[1] for entry in entries])
-        metric = np.array([entry[2] for entry in entries])
+        metric = with_ties(np.array([entry[2] for entry in entries]))
         out[rows, :2] = _correlations(people, metric)
         points = np.array([[entry[3] - 1] for entry in entries])
         out[rows, 2] = expected_ndcg(people if gain == "linear" else np.exp2(people * points) - 1, metric)

@@ -50,7 +50,8 @@ async def tit(item: Item, ask: Ask) -> Score:
     """TIT-Score: cosine between the embeddings of prompt and description."""
     description = await describe(item, ask)
     prompt, text = await ask.embed([item.prompt, description.text.strip()])
-    cosine = float(prompt.vector @ text.vector)
+    # In float64: a float32 sum depends in its seventh digit on the processor's routines.
+    cosine = float(prompt.vector.astype("float64") @ text.vector.astype("float64"))
     if ask.protocol == "official":
         cosine = round(cosine, 4)
     return Score.of(cosine, status=description.status, **_read(prompt, text), description=description.text)

@@ -287,7 +287,7 @@ class _Writer:
     def _score(self, entry: Entry, place: int, known: Sequence[str]) -> Json:
         score, run = entry.scores[place], self.report.judges[place].run
         parts = score.parts
-        record: Json = {"v": None if score.value is None else round(score.value, 6), "st": str(score.status)}
+        record: Json = {"v": None if score.value is None else float(f"{score.value:.9g}"), "st": str(score.status)}
         if score.reason:
             record["r"] = self.texts.add(score.reason)
         for name, short in (("missing", "mi"), ("contradicted", "co")):

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from titjudge.compare.equality import same
 from titjudge.report.model import Entry, Judge, Report
 
 _CATEGORY_KEYS = ("category", "type", "dimension", "theme", "class")
@@ -59,7 +60,7 @@ def verdicts(report: Report, judge: int) -> list[tuple[int, float]]:
     for number, (a, b, sign) in enumerate(report.pairs):
         left, right = value(report.entries[a], judge, report.judges), value(report.entries[b], judge, report.judges)
         if sign and left is not None and right is not None:
-            found.append((number, (left - right) * sign))
+            found.append((number, 0.0 if same(left, right) else (left - right) * sign))
     return found
 
 

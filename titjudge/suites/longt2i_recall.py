@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from titjudge.compare.equality import with_ties
 from titjudge.errors import ConfigError, nearest
 from titjudge.metrics.graph_text import CATEGORIES, Alignment
 from titjudge.types import Table
@@ -113,8 +116,8 @@ def correlate(pairs: Iterable[tuple[float, float]]) -> dict[str, Any]:
     from scipy.stats import pearsonr, spearmanr
 
     both = list(pairs)
-    one, two = [pair[0] for pair in both], [pair[1] for pair in both]
-    if len(set(one)) < 2 or len(set(two)) < 2:
+    one, two = (with_ties(np.array([pair[k] for pair in both])) for k in range(2))
+    if len(set(one.tolist())) < 2 or len(set(two.tolist())) < 2:
         return {"srcc": None, "plcc": None, "average": None, "n": len(both)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are almost constant

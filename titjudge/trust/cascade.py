@@ -18,6 +18,7 @@ from itertools import pairwise, permutations
 import numpy as np
 from numpy.typing import NDArray
 
+from titjudge.compare.equality import reaches, with_ties
 from titjudge.compare.pairwise import PairIndex, Values, pair_index
 from titjudge.compare.resample import Floats, group_sums, ratio_intervals
 from titjudge.errors import ConfigError
@@ -162,7 +163,7 @@ def _read(
         a, b = index.values(each or {})
         gap = (a - b)[keep]
         right.append(np.sign(np.nan_to_num(gap)) == index.preference[keep])
-        margin.append(np.where(np.isnan(gap), -1.0, np.abs(gap)))
+        margin.append(with_ties(np.where(np.isnan(gap), -1.0, np.abs(gap))))
     price = np.array([float(prices[name]) for name in values])
     return _Table(tuple(values), price, np.array(right), np.array(margin)), index.group[keep]
 
@@ -175,7 +176,7 @@ def _run(table: _Table, chain: tuple[int, ...], thresholds: Sequence[float]) -> 
     for step, judge in enumerate(chain):
         asked.append(float(open_.mean()))
         cost[open_] += prices[step]
-        decides = open_ & (table.margin[judge] >= thresholds[step]) if step < len(thresholds) else open_.copy()
+        decides = open_ & reaches(table.margin[judge], thresholds[step]) if step < len(thresholds) else open_.copy()
         right[decides] = table.right[judge][decides]
         open_ &= ~decides
     rule = Rule(tuple(table.names[k] for k in chain), tuple(float(t) for t in thresholds))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from titjudge.compare.equality import same
 from titjudge.engine import Engine
 from titjudge.errors import DataError
 from titjudge.metrics import Metric
@@ -161,7 +162,7 @@ def _exam(run: Prober, exam: Sequence[Item], answer: str) -> Line:
 
 
 def _right(better: float, worse: float) -> float:
-    return 0.5 if better == worse else float(better > worse)
+    return 0.5 if same(better, worse) else float(better > worse)
 
 
 def _share(name: str, rows: Sequence[tuple[str, float]], total: int) -> Line:

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from titjudge import registry
 from titjudge.compare.claims import claims_of
+from titjudge.compare.equality import same
 from titjudge.compare.forgetting import Claim
 from titjudge.compare.pairwise import Values, values_by_metric
 from titjudge.errors import ConfigError, DataError, nearest
@@ -104,7 +105,7 @@ def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int
                 continue
             x, y = values.get(a.id), values.get(b.id)
             unscored += x is None or y is None
-            preferred = "tie" if x is None or y is None or x == y else "a" if x > y else "b"
+            preferred = "tie" if x is None or y is None or same(x, y) else "a" if x > y else "b"
             pairs.append(Pair(group, a.id, b.id, preferred))
     return pairs, unscored
 

@@ -1,0 +1,68 @@
+"""Scores that are equal but for rounding are ties, wherever scores are compared."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from titjudge.compare.correlation import correlation
+from titjudge.compare.equality import reaches, same, with_ties
+from titjudge.compare.leaderboard import standing
+from titjudge.compare.pairwise import pairwise_accuracy, tie_optimised_accuracy
+from titjudge.compare.ranks import prompt_statistics
+from titjudge.trust import scale
+from titjudge.trust.cascade import apply
+from titjudge.trust.cascade_rules import Rule
+from titjudge.types import Pair
+
+ONE, OTHER = 70.47619047619047, 70.47619047619048  # one mean of three checklist scores, added up in two orders
+
+
+def test_equal_but_for_rounding() -> None:
+    assert ONE != OTHER
+    assert same(ONE, OTHER)
+    assert same(0.1 + 0.2, 0.3)
+    assert same(1e-16, 0.0)
+    assert not same(0.3, 0.3000001)
+    assert not same(2e-9, 3e-9)
+    assert not same(0.0, 1e-12)
+
+
+def test_ties_become_exact_and_nothing_else_moves() -> None:
+    values = np.array([[OTHER, 0.3, math.nan], [ONE, 0.1 + 0.2, math.inf]])
+    tied = with_ties(values)
+    assert tied[0, 0] == tied[1, 0] == ONE
+    assert tied[0, 1] == tied[1, 1] == 0.3
+    assert math.isnan(tied[0, 2])
+    assert tied[1, 2] == math.inf
+    apart = np.array([2e-9, 1e-9, 0.0, -math.inf, 5.0])
+    assert with_ties(apart) is apart
+
+
+def test_ties_join_neighbours_in_order_so_that_equality_is_transitive() -> None:
+    chain = 1 + np.arange(5) * 0.8e-9
+    assert len(set(with_ties(chain).tolist())) == 1
+
+
+def test_a_threshold_is_reached_by_its_own_value_in_another_rounding() -> None:
+    assert reaches(np.array([0.3, 0.1 + 0.2, 0.2999]), 0.1 + 0.2).tolist() == [True, True, False]
+    assert reaches(np.array([1.0]), math.inf).tolist() == [False]
+
+
+@pytest.mark.parametrize("values", [{"x": ONE, "y": OTHER}, {"x": OTHER, "y": ONE}])
+def test_no_statistic_hangs_on_the_last_digit(values: dict[str, float]) -> None:
+    pair = [Pair("p", "x", "y", "a")]
+    found = pairwise_accuracy(pair, values, resamples=0)
+    assert (found.correct, found.ties) == (0, 1)
+    assert tie_optimised_accuracy([Pair("p", "x", "y", "tie")], values).epsilon == 0.0
+    places = standing([("x", "g", "p"), ("y", "h", "p")], values, resamples=0).places
+    assert [place.mean_rank for place in places] == [1.5, 1.5]
+    assert [place.rank for place in places] == [1, 1]
+    ranks = prompt_statistics({"p": {"x": 1.0, "y": 0.0}}, values, resamples=0)
+    assert ranks.srcc is None
+    assert ranks.ndcg == pytest.approx((1 + 1 / math.log2(3)) / 2)
+    assert correlation([*values.values(), 1.0], [1.0, 2.0, 3.0], resamples=0).srcc == pytest.approx(-(0.75**0.5))
+    assert scale.step([*values.values(), 80.0], 1.0) == pytest.approx(80 - ONE)
+    assert apply(Rule(("j",)), pair, {"j": values}, {"j": 0.0}).accuracy == 0.0
