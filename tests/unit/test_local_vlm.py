@@ -254,6 +254,26 @@ def test_sampling_follows_the_distribution() -> None:
     assert torch.allclose(shares, torch.tensor([0.7, 0.2, 0.1]), atol=0.03)
 
 
+@pytest.mark.parametrize("narrow", [{"temperature": 1e-6}, {"top_k": 1}, {"top_p": 0.01}, {"min_p": 1.0}])
+def test_a_narrow_distribution_gives_the_greedy_answer_every_time(llm: Path, narrow: dict[str, float]) -> None:
+    (greedy,) = complete(llm, [ask("Describe this.", max_tokens=8)])
+    asked = {"max_tokens": 8, "temperature": 1.0, **narrow}
+    samples = complete(llm, [ask("Describe this.", sample=n, **asked) for n in range(40)], batch_size=40)
+    assert [each.text for each in samples] == [greedy.text] * 40
+
+
+def test_the_models_own_temperature_applies_when_it_samples(llm: Path, tmp_path: Path) -> None:
+    """Qwen2.5-VL's generation_config samples at temperature 1e-6, so that its published snippet is as good as greedy."""
+    import shutil
+
+    folder = tmp_path / "own"
+    shutil.copytree(llm, folder)
+    own = json.loads((folder / "generation_config.json").read_text()) | {"do_sample": True, "temperature": 1e-6}
+    (folder / "generation_config.json").write_text(json.dumps(own))
+    free = Request("local", "m", (Message("user", ("Describe this.",)),), {"max_tokens": 12})
+    assert complete(folder, [free])[0].text == complete(llm, [free])[0].text
+
+
 def test_the_models_own_generation_config_applies_when_nothing_is_given(qwen: Path, tmp_path: Path) -> None:
     import shutil
 

@@ -68,6 +68,7 @@ class Local(InProcess["Loaded"]):
     """
 
     name = "local"
+    version = 2  # 1 drew at temperature 1 whatever was asked
 
     def __init__(self, settings: ProviderSettings) -> None:
         unknown = sorted(set(settings.options) - OPTIONS)

@@ -20,6 +20,7 @@ from titjudge.providers.strict import instruction
 from titjudge.types import Picture, Reply, Request, Status, Usage
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +264,38 @@ def _sampling(loaded: Loaded, batch: Sequence[Plan], room: int) -> tuple[Any, li
             setattr(config, name, value)
         if config.top_k is None:
             config.top_k = 0  # transformers would otherwise take 50
-    if not config.do_sample:
-        config.temperature = config.top_p = config.top_k = config.min_p = None
-        return config, []
-    return config, [_OwnNoise([_seed(each.request) for each in batch], loaded.model.device)]
+    shape, noise = _shaping(config, loaded.model.device) if config.do_sample else [], []
+    for name in SHAPING:
+        setattr(config, name, None)
+    if config.do_sample:
+        config.temperature, config.top_p, config.top_k = 1.0, 1.0, 0
+        noise = [_OwnNoise([_seed(each.request) for each in batch], loaded.model.device, shape)]
+    return config, noise
+
+
+def _shaping(config: Any, device: Any) -> list[Any]:
+    """What `config` does to the distribution before a token is drawn from it, in transformers' order."""
+    from transformers.generation import logits_process as made
+
+    top_k = 50 if config.top_k is None else config.top_k  # transformers' own default
+    steps: list[Any] = []
+    if config.temperature not in (None, 1.0):
+        steps.append(made.TemperatureLogitsWarper(float(config.temperature)))
+    if config.top_h is not None:
+        steps.append(made.TopHLogitsWarper(config.top_h))
+    if top_k > 0:
+        steps.append(made.TopKLogitsWarper(top_k))
+    if config.top_p is not None and config.top_p < 1:
+        steps.append(made.TopPLogitsWarper(config.top_p))
+    if config.min_p is not None:
+        steps.append(made.MinPLogitsWarper(config.min_p))
+    if config.typical_p is not None and config.typical_p < 1:
+        steps.append(made.TypicalLogitsWarper(config.typical_p))
+    if config.epsilon_cutoff:
+        steps.append(made.EpsilonLogitsWarper(config.epsilon_cutoff))
+    if config.eta_cutoff:
+        steps.append(made.EtaLogitsWarper(config.eta_cutoff, device=device))
+    return steps
 
 
 def _seed(request: Request) -> int:
@@ -279,16 +308,23 @@ def _seed(request: Request) -> int:
 
 
 class _OwnNoise:
-    """Samples each row with its own generator (Gumbel-max on the processed scores): batch mates do not matter."""
+    """Samples each row with its own generator (Gumbel-max on the shaped scores): batch mates do not matter.
 
-    def __init__(self, seeds: Sequence[int], device: Any) -> None:
+    transformers would apply temperature, top_k, top_p and the like after this, to a token that is drawn already, so they
+    are applied here.
+    """
+
+    def __init__(self, seeds: Sequence[int], device: Any, shape: Sequence[Any] = ()) -> None:
         import torch
 
         self._generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+        self._shape = shape
 
     def __call__(self, ids: Any, scores: Any) -> Any:
         import torch
 
+        for step in self._shape:
+            scores = step(ids, scores)
         size = scores.shape[1]
         noise = torch.stack([torch.rand(size, generator=each, device=each.device) for each in self._generators])
         gumbel = -torch.log(-torch.log(noise.clamp(1e-20, 1 - 1e-7)))
@@ -307,7 +343,10 @@ class _Watch:
     def __call__(self, ids: Any, scores: Any) -> Any:
         import torch
 
-        self.bad |= torch.isnan(scores).any(dim=1).to(self.bad.device)
+        bad = torch.isnan(scores).any(dim=1).to(self.bad.device)
+        if not bad.any():
+            return scores
+        self.bad |= bad
         return torch.nan_to_num(scores, nan=0.0, posinf=float("inf"), neginf=float("-inf"))
 
 
