@@ -229,7 +229,18 @@ def qwen25_vl(folder: Path, max_pixels: int = 28 * 28 * 64, **text: Any) -> Path
         **_qwen_ids(tok),
     )
     images = Qwen2VLImageProcessorPil(min_pixels=56 * 56, max_pixels=max_pixels)
-    return _save(folder, Qwen2_5_VLForConditionalGeneration(config), tok, images)
+    _save(folder, Qwen2_5_VLForConditionalGeneration(config), tok, images)
+    return _pixels_as_released(folder, "Qwen2_5_VLProcessor")
+
+
+def _pixels_as_released(folder: Path, kind: str) -> Path:
+    """preprocessor_config.json as Qwen2-VL and Qwen2.5-VL were released: with min_pixels and max_pixels, without `size`."""
+    file = folder / "preprocessor_config.json"
+    about = json.loads(file.read_text())
+    size = about.pop("size")
+    pixels = {"min_pixels": size["shortest_edge"], "max_pixels": size["longest_edge"], "processor_class": kind}
+    file.write_text(json.dumps({**about, **pixels}))
+    return folder
 
 
 def qwen3_vl(folder: Path) -> Path:

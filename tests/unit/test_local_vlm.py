@@ -292,6 +292,17 @@ def test_the_models_own_generation_config_applies_when_nothing_is_given(qwen: Pa
     assert greedy.text == plain.text
 
 
+@pytest.mark.parametrize("make", [tiny_models.qwen25_vl, tiny_models.qwen3_vl])
+def test_the_picture_has_the_size_that_is_asked_for(make: Any, tmp_path: Path) -> None:
+    """Also where the model's own file says min_pixels and max_pixels, as those of Qwen2-VL and Qwen2.5-VL do."""
+    size = {"shortest_edge": 64 * 64, "longest_edge": 64 * 64 * 4}
+    folder, processor = make(tmp_path), {"size": dict(size)}
+    (own,) = complete(folder, [ask(picture(200, 160), "Hi", max_tokens=2)])
+    (small,) = complete(folder, [ask(picture(200, 160), "Hi", max_tokens=2)], processor=processor)
+    assert small.usage.image < own.usage.image / 1.5
+    assert processor == {"size": size}
+
+
 def test_a_text_only_model_and_its_thoughts(llm: Path) -> None:
     on, off = (complete(llm, [ask("Hi")], enable_thinking=value)[0] for value in (True, False))
     assert off.usage.input > on.usage.input  # the template closes an empty thought

@@ -5,6 +5,7 @@ Imported in the worker thread only: torch and transformers come with it.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -92,16 +93,37 @@ def load_processor(source: str, **arguments: Any) -> Any:
     from transformers import AutoImageProcessor, AutoProcessor
     from transformers.utils import is_torchvision_available
 
+    arguments = copy.deepcopy(arguments)
+    size = arguments.pop("size", None)
     try:
         processor = AutoProcessor.from_pretrained(source, **arguments)
     except (ImportError, ValueError) as error:
         said = str(error).lower()
         if "torchvision" not in said and "video processor" not in said:
             raise
-        return _without_video(source, arguments)
-    if is_torchvision_available():
-        processor.image_processor = AutoImageProcessor.from_pretrained(source, backend="pil", **arguments)
+        processor = _without_video(source, arguments)
+    else:
+        if is_torchvision_available():
+            processor.image_processor = AutoImageProcessor.from_pretrained(source, backend="pil", **arguments)
+    if size is not None:
+        processor.image_processor = _sized(source, size, arguments)
     return processor
+
+
+def _sized(source: str, size: Any, arguments: Mapping[str, Any]) -> Any:
+    """The picture half of a processor with the size that is asked for.
+
+    Where the released preprocessor_config.json has min_pixels and max_pixels (Qwen2-VL, Qwen2.5-VL), transformers lets these
+    win over `size`, writes them into the caller's mapping, and keeps that mapping for the text half, which hands it on.
+    """
+    from transformers import AutoImageProcessor
+
+    images = AutoImageProcessor.from_pretrained(source, backend="pil", size=copy.deepcopy(size), **arguments)
+    if isinstance(size, Mapping):
+        made = {name: value for name, value in dict(images.size).items() if value is not None}
+        if any(made.get(name) != value for name, value in size.items()):
+            images.size = type(images.size)(**{**made, **size})
+    return images
 
 
 def _without_video(source: str, arguments: dict[str, Any]) -> Any:
