@@ -230,10 +230,10 @@ def qwen25_vl(folder: Path, max_pixels: int = 28 * 28 * 64, **text: Any) -> Path
     )
     images = Qwen2VLImageProcessorPil(min_pixels=56 * 56, max_pixels=max_pixels)
     _save(folder, Qwen2_5_VLForConditionalGeneration(config), tok, images)
-    return _pixels_as_released(folder, "Qwen2_5_VLProcessor")
+    return pixels_as_released(folder, "Qwen2_5_VLProcessor")
 
 
-def _pixels_as_released(folder: Path, kind: str) -> Path:
+def pixels_as_released(folder: Path, kind: str) -> Path:
     """preprocessor_config.json as Qwen2-VL and Qwen2.5-VL were released: with min_pixels and max_pixels, without `size`."""
     file = folder / "preprocessor_config.json"
     about = json.loads(file.read_text())

@@ -260,20 +260,20 @@ _ROWS = (
     ),
     Baseline(
         "hpsv3",
-        "HPSv3: mean of a preference distribution, read by a head at a reward token of Qwen2-VL-7B; drifts 2 to 3 % with "
-        "the version of transformers.",
+        "HPSv3: mean of a preference distribution, read by a head at a reward token of Qwen2-VL-7B.",
         "head",
         "MizzenAI/HPSv3:HPSv3.safetensors",
         "Qwen/Qwen2-VL-7B-Instruct",
         "MIT",
         32768,
         (-_INF, _INF),
-        "github.com/MizzenAI/HPSv3, hpsv3/inference.py",
+        "github.com/MizzenAI/HPSv3, hpsv3/inference.py; positions counted as in its trainer (text alone)",
         options={
             "template": baseline_texts.HPSV3,
             "token": "<|Reward|>",
             "head": "rm_head.",
             "pixels": (256 * 28 * 28, 256 * 28 * 28),
+            "positions": "text",
             "dtype": "bfloat16",
         },
     ),

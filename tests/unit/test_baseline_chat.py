@@ -56,7 +56,8 @@ def qwen2_vl(folder: Path, special: tuple[str, ...] = ()) -> Path:
         **tiny_models._qwen_ids(tok),
     )
     images = Qwen2VLImageProcessorPil(min_pixels=56 * 56, max_pixels=28 * 28 * 64)
-    return tiny_models._save(folder, Qwen2VLForConditionalGeneration(config), tok, images)
+    tiny_models._save(folder, Qwen2VLForConditionalGeneration(config), tok, images)
+    return tiny_models.pixels_as_released(folder, "Qwen2VLProcessor")
 
 
 def encoded(folder: Path, turns: list[dict[str, Any]], generate: bool, **arguments: Any) -> Any:
@@ -219,8 +220,9 @@ def test_hpsv3_reads_the_mean_at_the_reward_token(
         size = {"shortest_edge": 28 * 28 * 16, "longest_edge": 28 * 28 * 16}
         inputs = encoded(base, [{"role": "user", "content": content}], True, size=size)
         assert int(inputs["image_grid_thw"].prod()) in range(4 * 12, 4 * 24)
+        everything = torch.arange(inputs["input_ids"].shape[1]).expand(3, 1, -1)
         with torch.no_grad():
-            states = model(**inputs, output_hidden_states=True).hidden_states[-1][0]
+            states = model(**inputs, position_ids=everything, output_hidden_states=True).hidden_states[-1][0]
             at = int((inputs["input_ids"][0] == config.text_config.vocab_size - 1).nonzero()[-1])
             mean, sigma = through(made, states[at])
         assert each["score"] == pytest.approx(float(mean), abs=1e-3)

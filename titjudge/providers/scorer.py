@@ -58,7 +58,7 @@ class Scorer:
     """
 
     name = "scorer"
-    version = 1
+    version = 2  # raised where what a row computes changes: cached scores are then not used again
 
     def __init__(self, settings: ProviderSettings) -> None:
         row = TABLE.get(settings.model)

@@ -108,7 +108,7 @@ class TokenHead:
 
     The row's options: `token`; `head` (prefix of the head's parameters in the weights, or the name of a file beside them);
     `template`; `system` and `answer` (the turn that holds the token) where there are any; `text_first`; `pixels` (least,
-    most); `sigmoid`. The head computes in float32; its first output is the score, a second one is kept as `sigma`.
+    most); `sigmoid`; `positions` ("text": the tokens of a picture are counted on like words, not by row and column). The head computes in float32; its first output is the score, a second one is kept as `sigma`.
     """
 
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
@@ -176,6 +176,9 @@ class TokenHead:
         )
         lengths = _lengths(inputs, self.positions, self.row.key)
         places = [int((row == self.token).nonzero()[-1]) for row in inputs["input_ids"]]
+        if self.options.get("positions") == "text":
+            rows, width = inputs["input_ids"].shape
+            inputs["position_ids"] = torch.arange(width).expand(3, rows, -1)
         with torch.inference_mode():
             states = self.model.model(**inputs.to(self.model.device)).last_hidden_state
             rows = torch.stack([state[place] for state, place in zip(states, places, strict=True)])
