@@ -408,11 +408,14 @@ def test_mps_does_not_depend_on_its_batch(tmp_path: Path) -> None:
     assert together == pytest.approx(alone, abs=1e-3)
 
 
-def test_mps_takes_both_layouts_and_reports_what_it_cut(tmp_path: Path) -> None:
-    one, two = mps(tmp_path / "a"), mps(tmp_path / "b", "model.")
+def test_mps_takes_every_layout_and_reports_what_it_cut(tmp_path: Path) -> None:
+    """As released, nested by a trainer, and as the hub's copy names its parameters (`mps.`)."""
     pair = (PAIRS[0][0], "ab " * 60)
-    (first,), (second,) = (score("mps", [pair], weights=file, base=base) for base, file in (one, two))
-    assert first["score"] == pytest.approx(second["score"], abs=1e-4)
+    first, *others = (
+        score("mps", [pair], weights=file, base=base)[0]
+        for base, file in (mps(tmp_path / f"as {prefix}", prefix) for prefix in ("", "model.", "mps."))
+    )
+    assert [each["score"] for each in others] == pytest.approx([first["score"]] * 2, abs=1e-4)
     assert first["tokens_used"] == 77 < first["tokens_total"]
 
 

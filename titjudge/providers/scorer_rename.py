@@ -123,13 +123,16 @@ def image_reward(state: Mapping[str, Any]) -> tuple[State, State]:
 
 
 def mps(state: Mapping[str, Any]) -> tuple[State, State]:
-    """MPS's state dict for `CLIPModel`, and its cross-attention layers without the residual wrapper's `fn.`."""
+    """MPS's state dict for `CLIPModel`, and its cross-attention layers without the residual wrapper's `fn.`.
+
+    What stands before `cross_model.` (nothing as released, `mps.` in the hub's copy) is taken off every name.
+    """
     clip: State = {}
     cross: State = {}
     plain = unwrapped(state)
-    nested = any(name.startswith("model.cross_model.") for name in plain)
+    outer = next((name.partition("cross_model.")[0] for name in plain if "cross_model." in name), "")
     for name, value in plain.items():
-        name = name.removeprefix("model.") if nested else name
+        name = name.removeprefix(outer)
         if name.endswith(("position_ids", "inv_freq")):
             continue
         if name.startswith("cross_model."):
