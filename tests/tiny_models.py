@@ -661,12 +661,12 @@ def clip_flant5(folder: Path) -> tuple[Path, Path]:
     tok = t5_tokenizer()
     _seed()
     config = T5Config(
-        vocab_size=len(tok), d_model=32, d_kv=16, d_ff=64, num_layers=2, num_decoder_layers=2, num_heads=2,
+        vocab_size=len(tok) + 4, d_model=32, d_kv=16, d_ff=64, num_layers=2, num_decoder_layers=2, num_heads=2,
         feed_forward_proj="gated-gelu", decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, tie_word_embeddings=False,
     )  # fmt: skip
     model = T5ForConditionalGeneration(config)
     state = {name: value.clone() for name, value in model.state_dict().items() if "embed_tokens" not in name}
-    state["lm_head.weight"] = torch.randn(len(tok), 32)
+    state["lm_head.weight"] = torch.randn(len(tok) + 4, 32)  # T5 has rows that no token uses
     state["mm_projector.0.weight"], state["mm_projector.0.bias"] = torch.randn(32, 24) / 5, torch.randn(32)
     state["mm_projector.2.weight"], state["mm_projector.2.bias"] = torch.randn(32, 32) / 5, torch.randn(32)
     main, tower = folder / "t5", folder / "tower"

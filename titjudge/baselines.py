@@ -192,7 +192,7 @@ _ROWS = (
         2048,
         (0, 1),
         "github.com/linzhiqiu/t2v_metrics 3.0",
-        options={"template": _T2V, "answer": "Yes"},
+        options={"template": _T2V, "answer": "Yes", "dtype": "bfloat16"},
     ),
     Baseline(
         "vqascore-clip-flant5-xl",
@@ -204,7 +204,7 @@ _ROWS = (
         2048,
         (0, 1),
         "github.com/linzhiqiu/t2v_metrics 3.0",
-        options={"template": _T2V, "answer": "Yes"},
+        options={"template": _T2V, "answer": "Yes", "dtype": "bfloat16"},
     ),
     Baseline(
         "vqascore-qwen2.5-vl-7b",

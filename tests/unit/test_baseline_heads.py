@@ -351,25 +351,32 @@ def by_hand(folders: tuple[Path, Path], shown: Picture, text: str) -> tuple[floa
         seen = CLIPVisionModel.from_pretrained(tower).eval()(pixels, output_hidden_states=True).hidden_states[-2][:, 1:]
         seen = torch.nn.functional.gelu(seen @ state["mm_projector.0.weight"].T + state["mm_projector.0.bias"])
         seen = seen @ state["mm_projector.2.weight"].T + state["mm_projector.2.bias"]
-        parts = [model.shared(torch.tensor([tok(each)["input_ids"]])) for each in (before, after)]
+        head = tok(before)["input_ids"]
+        tail = tok(after, verbose=False)["input_ids"][: 2048 - len(head) - 1]  # the picture is one token when it is cut
+        parts = [model.shared(torch.tensor([each])) for each in (head, tail)]
         embeds = torch.cat([parts[0], seen, parts[1]], dim=1)
         yes, end = tok("Yes")["input_ids"]
-        first = model(inputs_embeds=embeds, decoder_input_ids=torch.tensor([[0]])).logits[0, -1].softmax(-1)[yes]
-        last = model(inputs_embeds=embeds, decoder_input_ids=torch.tensor([[0, yes]])).logits[0, -1].softmax(-1)[end]
-    return float(first), float(last)
+        first, last = (
+            model(inputs_embeds=embeds, decoder_input_ids=torch.tensor([[0, *before]])).logits[0, -1, : len(tok)].softmax(-1)
+            for before in ([], [yes])
+        )
+    return float(first[yes]), float(last[end])
 
 
 def test_vqascore_is_the_geometric_mean_of_yes_and_end(flan: tuple[Path, Path]) -> None:
     """exp(-mean CE) over two label tokens; P(Yes) alone is another number."""
     main, tower = flan
-    pairs = [(picture(90, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
-    found = score("vqascore-clip-flant5-xl", pairs, weights=main, base=tower)
+    pairs = [(picture(90, 60, seed=n), text) for n, text in enumerate([*PROMPTS, "z" * 1900])]
+    found = score("vqascore-clip-flant5-xl", pairs, weights=main, base=tower, dtype="float32")
     for pair, each in zip(pairs, found, strict=True):
         yes, end = by_hand(flan, *pair)
         assert each["score"] == pytest.approx((yes * end) ** 0.5, rel=1e-3)
         assert abs(each["score"] - yes) > 1e-3 * yes
         assert each["parts"]["answer"] == pytest.approx(yes, rel=1e-3)
-    alone = [score("vqascore-clip-flant5-xl", [pair], weights=main, base=tower)[0]["score"] for pair in pairs]
+    assert found[-1]["tokens_used"] < found[-1]["tokens_total"]
+    alone = [
+        score("vqascore-clip-flant5-xl", [pair], weights=main, base=tower, dtype="float32")[0]["score"] for pair in pairs
+    ]
     assert [each["score"] for each in found] == pytest.approx(alone, rel=1e-4)
 
 
@@ -378,6 +385,30 @@ def test_the_label_is_two_tokens_and_both_halves_end(flan: tuple[Path, Path]) ->
     assert tok("Yes")["input_ids"] == [tok.convert_tokens_to_ids("▁Yes"), tok.eos_token_id]
     before, after = str(TABLE["vqascore-clip-flant5-xl"].options["template"]).split("<image>")
     assert all(tok(each)["input_ids"][-1] == tok.eos_token_id for each in (before, after))
+
+
+def test_the_released_layout_loads(flan: tuple[Path, Path], tmp_path: Path) -> None:
+    """Shards of pytorch_model.bin with an index, and beside them training_args.bin: a pickle that is no weights."""
+    import argparse
+    import shutil
+
+    import torch
+    from safetensors.torch import load_file
+
+    main = Path(shutil.copytree(flan[0], tmp_path / "released", ignore=shutil.ignore_patterns("*.safetensors")))
+    state = load_file(flan[0] / "model.safetensors")
+    shards: dict[str, dict[str, Any]] = {f"pytorch_model-0000{n}-of-00002.bin": {} for n in (1, 2)}
+    for name, value in state.items():
+        shards[f"pytorch_model-0000{1 + ('mm_projector.2' in name)}-of-00002.bin"][name] = value
+    for name, part in shards.items():
+        torch.save(part, main / name)
+    parts = {parameter: name for name, part in shards.items() for parameter in part}
+    index = {"metadata": {"total_size": 1}, "weight_map": parts}
+    (main / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    torch.save(argparse.Namespace(learning_rate=1.0), main / "training_args.bin")
+    pair = (picture(90, 60), PROMPTS[0])
+    found, wanted = (score("vqascore-clip-flant5-xl", [pair], weights=each, base=flan[1])[0] for each in (main, flan[0]))
+    assert found == wanted
 
 
 def test_a_tied_output_layer_is_refused(flan: tuple[Path, Path], tmp_path: Path) -> None:

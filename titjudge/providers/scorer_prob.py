@@ -5,6 +5,7 @@ Imported in the worker thread only.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,14 +59,14 @@ class ClipFlanT5:
         tails = [self.tokenizer(after.format(text), verbose=False)["input_ids"] for _, text in pairs]
         with torch.inference_mode():
             features = self._features([image for image, _ in pairs])
-            room = self.row.tokens - len(head) - features.shape[1]
+            room = self.row.tokens - len(head) - 1  # upstream cuts where the picture is one token still
             rows = [self._row(head, each, tail[:room]) for each, tail in zip(features, tails, strict=True)]
             embeds = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
             mask = torch.nn.utils.rnn.pad_sequence([torch.ones(len(row)) for row in rows], batch_first=True)
             labels = self.labels.expand(len(pairs), -1)
             logits = self.model(
                 inputs_embeds=embeds, attention_mask=mask.to(embeds.device), labels=labels
-            ).logits.float()
+            ).logits[..., : len(self.tokenizer)].float()  # upstream has no rows beyond the vocabulary
             chances = torch.log_softmax(logits, dim=-1).gather(2, labels[..., None])[..., 0]
         return [
             measured(
@@ -121,13 +122,27 @@ def _projector(row: Baseline, source: Source) -> Any:
 
 
 def _weight_files(source: Source) -> list[Path]:
-    folder = Path(source.weights).expanduser()
-    if not folder.is_dir():
-        from huggingface_hub import snapshot_download
+    """The files that transformers loads, those with a projector alone: by their index, else the one file of the model.
 
-        patterns = ["*.safetensors", "*.bin"]
-        folder = Path(snapshot_download(source.weights, allow_patterns=patterns, **source.of_weights()))
-    return sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+    Other `.bin` files beside them (training_args.bin) hold no tensors.
+    """
+    from transformers.utils import cached_file
+
+    def there(name: str) -> Path | None:
+        path = cached_file(
+            source.weights, name, _raise_exceptions_for_missing_entries=False, **source.of_weights()
+        )  # type: ignore[arg-type]
+        return None if path is None else Path(path)
+
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        one, index = there(name), there(f"{name}.index.json")
+        if one is not None:
+            return [one]
+        if index is not None:
+            parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+            shards = (there(shard) for shard in sorted({shard for each, shard in parts.items() if "mm_projector." in each}))
+            return [shard for shard in shards if shard is not None]
+    return []
 
 
 def _tensors(path: Path, part: str) -> list[tuple[str, Any]]:
