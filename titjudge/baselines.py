@@ -43,6 +43,7 @@ class Baseline:
 
 
 _INF = float("inf")
+_OPENAI = {"clean": True, "crop": "torchvision"}  # as OpenAI's CLIP and open_clip read text and picture
 _CLIP_H = "laion/CLIP-ViT-H-14-laion2B-s32B-b79K"
 _T2V = (
     "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and "
@@ -62,7 +63,7 @@ _ROWS = (
         77,
         (0, 2.5),
         "github.com/jmhessel/clipscore",
-        options={"prefix": "A photo depicts ", "scale": 2.5, "clamp": True},
+        options={"prefix": "A photo depicts ", "scale": 2.5, "clamp": True, **_OPENAI},
     ),
     Baseline(
         "clipscore-torchmetrics",
@@ -78,25 +79,27 @@ _ROWS = (
     ),
     Baseline(
         "clipscore-cosine",
-        "CLIPScore of t2v-metrics and evalscope: the bare cosine, ViT-L/14 at 336 pixels.",
+        "CLIPScore of t2v-metrics: the bare cosine, ViT-L/14 at 336 pixels; evalscope's is computed with GELU for QuickGELU.",
         "dual",
         "openai/clip-vit-large-patch14-336",
         "openai/clip-vit-large-patch14-336",
         "MIT",
         77,
         (-1, 1),
-        "github.com/modelscope/evalscope; range of TIT-Score Fig. 4",
+        "github.com/linzhiqiu/t2v_metrics (open_clip to 2.26); range of TIT-Score Fig. 4",
+        options=_OPENAI,
     ),
     Baseline(
         "longclip",
-        "The bare cosine of Long-CLIP, which reads 248 tokens.",
+        "The bare cosine of Long-CLIP, which reads 248 tokens; the weights are a fine-tune by zer0int, not the authors' own.",
         "dual",
         "zer0int/LongCLIP-GmP-ViT-L-14",
         "openai/clip-vit-large-patch14",
         "see model card",
         248,
         (-1, 1),
-        "torchmetrics.multimodal.CLIPScore",
+        "github.com/beichenzbc/Long-CLIP, text and picture as its own code reads them",
+        options=_OPENAI,
     ),
     Baseline(
         "pickscore",
@@ -120,7 +123,7 @@ _ROWS = (
         77,
         (-1, 1),
         "github.com/tgxs002/HPSv2",
-        options={"letterbox": True},
+        options={"letterbox": True, "clean": True},
     ),
     Baseline(
         "hpsv2.1",
@@ -132,7 +135,7 @@ _ROWS = (
         77,
         (-1, 1),
         "github.com/tgxs002/HPSv2",
-        options={"letterbox": True},
+        options={"letterbox": True, "clean": True},
     ),
     Baseline(
         "imagereward",
@@ -172,14 +175,14 @@ _ROWS = (
     ),
     Baseline(
         "fga-blip2",
-        "FGA-BLIP2 of EvalMuse: 4 * mean over queries of the match probability + 1 (32 word pieces of the first 50 words).",
+        "FGA-BLIP2 as its evaluation prints it: 4 * mean over queries of the match probability + 1, first 50 words.",
         "itm",
         "hanshuhao/FGA-BLIP2:fga_blip2.pth",
         "Salesforce/blip2-itm-vit-g-coco",
         "Apache-2.0",
-        32,
+        512,
         (1, 5),
-        "github.com/DYEvaLab/EvalMuse; the model's forward, not element_score()",
+        "github.com/DYEvaLab/EvalMuse @0fa141b, element_score(); forward(), of its demo, reads 32 word pieces",
         options={"readout": "fga", "elements": True},
     ),
     Baseline(

@@ -99,6 +99,48 @@ def test_a_long_prompt_is_cut_with_its_end_token_and_counted(clip: Path, key: st
     assert short["tokens_used"] == short["tokens_total"]
 
 
+READ_AS_OPENAI = ["clipscore-hessel", "clipscore-cosine", "longclip", "hpsv2", "hpsv2.1"]
+DIRTY = "a “red” cube &amp;amp; ｔｗｏ dogs"
+CLEAN = 'a "red" cube & two dogs'
+
+
+def test_texts_are_cleaned_where_the_source_cleans_them(clip: Path) -> None:
+    """OpenAI's CLIP and open_clip mend characters and resolve entities twice; those built on transformers do not."""
+    assert scorer_models.cleaned(f" {DIRTY}\n") == CLEAN
+    assert {key for key, row in TABLE.items() if row.options.get("clean")} == set(READ_AS_OPENAI)
+    for key in ("clipscore-hessel", "clipscore-cosine"):
+        dirty, clean = score(key, [(picture(), DIRTY), (picture(), CLEAN)], weights=clip)
+        assert dirty["parts"] == pytest.approx(clean["parts"], abs=1e-6)
+        assert (dirty["tokens_used"], dirty["tokens_total"]) == (clean["tokens_used"], clean["tokens_total"])
+    dirty, clean = score("pickscore", [(picture(), DIRTY), (picture(), CLEAN)], weights=clip)
+    assert abs(dirty["score"] - clean["score"]) > 1e-3
+
+
+@pytest.mark.parametrize(("width", "height", "corner"), [(59, 56, (2, 0)), (56, 63, (0, 4)), (57, 56, (0, 0))])
+def test_the_middle_is_where_the_source_cuts_it(clip: Path, width: int, height: int, corner: tuple[int, int]) -> None:
+    """torchvision rounds half of an odd margin to even; transformers rounds it down."""
+    from PIL import Image
+
+    noise = np.random.default_rng(3).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+    def stored(image: Any) -> Picture:
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG")
+        raw = buffer.getvalue()
+        return Picture(hashlib.sha256(raw).hexdigest(), "image/png", *image.size, Path("x.png"), lambda: raw)
+
+    def square(left: int, top: int) -> Picture:
+        return stored(Image.fromarray(noise[top : top + 56, left : left + 56]))
+
+    whole, floored = stored(Image.fromarray(noise)), ((width - 56) // 2, (height - 56) // 2)
+    found = {key: score(key, [(whole, "a")], weights=clip)[0]["score"] for key in ("clipscore-cosine", "pickscore")}
+    scale = score("pickscore", [(square(0, 0), "a")], weights=clip)[0]["score"] / cosine(clip, square(0, 0), "a")
+    assert found["clipscore-cosine"] == pytest.approx(cosine(clip, square(*corner), "a"), abs=1e-5)
+    assert found["pickscore"] / scale == pytest.approx(cosine(clip, square(*floored), "a"), abs=1e-5)
+    if corner != floored:
+        assert abs(found["clipscore-cosine"] - found["pickscore"] / scale) > 1e-4
+
+
 def test_longclip_reads_on(tmp_path: Path) -> None:
     folder = tiny_models.clip(tmp_path, positions=248)
     shown, text = picture(), "abcdefghij" * 12

@@ -174,9 +174,9 @@ def test_fga_averages_probabilities_not_logits(fga: tuple[Path, Path]) -> None:
     import torch
 
     base, file = fga
-    pair = (picture(), "a red cube")
+    pair = (picture(), "a red cube and many more things than two dogs")  # more than 32 word pieces: forward() would cut
     (found,) = score("fga-blip2", [pair], weights=file, base=base)
-    each = logits(base, *pair, length=32)
+    each = logits(base, *pair, length=512)
     assert found["score"] == pytest.approx(float(4 * torch.softmax(each, dim=-1)[:, 1].mean() + 1), abs=1e-3)
     (itm,) = score("blip2-itm", [pair], weights=base)
     assert abs(found["score"] - (4 * itm["score"] + 1)) > 1e-3
@@ -190,7 +190,7 @@ def test_fga_reads_fifty_words_in_lower_case_without_signs(fga: tuple[Path, Path
     loud, plain = score("fga-blip2", [(picture(), "A RED cube!"), (picture(), "a red cube")], weights=file, base=base)
     assert loud["score"] == pytest.approx(plain["score"], abs=1e-6)
     (long,) = score("fga-blip2", [(picture(), "ab " * 60)], weights=file, base=base)
-    assert (long["tokens_used"], long["tokens_total"]) == (32, 122)
+    assert (long["tokens_used"], long["tokens_total"]) == (102, 122)
 
 
 def element_scores(source: tuple[Path, Path], text: str, elements: list[str]) -> dict[str, float]:
@@ -252,8 +252,8 @@ def test_fga_scores_an_element_by_its_tokens_in_the_prompt(fga: tuple[Path, Path
 
 
 def test_an_element_beyond_what_is_read_has_no_score(fga: tuple[Path, Path]) -> None:
-    found = element_scores(fga, "ab " * 20 + "dogs", ["ab", "dogs"])
-    assert set(found) == {"element: ab"}
+    found = element_scores(fga, "ab " * 49 + "cube dogs", ["ab", "cube", "dogs"])
+    assert set(found) == {"element: ab", "element: cube"}
 
 
 # -- ImageReward -------------------------------------------------------------------------------------------------------
@@ -298,14 +298,16 @@ def test_image_reward_is_a_linear_readout_of_cls_standardised(reward: tuple[Path
     from transformers import AutoTokenizer, BlipForImageTextRetrieval, CLIPImageProcessorPil
 
     base, file, layers = reward
-    pairs = [(picture(90, 70, seed=n), text) for n, text in enumerate(PROMPTS)]
+    pairs = [(picture(90 + n, 70, seed=n), text) for n, text in enumerate(PROMPTS)]
     found = score("imagereward", pairs, weights=file, base=base)
     model = BlipForImageTextRetrieval.from_pretrained(base).eval()
     assert model.vision_model.post_layernorm.eps == 1e-6
     images = CLIPImageProcessorPil(size={"shortest_edge": 64}, crop_size={"height": 64, "width": 64})
     for (shown, text), each in zip(pairs, found, strict=True):
         tokens = AutoTokenizer.from_pretrained(base)(text, return_tensors="pt", padding="max_length", max_length=35)
-        pixels = images(opened(shown), return_tensors="pt")["pixel_values"]
+        whole = images(opened(shown), return_tensors="pt", do_center_crop=False)["pixel_values"]
+        left = round((whole.shape[3] - 64) / 2.0)  # as torchvision cuts
+        pixels = whole[:, :, :, left : left + 64]
         with torch.no_grad():
             inputs = {"input_ids": tokens["input_ids"], "attention_mask": tokens["attention_mask"]}
             value = model(pixel_values=pixels, **inputs).question_embeds[:, 0]
@@ -330,7 +332,7 @@ def flan(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return tiny_models.clip_flant5(tmp_path_factory.mktemp("flan"))
 
 
-def by_hand(folders: tuple[Path, Path], shown: Picture, text: str) -> tuple[float, float]:
+def by_hand(folders: tuple[Path, Path], shown: Picture, text: str, limit: int = 2048) -> tuple[float, float]:
     """(P(Yes), P(end | Yes)) from the parts, one decoder step after the other."""
     import torch
     from safetensors.torch import load_file
@@ -352,12 +354,16 @@ def by_hand(folders: tuple[Path, Path], shown: Picture, text: str) -> tuple[floa
         seen = torch.nn.functional.gelu(seen @ state["mm_projector.0.weight"].T + state["mm_projector.0.bias"])
         seen = seen @ state["mm_projector.2.weight"].T + state["mm_projector.2.bias"]
         head = tok(before)["input_ids"]
-        tail = tok(after, verbose=False)["input_ids"][: 2048 - len(head) - 1]  # the picture is one token when it is cut
+        tail = tok(after, verbose=False)["input_ids"][
+            : limit - len(head) - 1
+        ]  # the picture is one token when it is cut
         parts = [model.shared(torch.tensor([each])) for each in (head, tail)]
         embeds = torch.cat([parts[0], seen, parts[1]], dim=1)
         yes, end = tok("Yes")["input_ids"]
         first, last = (
-            model(inputs_embeds=embeds, decoder_input_ids=torch.tensor([[0, *before]])).logits[0, -1, : len(tok)].softmax(-1)
+            model(inputs_embeds=embeds, decoder_input_ids=torch.tensor([[0, *before]]))
+            .logits[0, -1, : len(tok)]
+            .softmax(-1)
             for before in ([], [yes])
         )
     return float(first[yes]), float(last[end])
@@ -366,18 +372,32 @@ def by_hand(folders: tuple[Path, Path], shown: Picture, text: str) -> tuple[floa
 def test_vqascore_is_the_geometric_mean_of_yes_and_end(flan: tuple[Path, Path]) -> None:
     """exp(-mean CE) over two label tokens; P(Yes) alone is another number."""
     main, tower = flan
-    pairs = [(picture(90, 60, seed=n), text) for n, text in enumerate([*PROMPTS, "z" * 1900])]
+    pairs = [(picture(90, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
     found = score("vqascore-clip-flant5-xl", pairs, weights=main, base=tower, dtype="float32")
     for pair, each in zip(pairs, found, strict=True):
         yes, end = by_hand(flan, *pair)
         assert each["score"] == pytest.approx((yes * end) ** 0.5, rel=1e-3)
         assert abs(each["score"] - yes) > 1e-3 * yes
         assert each["parts"]["answer"] == pytest.approx(yes, rel=1e-3)
-    assert found[-1]["tokens_used"] < found[-1]["tokens_total"]
     alone = [
-        score("vqascore-clip-flant5-xl", [pair], weights=main, base=tower, dtype="float32")[0]["score"] for pair in pairs
+        score("vqascore-clip-flant5-xl", [pair], weights=main, base=tower, dtype="float32")[0]["score"]
+        for pair in pairs
     ]
     assert [each["score"] for each in found] == pytest.approx(alone, rel=1e-4)
+
+
+def test_the_text_is_cut_where_the_picture_is_one_token_still(
+    flan: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dataclasses
+
+    row = dataclasses.replace(TABLE["vqascore-clip-flant5-xl"], tokens=300)
+    monkeypatch.setattr("titjudge.providers.scorer.TABLE", {**TABLE, row.key: row})
+    pair = (picture(90, 60), "ab " * 40)
+    (found,) = score(row.key, [pair], weights=flan[0], base=flan[1], dtype="float32")
+    assert found["tokens_used"] < found["tokens_total"]
+    yes, end = by_hand(flan, *pair, limit=300)
+    assert found["score"] == pytest.approx((yes * end) ** 0.5, rel=1e-4)
 
 
 def test_the_label_is_two_tokens_and_both_halves_end(flan: tuple[Path, Path]) -> None:
@@ -407,7 +427,9 @@ def test_the_released_layout_loads(flan: tuple[Path, Path], tmp_path: Path) -> N
     (main / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     torch.save(argparse.Namespace(learning_rate=1.0), main / "training_args.bin")
     pair = (picture(90, 60), PROMPTS[0])
-    found, wanted = (score("vqascore-clip-flant5-xl", [pair], weights=each, base=flan[1])[0] for each in (main, flan[0]))
+    found, wanted = (
+        score("vqascore-clip-flant5-xl", [pair], weights=each, base=flan[1])[0] for each in (main, flan[0])
+    )
     assert found == wanted
 
 

@@ -25,7 +25,7 @@ from titjudge.types import Picture
 
 TOKENS = {
     "clipscore-hessel": 77, "clipscore-torchmetrics": 77, "clipscore-cosine": 77, "pickscore": 77, "hpsv2": 77, "hpsv2.1": 77,
-    "mps": 77, "mps-readme": 77, "longclip": 248, "imagereward": 35, "blip2-itm": 35, "blip2-itc": 35, "fga-blip2": 32,
+    "mps": 77, "mps-readme": 77, "longclip": 248, "imagereward": 35, "blip2-itm": 35, "blip2-itc": 35, "fga-blip2": 512,
     "vqascore-clip-flant5-xxl": 2048, "vqascore-clip-flant5-xl": 2048,
 }  # fmt: skip
 

@@ -155,6 +155,13 @@ def test_too_large_for_this_machine(llm: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "GiB free" in said(make(llm))
 
 
+def test_what_a_container_may_use_is_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("titjudge.machine._main_memory", lambda: (64 * 2**30, 32 * 2**30))
+    monkeypatch.setattr("titjudge.machine._container", lambda: (2 * 2**30, 2**30))
+    found = local_load.free_bytes("cpu")
+    assert found == (2**30 if Path("/proc/meminfo").is_file() else None)
+
+
 def test_weight_bytes_follow_the_dtype(llm: Path) -> None:
     stored = local_load.weight_bytes(llm, "auto")
     assert stored == (llm / "model.safetensors").stat().st_size

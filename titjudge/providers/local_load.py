@@ -6,14 +6,13 @@ Imported in the worker thread only: torch and transformers come with it.
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from titjudge import hub
+from titjudge import hub, machine
 from titjudge.errors import UserError
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
@@ -202,18 +201,14 @@ def weight_bytes(folder: Path, dtype: str) -> int:
 
 
 def free_bytes(device: str) -> int | None:
-    """Free memory of a device in bytes; None when that cannot be told."""
+    """Free memory of a device in bytes, within what a container may use; None when that cannot be told."""
     if device.startswith("cuda"):
         import torch
 
         return int(torch.cuda.mem_get_info(torch.device(device))[0])
-    if device != "cpu" or not hasattr(os, "sysconf"):
+    if device != "cpu" or not Path("/proc/meminfo").is_file():  # elsewhere it would be a guess
         return None
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        return None
+    return machine.memory().free or None
 
 
 def _refuse_too_large(name: str, folder: Path, device: str, options: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ depends on its own picture and text alone. Imported in the worker thread only.
 
 from __future__ import annotations
 
+import html
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -119,6 +120,8 @@ class DualEncoder:
 
         options = self.row.options
         texts = [str(options.get("prefix", "")) + text for _, text in pairs]
+        if options.get("clean"):
+            texts = [cleaned(text) for text in texts]
         tokens = self.tokenizer(texts, truncation=True, max_length=self.row.tokens, padding=True, return_tensors="pt")
         pixels = self._pixels([image for image, _ in pairs]).to(self.model.dtype)
         device = self.model.device
@@ -139,12 +142,37 @@ class DualEncoder:
         ]
 
     def _pixels(self, images: Sequence[Any]) -> Any:
+        if self.row.options.get("crop") == "torchvision":
+            return centred(self.images, images)
         if not self.row.options.get("letterbox"):
             return self.images(list(images), return_tensors="pt")["pixel_values"]
         import torch
 
         size = self.model.config.vision_config.image_size
         return torch.stack([letterbox(image, size, antialias=self.antialias) for image in images])
+
+
+def cleaned(text: str) -> str:
+    """The text as OpenAI's CLIP and open_clip tokenise it: characters mended, HTML entities resolved twice."""
+    import ftfy
+
+    return html.unescape(html.unescape(ftfy.fix_text(text))).strip()
+
+
+def centred(processor: Any, images: Sequence[Any]) -> Any:
+    """The processor's pixels, cropped where torchvision crops: its margin is rounded half to even, transformers' is floored.
+
+    They differ by a pixel where the longer side has an odd number of pixels too many, as 1216x832 has at 224.
+    """
+    import torch
+
+    crop = processor.crop_size
+    made = []
+    for image in images:
+        whole = processor(image, do_center_crop=False, return_tensors="pt")["pixel_values"][0]
+        top, left = round((whole.shape[1] - crop["height"]) / 2), round((whole.shape[2] - crop["width"]) / 2)
+        made.append(whole[:, top : top + crop["height"], left : left + crop["width"]])
+    return torch.stack(made)
 
 
 def letterbox(image: Any, size: int, *, antialias: bool = True) -> Any:
@@ -239,7 +267,11 @@ class ItmHead:
             padding="max_length" if self.readout == "imagereward" else True,
             return_tensors="pt",
         )
-        pixels = self.images([image for image, _ in pairs], return_tensors="pt")["pixel_values"]
+        images = [image for image, _ in pairs]
+        if self.readout == "imagereward":
+            pixels = centred(self.images, images)
+        else:
+            pixels = self.images(images, return_tensors="pt")["pixel_values"]
         device = self.model.device
         with torch.inference_mode():
             found = self._read(

@@ -64,9 +64,11 @@ class ClipFlanT5:
             embeds = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
             mask = torch.nn.utils.rnn.pad_sequence([torch.ones(len(row)) for row in rows], batch_first=True)
             labels = self.labels.expand(len(pairs), -1)
-            logits = self.model(
-                inputs_embeds=embeds, attention_mask=mask.to(embeds.device), labels=labels
-            ).logits[..., : len(self.tokenizer)].float()  # upstream has no rows beyond the vocabulary
+            logits = (
+                self.model(inputs_embeds=embeds, attention_mask=mask.to(embeds.device), labels=labels)
+                .logits[..., : len(self.tokenizer)]
+                .float()
+            )  # upstream has no rows beyond the vocabulary
             chances = torch.log_softmax(logits, dim=-1).gather(2, labels[..., None])[..., 0]
         return [
             measured(
@@ -129,9 +131,7 @@ def _weight_files(source: Source) -> list[Path]:
     from transformers.utils import cached_file
 
     def there(name: str) -> Path | None:
-        path = cached_file(
-            source.weights, name, _raise_exceptions_for_missing_entries=False, **source.of_weights()
-        )  # type: ignore[arg-type]
+        path = cached_file(source.weights, name, _raise_exceptions_for_missing_entries=False, **source.of_weights())
         return None if path is None else Path(path)
 
     for name in ("model.safetensors", "pytorch_model.bin"):
@@ -140,7 +140,9 @@ def _weight_files(source: Source) -> list[Path]:
             return [one]
         if index is not None:
             parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-            shards = (there(shard) for shard in sorted({shard for each, shard in parts.items() if "mm_projector." in each}))
+            shards = (
+                there(shard) for shard in sorted({shard for each, shard in parts.items() if "mm_projector." in each})
+            )
             return [shard for shard in shards if shard is not None]
     return []
 
