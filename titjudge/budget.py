@@ -138,10 +138,12 @@ class Budget:
         """USD by which answers cost more than was held for them: 0 unless a worst case was none."""
         return self._overrun / _PICO
 
-    def resume(self, spent: float, requests: int = 0, tokens: int = 0, uncertain: float = 0.0) -> None:
-        """Count what earlier sessions of this run have used."""
+    def resume(
+        self, spent: float, requests: int = 0, tokens: int = 0, uncertain: float = 0.0, uncertain_tokens: int = 0
+    ) -> None:
+        """Count what earlier sessions of this run have used, and may have used."""
         self._spent += _Amount.of(spent, tokens, requests)
-        self._uncertain += _Amount.of(uncertain, 0, 0)
+        self._uncertain += _Amount.of(uncertain, uncertain_tokens, 0)
 
     def note_cached(self, cost: float) -> None:
         """Count the list price of an answer from the cache: in `list_cost` only."""

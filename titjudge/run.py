@@ -4,7 +4,7 @@ manifest.json   what was asked of whom: configuration, versions, prompt hashes, 
 items.jsonl     what was judged, and what could not be
 replies.jsonl   every answer used: rendered prompt, raw text, usage, model version (append-only)
 vectors.jsonl   every embedding used (append-only)
-billing.jsonl   every request that was, or may have been, billed (append-only)
+billing.jsonl   every request: its worst case before it goes out, what it cost afterwards (append-only)
 scores.jsonl    one line a score; the last line of an item and metric counts (append-only)
 results.json    the tables, as `--json` prints them
 report.html     for people
@@ -37,17 +37,18 @@ from titjudge.providers.http import Endpoint
 from titjudge.records import score_from, score_record
 from titjudge.roles import Tally
 from titjudge.seal import sealed
+from titjudge.sending import JOB
 from titjudge.types import BadItem, Item, Score, Status
 
 SCHEMA_VERSION = 1
-_SPARE = 2**20  # bytes: some thousand bills
+_SPARE = 2**22  # bytes: the answers that are on their way, and their bills
 SUMMED = frozenset(
     {"prompt_tokens", "prompt_tokens_used", "description_tokens", "description_tokens_used"}
     | {"disagreement", "spread", "order_effect", "first_advantage"}
 )
 NOTHING: dict[str, Any] = {}
-FILES_OF = {"reply": "replies", "vector": "vectors", "bill": "billing"}
-FILES = (*FILES_OF.values(), "scores")
+FILES_OF = {"reply": "replies", "vector": "vectors", "sent": "billing", "bill": "billing"}
+FILES = (*dict.fromkeys(FILES_OF.values()), "scores")
 
 
 def identity(config: RunConfig) -> dict[str, Any]:
@@ -218,7 +219,7 @@ class RunFolder:
 
     @property
     def _spare(self) -> Path:
-        """Room that is given up when the disk is full, so that bills already due still come into the ledger."""
+        """Room that is given up when the disk is full, so that answers on their way are still kept, and their bills."""
         return self.path / ".spare"
 
     def journal(self, kind: str, record: Mapping[str, Any]) -> None:
@@ -231,7 +232,7 @@ class RunFolder:
         try:
             appender.add(line)
         except OSError:
-            if kind != "bill" or not self._spare.is_file():
+            if kind == "sent" or not self._spare.is_file():
                 raise
             self._spare.unlink()
             appender.add(line)
@@ -246,16 +247,25 @@ class RunFolder:
         return {r["key"] for r in self.replies() if r["status"] == Status.OK} | {r["key"] for r in self.vectors()}
 
     def money(self) -> dict[str, Any]:
-        """USD `spent` by this run, `list_cost` of all answers used, `requests` and `tokens` paid, and `uncertain`: USD that
-        requests without an answer may have cost. The ledger tells, line by line, also after a kill."""
+        """USD `spent` by this run, `list_cost` of all answers used, `requests` and `tokens` paid; and `uncertain`: USD, and
+        `uncertain_tokens`, that requests without an answer may have cost. The ledger tells, line by line, also after a kill:
+        what was sent and not settled may have cost its worst case. `in_jobs`: USD and tokens of that which is in batch jobs.
+        """
         spent = uncertain = embedded = 0.0
-        requests = tokens = 0
-        for _, bill in self._read("billing.jsonl"):
-            spent += bill["cost"]
-            uncertain += bill["uncertain"]
-            tokens += bill["tokens"]
-            requests += 1
-            embedded += bill["cost"] if bill["role"] == "embedder" else 0.0
+        requests = tokens = uncertain_tokens = 0
+        out: dict[str, tuple[float, int]] = {}
+        for _, line in self._read("billing.jsonl"):
+            if "worst" in line:
+                out[line["id"]] = line["worst"], line["tokens"]
+                continue
+            out.pop(line.get("id", ""), None)
+            spent += line["cost"]
+            uncertain += line["uncertain"]
+            uncertain_tokens += line.get("uncertain_tokens", 0)
+            tokens += line["tokens"]
+            requests += line.get("requests", 1)
+            embedded += line["cost"] if line["role"] == "embedder" else 0.0
+        in_jobs = [each for entry, each in out.items() if entry.startswith(JOB)]
         listed: dict[bytes, float] = {}
         for record in self.replies():
             if not record["attempt"]:  # a repair turn is part of the answer it repaired
@@ -263,9 +273,11 @@ class RunFolder:
         return {
             "spent": spent,
             "list_cost": sum(listed.values()) + embedded,
-            "requests": requests,
+            "requests": requests + len(out),
             "tokens": tokens,
-            "uncertain": uncertain,
+            "uncertain": uncertain + sum(cost for cost, _ in out.values()),
+            "uncertain_tokens": uncertain_tokens + sum(count for _, count in out.values()),
+            "in_jobs": (sum(cost for cost, _ in in_jobs), sum(count for _, count in in_jobs), len(in_jobs)),
         }
 
     def mark(self, status: str) -> None:

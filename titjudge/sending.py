@@ -1,11 +1,15 @@
-"""How one paid request gets out: room in the budget -> a slot -> send (retry) -> the bill -> the ledger.
+"""How one paid request gets out: room in the budget -> a slot -> the ledger -> send (retry) -> the bill -> the ledger.
 
-Descriptions, judgements and vectors go the same way; the engine says what is sent and what an answer costs.
+Descriptions, judgements and vectors go the same way; the engine says what is sent and what an answer costs. What goes out
+is written down with its worst case before it does, and settled afterwards: whatever stops the process in between, the
+next one finds what may have been billed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +25,7 @@ from titjudge.types import Failure, FailureKind, Usage
 T = TypeVar("T")
 Journal = Callable[[str, dict[str, Any]], None]
 _DEAF = 64  # failures without a single answer after which a server is taken to be out of reach
+JOB = "job:"  # how the ledger's entries of batch jobs begin
 _OUTAGE = retry.DEFAULT.patience  # seconds without an answer after which one that did answer is, too
 
 
@@ -47,6 +52,7 @@ class Sender:
         self._desk = asyncio.Lock()
         self._on_their_way: set[asyncio.Task[Any]] = set()
         self._heard: dict[str, float] = {}  # when each address last answered
+        self._session, self._numbers = os.urandom(4).hex(), itertools.count(1)
 
     def is_sending(self, task: asyncio.Task[Any]) -> bool:
         """Whether a task has something out, or paid for, that it would lose."""
@@ -82,6 +88,7 @@ class Sender:
         classify: Callable[[Exception], Failure],
         worst: Bill,
         reservation: Reservation | None,
+        job: str = "",
     ) -> T:
         """Send until there is an answer or no point.
 
@@ -91,6 +98,7 @@ class Sender:
             classify: what kind of failure an exception of `once` is.
             worst: the most one attempt can cost.
             reservation: where the money comes from; None: from the budget.
+            job: what a batch job knows this question by: it goes on without us, and a later session finds it again.
 
         Raises:
             Unanswered: there is no answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
@@ -99,21 +107,29 @@ class Sender:
         async def attempt() -> T:
             self.check()
             draw = await (reservation or self.budget).draw(worst.cost, worst.tokens)
+            entry = ""
             try:
                 async with role.limiter.slot(worst.tokens) as slot:
+                    entry = self._announce(name, worst, job)
                     with self.not_dropped():
                         answer, bill = await once()
                     slot.used(bill.tokens)
                 self._heard[_address(role)] = time.monotonic()
                 with self.not_dropped():  # a bill that cannot be written stops the run, but not the answer it is for
-                    self._bill(draw, name, bill)
+                    self._bill(draw, name, entry, bill)
                 return answer
+            except asyncio.CancelledError:
+                if entry and not job:  # out, and nobody waits for the answer: its line stays open
+                    draw.lost()
+                raise
             except TitjudgeError:
+                if entry:  # it turned out not to be sent
+                    self._write(name, entry, Bill(), requests=0)
                 raise
             except Exception as error:
                 failure = classify(error)
                 role.tally.errors += 1
-                self._book(draw, role, name, failure, worst)
+                self._book(draw, role, name, entry, failure, worst)
                 raise _Classified(self._unless_out_of_reach(role, failure)) from error
             finally:
                 draw.release()
@@ -148,29 +164,44 @@ class Sender:
             return _fatal(failure, f"{role.label}: no answer for {_OUTAGE / 60:g} minutes")
         return replace(failure, outage=True)
 
-    def _book(self, draw: Draw, role: Role, name: str, failure: Failure, worst: Bill) -> None:
+    def _announce(self, name: str, worst: Bill, job: str) -> str:
+        """Write down what is about to go out, and at most costs; returns the name of the entry.
+
+        Raises:
+            CacheWriteError: it cannot be written, and so is not sent.
+        """
+        entry = f"{JOB}{job}" if job else f"{self._session}-{next(self._numbers)}"
+        if not self.write("sent", {"id": entry, "role": name, "worst": worst.cost, "tokens": worst.tokens}):
+            assert self.disk is not None
+            raise self.disk
+        return entry
+
+    def _book(self, draw: Draw, role: Role, name: str, entry: str, failure: Failure, worst: Bill) -> None:
         """What a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
         if failure.usage is not None and failure.usage != Usage():
-            self._bill(draw, name, Bill(role.cost(failure.usage), failure.usage.input + failure.usage.output))
+            bill = Bill(role.cost(failure.usage), failure.usage.input + failure.usage.output)
+            self._bill(draw, name, entry, bill)
         elif failure.lost or failure.answered:  # sent, and nobody said what it cost: it may have been billed
             draw.lost()
-            self._write(name, Bill(), uncertain=worst.cost)
+            self._write(name, entry, Bill(), uncertain=worst.cost, uncertain_tokens=worst.tokens)
         else:
-            self._bill(draw, name, Bill())
+            self._bill(draw, name, entry, Bill())
 
-    def _bill(self, draw: Draw, name: str, bill: Bill) -> None:
+    def _bill(self, draw: Draw, name: str, entry: str, bill: Bill) -> None:
         """What one request cost goes into the budget and, before anything else can happen, into the run's ledger."""
         draw.settle(bill.cost, bill.tokens)
-        self._write(name, bill)
+        self._write(name, entry, bill)
 
-    def _write(self, name: str, bill: Bill, uncertain: float = 0.0) -> None:
-        self.write("bill", {"role": name, "cost": bill.cost, "tokens": bill.tokens, "uncertain": uncertain})
+    def _write(self, name: str, entry: str, bill: Bill, uncertain: float = 0.0, **more: int) -> None:
+        """Settle an entry."""
+        line = {"id": entry, "role": name, "cost": bill.cost, "tokens": bill.tokens, "uncertain": uncertain, **more}
+        self.write("bill", line)
 
-    def write(self, kind: str, record: dict[str, Any]) -> None:
-        """A line in the run's journal. Where that cannot be written nothing new is sent, but what is paid goes on its way:
-        the cache may take it."""
+    def write(self, kind: str, record: dict[str, Any]) -> bool:
+        """A line in the run's journal; whether it could be written. Where it cannot, nothing new is sent, but what is paid
+        goes on its way: the cache may take it."""
         if self._journal is None:
-            return
+            return True
         try:
             self._journal(kind, record)
         except OSError as error:
@@ -178,6 +209,8 @@ class Sender:
             if self.disk is None:
                 self.disk = CacheWriteError(f"the run folder{where} cannot be written: {error.strerror}")
                 self._on_fatal()
+            return False
+        return True
 
 
 def _address(role: Role) -> str:

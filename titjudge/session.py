@@ -124,7 +124,11 @@ class Session:
     def budget(self, spent: dict[str, Any]) -> Budget:
         limits = self.config.limits
         budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
-        budget.resume(spent["spent"], spent["requests"], spent["tokens"], spent["uncertain"])
+        uncertain, tokens, requests = spent["uncertain"], spent["uncertain_tokens"], spent["requests"]
+        if limits.batch:  # what is in batch jobs is asked for again, and counted then
+            cost, some, count = spent["in_jobs"]
+            uncertain, tokens, requests = max(0.0, uncertain - cost), tokens - some, requests - count
+        budget.resume(spent["spent"], requests, spent["tokens"], uncertain, tokens)
         return budget
 
     def dry_run(self) -> Forecast:

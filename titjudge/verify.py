@@ -130,7 +130,7 @@ async def _verify(folder: RunFolder) -> Verification:
     stored, pictures = Stored(folder.path, found.add), StoredPictures(found.add)
     scores, listed = _scores(folder, found), list(_items(folder, found))
     if (folder.path / "billing.jsonl").is_file():
-        found.checked["bills"] = sum(1 for _ in _records(folder, "billing.jsonl", ("role", "cost"), found))
+        found.checked["bills"] = sum("cost" in each for each in _records(folder, "billing.jsonl", ("role",), found))
     engine = replaying(config, manifest, library, stored, pictures)
     check = _Check(engine, stored, pictures, Panel.of(config), scores, found)
     complete = manifest.get("status") == "complete"

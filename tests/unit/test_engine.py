@@ -230,7 +230,9 @@ def test_the_journal_gets_every_answer_once_with_what_was_sent(tmp_path: Path) -
         who = item(tmp_path)
         await ask_mark(engine, who)
         await ask_mark(engine, who)
-        (paid, bill), (kind, record) = records
+        (before, entry), (paid, bill), (kind, record) = records
+        assert (before, entry["id"], entry["role"]) == ("sent", bill["id"], "judge")
+        assert entry["worst"] >= bill["cost"] > 0
         assert (paid, bill["role"], bill["tokens"]) == ("bill", "judge", 15)
         assert (kind, record["text"], record["status"]) == ("reply", '{"score": 5}', "ok")
         assert "a red square" not in str(record["messages"])

@@ -15,10 +15,11 @@ import pytest
 
 from titjudge import retry, sending
 from titjudge.ask import BoundAsk
+from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
 from titjudge.config import load_config
 from titjudge.engine import Engine
-from titjudge.errors import CacheWriteError, FatalProviderError, Unanswered
+from titjudge.errors import CacheWriteError, DataError, FatalProviderError, Unanswered
 from titjudge.jsonl import Appender
 from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
@@ -28,6 +29,8 @@ from titjudge.providers.http import Unreachable
 from titjudge.roles import Roles
 from titjudge.run import RunFolder
 from titjudge.types import Failure, FailureKind, Item, Reply, Request, Usage
+
+PRICE = {"input": 1.0, "output": 1.0}  # USD per million tokens
 
 
 class Hosted(Fake):
@@ -43,11 +46,20 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending.retry, "call", partial(retry.call, sleep=at_once))
 
 
-def build(tmp_path: Path, answers: Any, journal: Any = None) -> tuple[Engine, Hosted]:
+def build(
+    tmp_path: Path, answers: Any, journal: Any = None, caps: dict[str, Any] | None = None
+) -> tuple[Engine, Hosted]:
     fake = Hosted(None, answers, capabilities=Capabilities())
-    config = load_config(None, {"captioner": "fake/m", "judge": "fake/m", "limits": {"concurrency": 4}})
+    config = load_config(
+        None,
+        {"captioner": "fake/m", "judge": "fake/m", "limits": {"concurrency": 4}, "prices": {"m": PRICE}},
+    )
     engine = Engine(
-        Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"), journal=journal
+        Roles(config, make=lambda _: fake),
+        PromptLibrary(),
+        AnswerCache(tmp_path / "cache"),
+        Budget(**(caps or {})),
+        journal=journal,
     )
     return engine, fake
 
@@ -146,11 +158,11 @@ def test_an_answer_that_cannot_be_used_and_does_not_say_its_cost_may_have_cost_t
     async def work() -> list[dict[str, Any]]:
         bills: list[dict[str, Any]] = []
         fake = Odd(None, lambda request: ValueError("odd"), capabilities=Capabilities())
-        config = load_config(
-            None, {"captioner": "fake/m", "judge": "fake/m", "prices": {"fake/m": {"input": 1.0, "output": 1.0}}}
-        )
+        config = load_config(None, {"captioner": "fake/m", "judge": "fake/m", "prices": {"m": PRICE}})
         engine = Engine(
-            Roles(config, make=lambda _: fake), PromptLibrary(), journal=lambda kind, record: bills.append(record)
+            Roles(config, make=lambda _: fake),
+            PromptLibrary(),
+            journal=lambda kind, record: bills.append(record) if kind == "bill" else None,
         )
         with pytest.raises(Unanswered):
             await ask(engine, "p")
@@ -184,11 +196,14 @@ def test_a_line_that_does_not_fit_leaves_no_half_behind(tmp_path: Path, monkeypa
     assert [orjson.loads(line)["n"] for line in lines] == [1, 3]
 
 
-def test_bills_find_room_on_a_full_disk_and_the_run_still_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["bill", "reply", "vector"])
+def test_what_is_paid_finds_room_on_a_full_disk_and_the_run_still_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.open(load_config(None, {"data": tmp_path}))
     add, spare = Appender.add, tmp_path / "run" / ".spare"
-    assert spare.stat().st_size == 2**20
+    assert spare.stat().st_size >= 2**20
 
     def full(appender: Appender, record: Any) -> None:
         if spare.exists():
@@ -196,15 +211,16 @@ def test_bills_find_room_on_a_full_disk_and_the_run_still_ends(tmp_path: Path, m
         add(appender, record)
 
     monkeypatch.setattr(Appender, "add", full)
-    bill = {"role": "judge", "cost": 0.5, "tokens": 7, "uncertain": 0.0}
+    bill = {"id": "a-1", "role": "judge", "cost": 0.5, "tokens": 7, "uncertain": 0.0}
     with pytest.raises(OSError, match="No space left"):
-        folder.journal("reply", {"text": "no bill: nothing is given up for it"})
-    assert spare.exists()
+        folder.journal("sent", {"id": "a-2", "role": "judge", "worst": 1.0, "tokens": 9})
+    assert spare.exists()  # nothing is given up for what has not been sent
     with pytest.raises(OSError, match="No space left"):
-        folder.journal("bill", bill)
+        folder.journal(kind, bill if kind == "bill" else {"key": "k", "attempt": 1})
     folder.journal("bill", bill)  # of a request that was on its way
     folder.close()
-    assert folder.money()["spent"] == 1.0
+    assert folder.money()["spent"] == (1.0 if kind == "bill" else 0.5)
+    assert len(list((tmp_path / "run").glob("*.jsonl"))) == 4
     assert not spare.exists()
 
 
@@ -226,3 +242,104 @@ def test_the_next_request_goes_out_before_an_answer_is_worked_on(tmp_path: Path)
         asked = [place for place, event in enumerate(events) if event == "asked"][sent - 1]
         assert events[:asked].count("bill") >= sent - 4
         assert events[:asked].count("reply") < sent - 3
+
+
+def opened(folder: Path) -> RunFolder:
+    found = RunFolder(folder)
+    found.open(load_config(None, {"captioner": "fake/m", "judge": "fake/m"}))
+    return found
+
+
+def test_what_is_out_when_a_run_is_killed_may_have_been_billed(tmp_path: Path) -> None:
+    folder = opened(tmp_path / "run")
+
+    async def work() -> float:
+        engine, fake = build(tmp_path, lambda request: "fine", folder.journal, {"max_cost": 1.0})
+        await ask(engine, "answered")
+        fake.latency = 60.0
+        waiting = [asyncio.create_task(ask(engine, f"p{i}")) for i in range(3)]
+        while len(fake.requests) < 4:
+            await asyncio.sleep(0.001)
+        as_kill_minus_9_leaves_it = folder.money()
+        assert as_kill_minus_9_leaves_it["spent"] > 0
+        assert as_kill_minus_9_leaves_it["requests"] == 4
+        assert as_kill_minus_9_leaves_it["uncertain_tokens"] > 0
+        engine.killed = True  # Ctrl-C twice
+        for task in waiting:
+            task.cancel()
+        await engine.aclose()
+        assert folder.money()["uncertain"] == pytest.approx(as_kill_minus_9_leaves_it["uncertain"])
+        assert engine.budget.reserved == 0
+        return engine.budget.uncertain
+
+    uncertain = asyncio.run(work())
+    assert uncertain == pytest.approx(folder.money()["uncertain"])
+    assert uncertain > 0
+    folder.close()
+
+
+def test_a_job_restarted_in_a_loop_reaches_its_cap(tmp_path: Path) -> None:
+    sent = 0
+
+    async def session(folder: RunFolder) -> None:
+        nonlocal sent
+        money = folder.money()
+        engine, fake = build(tmp_path, lambda request: "fine", folder.journal, {"max_requests": 10})
+        engine.budget.resume(
+            money["spent"], money["requests"], money["tokens"], money["uncertain"], money["uncertain_tokens"]
+        )
+        fake.latency = 60.0
+        tasks = [asyncio.create_task(ask(engine, f"p{i}")) for i in range(4)]
+        for _ in range(50):
+            await asyncio.sleep(0)
+        sent += len(fake.requests)
+        engine.killed = True
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await engine.aclose()
+
+    for _ in range(6):
+        folder = opened(tmp_path / "run")
+        asyncio.run(session(folder))
+        folder.close()
+    assert sent == 10
+
+
+def test_a_ledger_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    lines = [{"role": "judge", "cost": 0.5, "tokens": 10, "uncertain": 0.0}]
+    lines += [{"role": "judge", "cost": 0.0, "tokens": 0, "uncertain": 0.25}]
+    (tmp_path / "billing.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    money = RunFolder(tmp_path).money()
+    assert (money["spent"], money["uncertain"], money["requests"], money["tokens"]) == (0.5, 0.25, 2, 10)
+
+
+def test_a_request_that_cannot_be_written_down_is_not_sent(tmp_path: Path) -> None:
+    def journal(kind: str, record: dict[str, Any]) -> None:
+        if kind == "sent":
+            raise OSError(errno.ENOSPC, "No space left on device", "run/x.jsonl")
+
+    async def work() -> None:
+        engine, fake = build(tmp_path, lambda request: "fine", journal)
+        with pytest.raises(CacheWriteError, match=r"run/x\.jsonl cannot be written"):
+            await ask(engine, "p")
+        assert fake.requests == []
+        assert engine.budget.reserved == 0
+        await engine.aclose()
+
+    asyncio.run(work())
+
+
+def test_a_request_that_was_not_sent_after_all_leaves_no_open_entry(tmp_path: Path) -> None:
+    folder = opened(tmp_path / "run")
+
+    async def work() -> None:
+        engine, _ = build(tmp_path, lambda request: DataError("the picture has gone"), folder.journal)
+        with pytest.raises(Unanswered, match="the picture has gone"):
+            await ask(engine, "p")
+        await engine.aclose()
+
+    asyncio.run(work())
+    money = folder.money()
+    assert (money["requests"], money["uncertain"], money["uncertain_tokens"]) == (0, 0.0, 0)
+    folder.close()
