@@ -255,7 +255,7 @@ class Engine:
             return reply, _bill(role, billed)
 
         worst = _bill(role, bound)
-        job = keys.request_key(request).rpartition(":")[2][:32] if getattr(role.provider, "batch", False) else ""
+        job = request_key(request).rpartition(":")[2][:32] if getattr(role.provider, "batch", False) else ""
         reply = await self.sender.send(role, request.role, once, role.provider.classify, worst, reservation, job)
         role.tally.add(reply)
         return reply
