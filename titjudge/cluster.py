@@ -29,7 +29,7 @@ from titjudge.config import RunConfig
 from titjudge.defaults import complete, load_metrics
 from titjudge.errors import ConfigError, FatalProviderError, MissingExtra, UserError
 from titjudge.merge import merge
-from titjudge.run import RunFolder, default_folder
+from titjudge.run import CAPS, RunFolder, default_folder
 from titjudge.session import Outcome, Session
 
 LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # what uses a GPU of the worker's
@@ -192,26 +192,28 @@ class Cluster:
     # -- money ---------------------------------------------------------------------------------------------------------
 
     def _rounds(self, ray: Any, shards: list[_Shard]) -> None:
-        """Under a cap each unfinished shard gets an equal part of what is left; another round while that achieves something."""
-        caps = {"max_cost": "spent", "max_requests": "requests", "max_tokens": "tokens"}
-        capped = [name for name in caps if getattr(self.config.limits, name) is not None]
+        """Under a cap each unfinished shard gets an equal part of what is left; another round while that achieves something,
+        and where it does not, with the rest for half as many: what is too little for each may do for one."""
+        capped = {name: cap for name in CAPS if (cap := getattr(self.config.limits, name)) is not None}
+        among = len(shards)
         while True:
-            todo = [shard for shard in shards if shard.status != "complete"]
-            money = {shard.number: shard.folder.money() for shard in shards}
-            before = sum(each["requests"] for each in money.values())
+            used = {shard.number: shard.folder.used() for shard in shards}
+            todo = [shard for shard in shards if shard.status != "complete"][:among]
             limits: dict[int, dict[str, Any]] = {shard.number: {} for shard in todo}
-            for name in capped:
-                spent = {number: each[caps[name]] for number, each in money.items()}
-                rest = max(0, getattr(self.config.limits, name) - sum(spent.values()))
+            for name, cap in capped.items():
+                rest = max(0, cap - sum(each[name] for each in used.values()))
                 share = rest / len(todo) if name == "max_cost" else rest // len(todo)
                 for shard in todo:
-                    limits[shard.number][name] = spent[shard.number] + share
+                    limits[shard.number][name] = used[shard.number][name] + share
             self._judge(ray, todo, limits)
-            after = sum(shard.folder.money()["requests"] for shard in shards)
-            if not capped or after == before or not any("budget" in shard.status for shard in todo):
-                return
             if any("interrupted" in shard.status for shard in todo):
                 return
+            if not capped or not any("budget" in shard.status for shard in shards):
+                return
+            if all(shard.folder.used() == used[shard.number] for shard in todo):
+                if len(todo) == 1:
+                    return
+                among = (len(todo) + 1) // 2
 
     def _settings(self, shard: _Shard, limits: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a shard: rates and concurrency are an equal part of the account's."""

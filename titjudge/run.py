@@ -46,6 +46,7 @@ SUMMED = frozenset(
     {"prompt_tokens", "prompt_tokens_used", "description_tokens", "description_tokens_used"}
     | {"disagreement", "spread", "order_effect", "first_advantage"}
 )
+CAPS = ("max_cost", "max_requests", "max_tokens")
 NOTHING: dict[str, Any] = {}
 FILES_OF = {"reply": "replies", "vector": "vectors", "sent": "billing", "bill": "billing"}
 FILES = (*dict.fromkeys(FILES_OF.values()), "scores")
@@ -278,6 +279,15 @@ class RunFolder:
             "uncertain": uncertain + sum(cost for cost, _ in out.values()),
             "uncertain_tokens": uncertain_tokens + sum(count for _, count in out.values()),
             "in_jobs": (sum(cost for cost, _ in in_jobs), sum(count for _, count in in_jobs), len(in_jobs)),
+        }
+
+    def used(self) -> dict[str, float]:
+        """What counts against each cap (`max_cost`, `max_requests`, `max_tokens`): what was billed, and may have been."""
+        money = self.money()
+        return {
+            "max_cost": money["spent"] + money["uncertain"],
+            "max_requests": money["requests"],
+            "max_tokens": money["tokens"] + money["uncertain_tokens"],
         }
 
     def mark(self, status: str) -> None:

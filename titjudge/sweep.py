@@ -13,7 +13,6 @@ left). Every combination is a run folder of its own, so that a sweep goes on whe
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -27,7 +26,7 @@ from titjudge.defaults import complete, load_metrics
 from titjudge.errors import ConfigError, FatalProviderError, UserError
 from titjudge.metrics import Metric
 from titjudge.plan import Forecast
-from titjudge.run import RunFolder
+from titjudge.run import CAPS, RunFolder
 from titjudge.session import Outcome, Session, Watcher
 from titjudge.textfile import read_yaml
 from titjudge.types import Pair, Score, Status, Table
@@ -208,23 +207,14 @@ class Sweep:
 
     def _with_rest_of_cap(self, combination: Combination) -> RunConfig:
         """The configuration with what the other combinations have left of the cap."""
-        used: Counter[str] = Counter()
-        for each in self.combinations:
-            if each is not combination:
-                used.update(_money(self.folder / each.folder))
-        caps = {"max_cost": "spent", "max_requests": "requests", "max_tokens": "tokens"}
+        others = [RunFolder(self.folder / each.folder).used() for each in self.combinations if each is not combination]
         rest = {
-            name: max(0, cap - used[spent])
-            for name, spent in caps.items()
+            name: max(0, cap - sum(each[name] for each in others))
+            for name in CAPS
             if (cap := getattr(self.limits, name)) is not None
         }
         config = combination.config
         return config.model_copy(update={"limits": config.limits.model_copy(update=rest)})
-
-
-def _money(folder: Path) -> dict[str, float]:
-    found = RunFolder(folder).money()
-    return {name: found[name] for name in ("spent", "requests", "tokens")}
 
 
 def _read(file: Path) -> dict[str, Any]:
