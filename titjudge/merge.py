@@ -179,6 +179,8 @@ def _check_alike(parts: Sequence[_Part]) -> None:
             changed += [
                 f"{what.removesuffix('s')} {name}" for name in one if name in other and one[name] != other[name]
             ]
+        pins, theirs_pinned = first.manifest.get("pins", {}), part.manifest.get("pins", {})
+        changed += [f"model behind {name}" for name in pins if pins[name] != theirs_pinned.get(name, pins[name])]
         if changed:
             raise UserError(
                 f"{part.folder.path} and {first.folder.path} are not parts of one run: another {', '.join(changed)}"

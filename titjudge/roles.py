@@ -192,7 +192,7 @@ class Roles:
         """
         if self.config.limits.max_cost is None:
             return
-        for name in self._with_panel(names):
+        for name in self.with_panel(names):
             role = self.embedder_role() if name == "embedder" else self[name]
             if role.price is None:
                 raise ConfigError(
@@ -205,12 +205,17 @@ class Roles:
         Raises:
             DataError: a file is missing or malformed.
         """
-        for name in self._with_panel(names):
+        for name in self.with_panel(names):
             config = self.config.role(name)
             if config is not None and config.provider == "recorded":
                 self._make(config)
 
-    def _with_panel(self, names: Iterable[str]) -> list[str]:
+    def made(self, config: RoleConfig) -> Provider:
+        """The provider of a role's configuration; the role is not opened by it."""
+        return self._make(config)
+
+    def with_panel(self, names: Iterable[str]) -> list[str]:
+        """The role names, with the judge its whole panel; each once."""
         wanted = set(names)
         return sorted(wanted.union(self.config.judge_roles) if "judge" in wanted else wanted)
 

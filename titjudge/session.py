@@ -19,9 +19,11 @@ from titjudge.defaults import complete, left_out, load_metrics, load_suite
 from titjudge.engine import Engine
 from titjudge.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.loop import Loop, Progress, prepared
+from titjudge.marks import compares
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.paths import cache_folder
+from titjudge.pins import Pins
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
 from titjudge.records import reply_from, reply_record, storable
@@ -89,6 +91,7 @@ class Session:
         self.warnings = left_out(config, self.config)
         self.canary: Any = None
         self._before: dict[str, Any] = {}
+        self._pins: dict[str, Any] = {}
         self._ended = ("", 0.0)
 
     def items(self) -> Iterator[Item | BadItem]:
@@ -186,12 +189,12 @@ class Session:
             self.cache.close()
 
     async def _run(self, folder: RunFolder, watcher: Watcher) -> str:
-        self._check_unchanged(folder)
         self._before = folder.manifest()
-        self._restore(folder)
         limits = self.config.limits
         batches = self._batches(folder, watcher)
         roles = Roles(self.config, batches=batches)
+        self._check_unchanged(folder, roles)
+        self._restore(folder)
         roles.check_prices(role for metric in self.metrics.values() for role in metric.roles)
         budget = self.budget(folder.money())
         engine = Engine(
@@ -264,11 +267,12 @@ class Session:
             ):
                 self.cache.set(record["key"], reply_record(reply_from(record)))
 
-    def _check_unchanged(self, folder: RunFolder) -> None:
-        """Prompts and metrics of a run that goes on must be those it began with."""
-        if not (folder.path / "manifest.json").is_file():
-            return
-        before = folder.manifest()
+    def _check_unchanged(self, folder: RunFolder, roles: Roles) -> None:
+        """Prompts and metrics of a run that goes on, and what answers in it, must be those it began with."""
+        before = self._before
+        pins = Pins(roles, (role for metric in self.metrics.values() for role in metric.roles))
+        pins.check(folder, together=any(map(compares, self.metrics.values())))
+        self._pins = pins.record(before)
         for name, digest in before.get("prompts", {}).items():
             if self.library.get(name).sha256 != digest:
                 raise UserError(
@@ -291,7 +295,7 @@ class Session:
 
     def _manifest(self, folder: RunFolder, engine: Engine, loop: Loop, status: str, started: float) -> None:
         progress = loop.progress
-        record = provenance(self.config, engine, self.metrics, self._before)
+        record = provenance(self.config, engine, self.metrics, self._before) | self._pins
         record |= {
             "suite": {
                 "name": self.suite.name,

@@ -161,6 +161,11 @@ def test_what_does_not_belong_together_is_refused_with_the_reason(tmp_path: Path
     (two / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(UserError, match="another prompt tit/compare"):
         merge([one, two], tmp_path / "merged")
+    manifest["prompts"] = json.loads((one / "manifest.json").read_text())["prompts"]
+    for folder, weights in ((one, "local:a"), (two, "local:b")):
+        (folder / "manifest.json").write_text(json.dumps(manifest | {"pins": {"judge": weights}}))
+    with pytest.raises(UserError, match="another model behind judge"):
+        merge([one, two], tmp_path / "merged")
     with pytest.raises(DataError, match="not a run folder"):
         merge([one, tmp_path / "data"], tmp_path / "merged")
     with pytest.raises(UserError, match="one of the runs"):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from PIL import Image
 
 from titjudge.config import load_config
+from titjudge.errors import UserError
+from titjudge.pins import Pins
+from titjudge.providers.fake import Fake
+from titjudge.roles import Roles
 from titjudge.run import RunFolder
 from titjudge.session import Session
 from titjudge.verify import verify
@@ -136,3 +142,92 @@ def test_scores_of_before_they_said_what_they_are_of_are_kept_where_nothing_chan
 def rivals_of(run: RunFolder, metric: str) -> dict[str, list[str]]:
     scores = {item: score for (item, name), score in run.scores().items() if name == metric}
     return {item: [duel["other"] for duel in score.parts["duels"]] for item, score in scores.items()}
+
+
+def described(data: Path, text: str, names: tuple[str, ...]) -> None:
+    lines = [{"image": name, "description": f"{text} in {name}"} for name in names]
+    (data / "descriptions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+ALL = (*(f"0_{g}.png" for g in range(3)), *(f"1_{g}.png" for g in range(GENERATORS)))
+RECORDED = {"metrics": ["tit-llm"], "captioner": "recorded"}
+
+
+def test_a_recorded_answer_that_changed_is_not_mixed_with_the_old_ones(data: Path) -> None:
+    described(data, "a red square", ALL)
+    run = judged(data, **RECORDED)
+    assert set(run.manifest()["recordings"]) == {"descriptions.jsonl"}
+    before = (run.path / "scores.jsonl").read_bytes()
+    described(data, "a blue circle", ALL)
+    with pytest.raises(
+        UserError, match=r"descriptions.jsonl no longer says what this run was told of .*choose another --out"
+    ):
+        judged(data, **RECORDED)
+    assert (run.path / "scores.jsonl").read_bytes() == before
+    assert judged(data, **RECORDED, out=data.parent / "other").manifest()["status"] == "complete"
+
+
+def test_a_recording_that_grew_goes_on(data: Path) -> None:
+    described(data, "a red square", ALL[:3])
+    run = judged(data, **RECORDED)
+    assert sum(score.value is not None for score in run.scores().values()) == 3
+    described(data, "a red square", ALL)
+    judged(data, **RECORDED)
+    assert all(score.value is not None for score in run.scores().values())
+    (data / "descriptions.jsonl").unlink()
+    described(data, "a red square", ALL[1:])
+    with pytest.raises(UserError, match=r"of 0_0\.png"):
+        judged(data, **RECORDED)
+
+
+def test_two_descriptions_that_were_exchanged_are_noticed(data: Path) -> None:
+    described(data, "a red square", ALL)
+    run = judged(data, **RECORDED)
+    text = (data / "descriptions.jsonl").read_text()
+    exchanged = text.replace("in 0_0.png", "in ?").replace("in 0_1.png", "in 0_0.png").replace("in ?", "in 0_1.png")
+    (data / "descriptions.jsonl").write_text(exchanged)
+    with pytest.raises(UserError, match=f"{run.path}: descriptions.jsonl no longer says"):
+        judged(data, **RECORDED)
+
+
+def test_a_program_that_changed_is_another_scorer(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = data.parent / "score.py"
+    line = "import sys, json\nfor l in sys.stdin: print(json.dumps({'id': json.loads(l)['id'], 'score': %s}))\n"
+    program.write_text(line % 1.0)
+    monkeypatch.setenv("TITJUDGE_EXTERNAL_LMM4LMM", f"{sys.executable} {program}")
+    run = judged(data, metrics=["lmm4lmm"])
+    program.write_text(line % 2.0)
+    with pytest.raises(
+        UserError, match=r"what answers as external/lmm4lmm has changed since this run began \(external:"
+    ):
+        judged(data, metrics=["lmm4lmm"])
+    assert {score.value for score in run.scores().values()} == {1.0}
+    program.write_text(line % 1.0)
+    judged(data, metrics=["lmm4lmm"])
+
+
+def test_other_weights_under_the_same_name_are_another_model(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fake, "base_url", "local:weights1,auto")
+    run = judged(data)
+    monkeypatch.setattr(Fake, "base_url", "local:weights2,auto")
+    with pytest.raises(UserError, match=r"as judge has changed .*\(local:weights1 then, local:weights2 now\)"):
+        judged(data)
+    manifest = run.manifest()
+    del manifest["pins"]  # as runs were written before they were pinned
+    run.write("manifest.json", manifest)
+    judged(data)
+    assert run.manifest()["pins"] == {"judge": "local:weights2,auto"}
+
+
+def test_another_embedder_under_the_same_name_is_noticed(data: Path) -> None:
+    run = judged(data)
+    config = load_config(None, {"data": data, "metrics": ["tit"], "captioner": "fake/m"})
+
+    def pins(revision: str) -> Pins:
+        embedder: Any = SimpleNamespace(identity={"model": "e", "revision": revision, "max_tokens": 256})
+        return Pins(Roles(config, embedder=lambda _: embedder), ("captioner", "embedder"))
+
+    run.write("manifest.json", run.manifest() | pins("1").record({}))
+    pins("1").check(run, together=False)
+    with pytest.raises(UserError, match=r"as embedder has changed .*\(revision=1 then, revision=2 now\)"):
+        pins("2").check(run, together=False)

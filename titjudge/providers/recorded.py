@@ -103,15 +103,25 @@ class Recorded:
         Raises:
             Unanswered: nothing is recorded for this question.
         """
-        text = self._answers.get(question_key(request_record(request)["messages"], request.sample))
+        image = request.pictures[0].path if len(request.pictures) == 1 else None
+        found = self.recall(request_record(request)["messages"], request.sample, request.template, image)
+        if found is None:
+            raise Unanswered(Status.MISSING, self._absent(request))
+        return _reply(*found)
+
+    def recall(
+        self, messages: Sequence[Any], sample: int, template: str, image: Path | None
+    ) -> tuple[str, Path] | None:
+        """What is recorded for a question, and in which file; `image` is the picture it shows, when it is one.
+
+        Args: as `question_key`.
+        """
+        text = self._answers.get(question_key(messages, sample))
         if text is not None:
-            return _reply(text, self.answers)
-        pictures = request.pictures
-        if request.template == DESCRIBE and len(pictures) == 1:
-            text = self._texts.get(pictures[0].path.resolve())
-            if text is not None:
-                return _reply(text, self.file)
-        raise Unanswered(Status.MISSING, self._absent(request))
+            return text, self.answers
+        if template == DESCRIBE and image is not None and (text := self._texts.get(image.resolve())) is not None:
+            return text, self.file
+        return None
 
     def _absent(self, request: Request) -> str:
         what = request.pictures[0].path.name if request.pictures else "a question without a picture"

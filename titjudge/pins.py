@@ -1,0 +1,99 @@
+"""What answers on this machine, pinned: weights, programs, embedders and recordings behind the names of a configuration.
+
+The configuration of a run says `local/MODEL`, `external/NAME` or `recorded`; what stands behind such a name may change,
+and a run that went on with it would mix the answers of two models under one name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from titjudge.errors import UserError
+from titjudge.providers.recorded import Recorded
+from titjudge.roles import Roles
+from titjudge.run import RunFolder
+from titjudge.types import Item, Status
+
+_ELSEWHERE = frozenset({"openai", "gemini", "litellm"})  # what answers there is pinned by address and version
+
+
+class Pins:
+    """The pins of the roles `names` (and of the judges of a panel), as far as they can be told without asking anything."""
+
+    def __init__(self, roles: Roles, names: Iterable[str]) -> None:
+        self.models: dict[str, str] = {}
+        self.recorded: dict[str, Recorded] = {}
+        for name in roles.with_panel(names):
+            with contextlib.suppress(UserError):  # not to be had: said when it is asked, if it is
+                if name == "embedder":
+                    self.models[name] = ",".join(f"{key}={value}" for key, value in roles.embedder().identity.items())
+                elif (config := roles.config.role(name)) is not None and config.provider not in _ELSEWHERE:
+                    provider = roles.made(config)
+                    if isinstance(provider, Recorded):
+                        self.recorded[name] = provider
+                    elif provider.base_url:
+                        self.models[name] = provider.base_url
+
+    def record(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """As a manifest keeps them, on top of those of earlier sessions."""
+        files = {file for provider in self.recorded.values() for file in (provider.file, provider.answers)}
+        hashes = {file.name: _sha256(file) for file in sorted(files) if file.is_file()}
+        found = {"pins": before.get("pins", {}) | self.models, "recordings": before.get("recordings", {}) | hashes}
+        return {name: value for name, value in found.items() if value}
+
+    def check(self, folder: RunFolder, *, together: bool) -> None:
+        """What answers now must be what answered before; a recording may have grown.
+
+        Args:
+            folder: the run that goes on. together: whether a metric of it asks about other images of the prompt, too.
+        Raises:
+            UserError: something has changed; says what.
+        """
+        before = folder.manifest()
+        for name, pin in self.models.items():
+            then = before.get("pins", {}).get(name, pin)
+            if then != pin:
+                was, now = set(then.split(",")), set(pin.split(","))
+                told = (
+                    f"{', '.join(sorted(was - now)) or 'nothing'} then, {', '.join(sorted(now - was)) or 'nothing'} now"
+                )
+                raise UserError(
+                    f"{folder.path}: what answers as {name} has changed since this run began ({told}): choose another --out"
+                )
+        known, now_there = before.get("recordings", {}), self.record({}).get("recordings", {})
+        if self.recorded and known != now_there:
+            self._check_recorded(folder, together)
+
+    def _check_recorded(self, folder: RunFolder, together: bool) -> None:
+        images: dict[str, Path] = {}
+        groups: dict[str, set[Path]] = {}
+        group_of: dict[str, str] = {}
+        for item in folder.items():
+            if isinstance(item, Item) and item.image is not None:
+                images[item.id] = item.image
+                groups.setdefault(item.group, set()).add(item.image)
+                group_of[item.id] = item.group
+        for reply in folder.replies():
+            provider = self.recorded.get(reply["role"])
+            if provider is None or reply["provider"] != Recorded.name or reply["status"] != Status.OK:
+                continue
+            asked = reply["item"]
+            shown = (
+                groups.get(group_of.get(asked, ""), set()) if together else {images[asked]} if asked in images else {}
+            )
+            now = [provider.recall(reply["messages"], reply["sample"], reply["template"], image) for image in shown]
+            if shown and reply["text"] not in [found[0] for found in now if found is not None]:
+                file = next((found[1] for found in now if found is not None), provider.answers)
+                raise UserError(
+                    f"{folder.path}: {file.name} no longer says what this run was told of {asked} ({reply['template']}): "
+                    "choose another --out"
+                )
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
