@@ -26,7 +26,8 @@ class Baseline:
     (a command of the person's own); it is empty where the captioner and the judge are asked. `weights` is `owner/name` or `owner/name:file` on the hub (empty: not there, the
     person names a folder); `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read,
     special tokens included (0: as much as the model you name). `range` is the span of values; higher is better throughout. `options` belong
-    to the adapter; `dtype` among them is the default of the row.
+    to the adapter; `dtype` among them is the default of the row. `gigabytes` is the size of the weights where the hub's
+    listing has been seen; `whole_base` says that `base` gives weights as well.
     """
 
     key: str
@@ -40,6 +41,13 @@ class Baseline:
     source: str
     status: str = NATIVE
     options: Mapping[str, Any] = field(default_factory=dict)
+    gigabytes: float = 0
+    whole_base: bool = False
+
+    @property
+    def also(self) -> str:
+        """The second repository that is needed besides the weights, "" where there is none."""
+        return self.base if self.base != self.weights.partition(":")[0] else ""
 
 
 _INF = float("inf")
@@ -112,6 +120,7 @@ _ROWS = (
         (-100, 100),
         "github.com/yuvalkirstain/PickScore",
         options={"scale": "logit"},
+        gigabytes=3.94,
     ),
     Baseline(
         "hpsv2",
@@ -124,6 +133,7 @@ _ROWS = (
         (-1, 1),
         "github.com/tgxs002/HPSv2",
         options={"letterbox": True, "clean": True},
+        gigabytes=1.97,
     ),
     Baseline(
         "hpsv2.1",
@@ -136,6 +146,7 @@ _ROWS = (
         (-1, 1),
         "github.com/tgxs002/HPSv2",
         options={"letterbox": True, "clean": True},
+        gigabytes=1.97,
     ),
     Baseline(
         "imagereward",
@@ -148,6 +159,7 @@ _ROWS = (
         (-_INF, _INF),
         "github.com/zai-org/ImageReward",
         options={"readout": "imagereward"},
+        gigabytes=1.79,
     ),
     Baseline(
         "blip2-itm",
@@ -196,6 +208,7 @@ _ROWS = (
         (0, 1),
         "github.com/linzhiqiu/t2v_metrics 3.0",
         options={"template": _T2V, "answer": "Yes", "dtype": "bfloat16"},
+        whole_base=True,
     ),
     Baseline(
         "vqascore-clip-flant5-xl",
@@ -208,6 +221,8 @@ _ROWS = (
         (0, 1),
         "github.com/linzhiqiu/t2v_metrics 3.0",
         options={"template": _T2V, "answer": "Yes", "dtype": "bfloat16"},
+        gigabytes=6.32,
+        whole_base=True,
     ),
     Baseline(
         "vqascore-qwen2.5-vl-7b",
@@ -218,7 +233,7 @@ _ROWS = (
         "Apache-2.0",
         32768,
         (0, 1),
-        "github.com/linzhiqiu/t2v_metrics 3.1",
+        "github.com/linzhiqiu/t2v_metrics 3.1, where the model's own repetition penalty (1.05) counts as well",
         options={"template": _VQA, "answer": "Yes", "dtype": "bfloat16"},
     ),
     Baseline(
@@ -254,7 +269,8 @@ _ROWS = (
         "none stated",
         32768,
         (0, 1),
-        "github.com/zzc-1998/Q-Eval @b7bf67b, utils/infer.py (float16 there)",
+        "github.com/zzc-1998/Q-Eval @b7bf67b, utils/infer.py (float16 there); rows and columns count as "
+        "positions, as in its training; the transformers 4.46.0 that it pins counts tokens",
         options={
             "template": baseline_texts.Q_EVAL,
             "labels": {"Excellent": 1.0, "Good": 0.75, "Fair": 0.5, "Poor": 0.25, "Bad": 0.0},
@@ -282,14 +298,14 @@ _ROWS = (
     ),
     Baseline(
         "longt2iexpert",
-        "LongT2IExpert: alignment read by a head at a level token of Qwen2-VL-7B; weights from its authors, in your folder.",
+        "LongT2IExpert: alignment read by a head at a level token of a Qwen2-VL; weights from its authors, in your folder.",
         "head",
         "",
         "",
         "none stated",
         32768,
         (0, 1),
-        "github.com/yzc-ippl/LongT2IBench @f7006de, test_score.py",
+        "github.com/yzc-ippl/LongT2IBench @f7006de, test_score.py, which loads Qwen2-VL; the paper says Qwen2.5-VL-7B",
         options={
             "template": baseline_texts.LONGT2I,
             "system": baseline_texts.LONGT2I_SYSTEM,
@@ -308,11 +324,13 @@ _ROWS = (
         "mps",
         "RE-N-Y/mpsv1:model.safetensors",
         _CLIP_H,
-        "MIT",
+        "code MIT; weights: none stated",
         77,
         (-100, 100),
-        "github.com/Kwai-Kolors/MPS, eval_overall_mps_on_hpdv2.py; mask scaled by each sample, not by its batch",
+        "github.com/Kwai-Kolors/MPS, eval_overall_mps_on_hpdv2.py; mask scaled by each sample, not by its batch (evalscope's "
+        "gives one row of a matrix for several prompts)",
         options={"threshold": 0.3},
+        gigabytes=4.42,
     ),
     Baseline(
         "mps-readme",
@@ -320,11 +338,12 @@ _ROWS = (
         "mps",
         "RE-N-Y/mpsv1:model.safetensors",
         _CLIP_H,
-        "MIT",
+        "code MIT; weights: none stated",
         77,
         (-100, 100),
         "github.com/Kwai-Kolors/MPS, trainer/models/clip_model.py; mask scaled by each sample, not by its batch",
         options={"threshold": 0.01},
+        gigabytes=4.42,
     ),
     Baseline("lmm4lmm", "LMM4LMM: InternVL2.5-8B with a score head (needs transformers 4.37 and the model's own code).",
              "external", "IntMeGroup/LMM4LMM-Correspondence", "", "none stated", 4096, (0, _INF),

@@ -29,10 +29,15 @@ PUBLISHED = {"tifa": 88.1, "paragraph": 85.1, "relation": 34.4, "count": 70.4, "
 def table(folder: Path) -> dict[str, tuple[float, float]]:
     """Percent with and without dependencies, by category; an item without answers counts 0, as upstream."""
     parents: dict[str, dict[int, list[int]]] = defaultdict(dict)
+    odd: set[str] = set()
     with (folder / ANNOTATIONS).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            above = [int(each) for each in row["dependency"].split(",") if each.strip().isdecimal()]
-            parents[row["item_id"]][int(row["proposition_id"])] = above
+            above = row["dependency"].split(",")
+            if not all(each.strip().isdecimal() for each in above):
+                odd.add(row["item_id"])  # upstream then forgets every dependency of the item
+                continue
+            parents[row["item_id"]][int(row["proposition_id"])] = [int(each) for each in above]
+    parents.update({item: {} for item in odd})
     yes: dict[str, dict[int, bool]] = defaultdict(dict)
     with (folder / ANSWERS).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -60,17 +65,25 @@ def test_the_table_of_dsg_1k() -> None:
 
 
 def test_the_table_reads_the_files_as_they_are_written(tmp_path: Path) -> None:
-    """Parents as "1,2, 4", none as 0 or an empty cell, and the one item that nobody answered."""
+    """Parents as "1,2, 4", none as 0, the one item that nobody answered, and an item with a parent that is no number."""
     (tmp_path / ANNOTATIONS).write_text(
-        'item_id,proposition_id,dependency\ntifa160_1,1,0\ntifa160_1,2,1\ntifa160_1,3,"1,2, 4"\ntifa160_1,4,\nvrd_2,1,0\n'
+        'item_id,proposition_id,dependency\ntifa160_1,1,0\ntifa160_1,2,1\ntifa160_1,3,"1,2, 4"\ntifa160_1,4,0\nvrd_2,1,0\n'
+        'posescript_3,1,0\nposescript_3,2,1\nposescript_3,3,"1, right"\n'
     )
     (tmp_path / ANSWERS).write_text(
         "data_name,qg_model,t2i_model,item_id,question,question_id,dependency,answer\n"
         "tifa160,dsg,sd2dot1,tifa160_1,a?,1,0,yes\ntifa160,dsg,sd2dot1,tifa160_1,b?,2,1,no\n"
         'tifa160,dsg,sd2dot1,tifa160_1,c?,3,"1,2, 4",yes\ntifa160,dsg,sd2dot1,tifa160_1,d?,4,0,yes\n'
         "vrd,dsg,sd2dot1,vrd_2,e?,1,0,yes\nvrd,dsg,sd1dot1,vrd_2,e?,1,0,no\n"
+        "pose,dsg,sd2dot1,posescript_3,f?,1,0,no\npose,dsg,sd2dot1,posescript_3,g?,2,1,yes\n"
+        'pose,dsg,sd2dot1,posescript_3,h?,3,"1, right",yes\n'
     )
-    assert table(tmp_path) == {"tifa": (25.0, 37.5), "relation": (100.0, 100.0), "all": (50.0, 58.3)}
+    assert table(tmp_path) == {
+        "tifa": (25.0, 37.5),
+        "relation": (100.0, 100.0),
+        "pose": (66.7, 66.7),
+        "all": (54.2, 60.4),
+    }
 
 
 # The two captions of TIFA's sample (sample/sample_evaluation_result.json): type of each question, and whether it was right.

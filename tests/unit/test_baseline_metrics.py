@@ -226,6 +226,53 @@ def test_metrics_lists_every_baseline_with_what_a_person_must_know(tmp_path: Pat
         assert row["source"], name
 
 
+def test_metrics_says_how_much_is_to_be_downloaded_and_where_own_weights_lie(tmp_path: Path) -> None:
+    import json
+
+    from click.testing import CliRunner
+
+    from titjudge.cli.lists import metrics
+
+    file = tmp_path / "metrics.json"
+    said = CliRunner().invoke(metrics, ["--json", str(file)], standalone_mode=False).output
+    assert "$TITJUDGE_WEIGHTS/METRIC/" in said
+    assert "$TITJUDGE_SCORERS" in said
+    rows = {row["metric"]: row for row in json.loads(file.read_text())}
+    assert all(rows[row.key]["size"].endswith(" GB") for row in BUILT_IN)
+    assert rows["mps"]["size"] == "4.42 GB"
+    assert rows["mps"]["licence"] == "code MIT; weights: none stated"
+    assert rows["hpsv3"]["size"].startswith("about 16")
+    assert rows["hpsv3"]["also_needed"] == "Qwen/Qwen2-VL-7B-Instruct (small files)"
+    assert rows["vqascore-clip-flant5-xl"]["also_needed"].endswith("(with its weights)")
+    assert rows["pickscore"]["also_needed"].startswith("laion/")
+    assert rows["clipscore-hessel"]["also_needed"] is None
+
+
+def test_without_weights_one_line_says_where_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    from titjudge.errors import UserError
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(UserError) as caught:
+        _ = Scorer(ProviderSettings("pickscore", options={"device": "cpu"}))._source
+    assert "no model 'yuvalkirstain/PickScore_v1'" in str(caught.value)
+    assert "$TITJUDGE_WEIGHTS/pickscore" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_score_asks_for_no_captioner_where_the_metric_has_none(
+    weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from titjudge.cli.run import run_command
+
+    monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
+    (item, *_) = items(tmp_path)
+    say = ["score", "--metric", "pickscore", "--prompt", "a red cube", str(item.image)]
+    assert run_command("titjudge", say) == 0
+    assert "ok" in capsys.readouterr().out
+    assert run_command("titjudge", ["score", "--prompt", "a red cube", str(item.image)]) == 2
+    assert "this metric needs a captioner: add --captioner" in capsys.readouterr().err
+
+
 def test_a_metric_carries_its_row() -> None:
     for key, metric in METRICS.items():
         assert metric.name == key

@@ -231,6 +231,12 @@ def test_what_is_transparent_is_white_to_a_judge_and_dropped_by_learned_metrics(
     clear = stored(Image.new("RGBA", (4, 4), (9, 0, 0, 0)))
     assert decoded(clear, on_white=True).getpixel((0, 0)) == (255, 255, 255)
     assert decoded(clear, on_white=False).getpixel((0, 0)) == (9, 0, 0)
+    palette = Image.new("P", (4, 4), 0)
+    palette.putpalette([9, 0, 0, *[0] * 765])
+    palette.info["transparency"] = 0
+    plain = decoded(stored(palette), on_white=False)
+    assert plain.getpixel((0, 0)) == (9, 0, 0)
+    assert "transparency" not in plain.info  # or transformers lays it on white
 
 
 def test_samples_differ_and_do_not_depend_on_batch_mates(qwen: Path) -> None:

@@ -24,6 +24,28 @@ def _loaded(kind: str) -> list[Any]:
     return found
 
 
+WHERE = """
+Weights come from the hub (huggingface.co) when a metric is first used, small files of the second repository with them.
+Your own lie in $TITJUDGE_WEIGHTS/METRIC/ (the released file under its name, or a folder as transformers saves it), or
+where the YAML file that $TITJUDGE_SCORERS names says so: {METRIC: {weights: PATH, base: FOLDER, dtype: bfloat16}}.
+With HF_HUB_OFFLINE=1 nothing is downloaded."""
+
+
+def _size(row: Any) -> str | None:
+    """How much the weights are to download: as the hub lists them, else about parameters times bytes."""
+    from titjudge.machine import KNOWN
+
+    if row.gigabytes:
+        return f"{row.gigabytes:.2f} GB"
+    model = next((each for each in KNOWN if each.name == f"scorer/{row.key}"), None)
+    return None if model is None else f"about {model.weights / 1e9:.1f} GB"
+
+
+def _also(row: Any) -> str | None:
+    """The second repository, and what of it."""
+    return f"{row.also} ({'with its weights' if row.whole_base else 'small files'})" if row.also else None
+
+
 @click.command()
 @JSON
 def metrics(json_file: Path | None) -> int:
@@ -49,25 +71,27 @@ def metrics(json_file: Path | None) -> int:
         (
             row.key,
             row.weights or ("any" if row.status == ASKED else "from its authors"),
+            _size(row),
+            _also(row),
             row.licence,
             row.tokens or None,
-            "higher is better",
             row.status,
         )
         for row in LISTED
     )
     options = {m.name: m.about_options for m in found}
     taken = tuple((f"{m.name}.{name}", m.defaults[name], what) for m in found for name, what in options[m.name].items())
-    about = ("metric", "weights", "licence", "token limit", "direction", "status")
+    about = ("metric", "weights", "size", "also needed", "licence", "token limit", "status")
     show_tables(
         [
             Table("metrics", ("metric", "asks", "range", "needs", "what it is", "source"), rows),
             Table("options of metrics", ("--metric-option", "default", "what it is"), taken),
-            Table("learned baselines", about, learned),
+            Table("learned baselines (higher is better)", about, learned),
         ]
     )
-    keys = ("weights", "licence", "tokens", "direction", "status")
-    more = {name: dict(zip(keys, facts, strict=True)) for name, *facts in learned}
+    click.echo(WHERE)
+    keys = ("weights", "size", "also_needed", "licence", "tokens", "status")
+    more = {name: dict(zip(keys, facts, strict=True)) | {"direction": "higher is better"} for name, *facts in learned}
     write_json(
         json_file,
         [

@@ -48,8 +48,6 @@ def score(
         raise UserError("the prompt is empty")
     settings = _with_file(model_overrides(flags), flags["config_file"])
     name = metric or ("tit-llm" if settings.get("judge") else "tit")
-    if settings.get("captioner") is None:
-        raise UserError("a captioner is needed: --captioner openai/gpt-4o, or --provider gemini")
     with Judge(name, **settings) as judge:
         scores = judge.score_many([(image, prompt or "") for image in images])
     rows = tuple((s.item_id, s.value, str(s.status), s.reason) for s in scores)

@@ -33,6 +33,8 @@ def rgb(image: Any, *, on_white: bool) -> Any:
     image = eight_bits(image)
     transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     if not (transparent and on_white):
-        return image.convert("RGB")
+        plain = image.convert("RGB")
+        plain.info.pop("transparency", None)  # else some processors lay the picture on white after all
+        return plain
     over = image.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", over.size, "white"), over).convert("RGB")

@@ -85,10 +85,20 @@ class Scorer:
 
     @cached_property
     def _source(self) -> Source:
+        given = self._own_weights()
+        try:
+            return self._located(given)
+        except UserError as error:
+            raise UserError(
+                f"{error} The weights of '{self.row.key}' go into ${FOLDER}/{self.row.key}, or are named (weights, base) in "
+                f"the YAML file of ${SETTINGS}; `metrics` lists what is needed."
+            ) from error
+
+    def _located(self, given: Path | None) -> Source:
         from titjudge.providers.scorer_models import Source
 
         hub.quiet()
-        given, file, commit = self._own_weights(), None, ""
+        file, commit = None, ""
         if given is not None:
             weights, file = str(given), given if given.is_file() else None
         else:
