@@ -164,6 +164,8 @@ class RunConfig(_Strict):
     """Judge only the first N items."""
     lenient: bool = False
     """Repair malformed JSON answers with json-repair, and flag them."""
+    retry_failed: bool = False
+    """Ask again what was refused, cut off or unreadable; without it those answers stand, as they are paid."""
     canary: bool = False
     """Ask frozen questions first, and report a model that has changed since they were frozen."""
     report: bool = True
@@ -190,6 +192,11 @@ class RunConfig(_Strict):
             return 0, 1
         number, _, count = self.shard.partition("/")
         return int(number) - 1, int(count)
+
+    @property
+    def failed(self) -> Literal["keep", "again"]:
+        """What becomes of kept answers that cannot be used."""
+        return "again" if self.retry_failed else "keep"
 
     @property
     def judge_roles(self) -> list[str]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from titjudge import parsing, retry
 from titjudge.budget import Budget, Reservation
@@ -45,7 +45,9 @@ class Engine:
             `bill` for every request that was or may have been billed.
         lenient: repair malformed JSON answers, and flag them.
         read_only: write nothing to the cache and read only the headers of pictures (dry runs).
-        known: keys the journal has already.
+        known: keys the journal has already, and whether there is a good answer under them.
+        failed: what becomes of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
+            paid again; `again`: those kept are asked for once more, and the new ones are kept; `drop`: neither.
     """
 
     def __init__(
@@ -59,7 +61,8 @@ class Engine:
         journal: Journal | None = None,
         lenient: bool = False,
         read_only: bool = False,
-        known: set[str] | None = None,
+        known: Mapping[str, bool] | None = None,
+        failed: Literal["keep", "again", "drop"] = "keep",
     ) -> None:
         self.roles, self.library, self.cache = roles, library, cache
         self.sender = Sender(budget or Budget(), journal, self.stop)
@@ -67,7 +70,9 @@ class Engine:
         self.pictures = Pictures(None if read_only else cache, decode=not read_only)
         self.killed = False
         self._read_only = read_only
-        self._used = {_short(key) for key in known or ()}
+        self._used = {_short(key) for key, good in (known or {}).items() if good}
+        self._unusable = {_short(key) for key, good in (known or {}).items() if not good}
+        self._failed, self._asked_again = failed, set[bytes]()
         self._flights: dict[str, asyncio.Task[Any]] = {}
 
     @property
@@ -184,31 +189,47 @@ class Engine:
         accept_truncated: bool,
         reservation: Reservation | None,
     ) -> Reply:
+        taken = (Status.OK, Status.UNPARSED, *((Status.TRUNCATED,) if accept_truncated else ()))
         kept = self._recall(key, role)
-        if kept is not None and (kept.status is Status.OK or accept_truncated):
-            read = self._read(kept, schema, request)
-            if read is not None:
-                if _short(key) not in self._used:
-                    role.tally.cached += 1
-                    self.budget.note_cached(kept.list_cost or 0.0)
-                self._note(request, read)
-                return read
-        reply = (await self._send(role, request, reservation)).with_(key=key)
-        if reply.status is Status.REFUSED or (reply.status is Status.TRUNCATED and not accept_truncated):
+        read = self._read(kept, schema, request) if kept is not None and kept.status in taken else None
+        if kept is not None and (read is not None or self._stands(key)):
+            reply, new = kept, False
+            if _short(key) not in self._used:
+                role.tally.cached += 1
+                self.budget.note_cached(kept.list_cost or 0.0)
+        else:
+            reply, new = (await self._send(role, request, reservation)).with_(key=key), True
+            read = self._read(reply, schema, request) if reply.status in taken else None
+        if reply.status not in taken:
             role.tally.unusable += 1
-            self._note(request, reply)
+            await self._keep_failure(key, role, request, reply, new=new)
             raise Unanswered(reply.status, reply.reason or _REASONS[reply.status], reply)
-        read = self._read(reply, schema, request)
         if read is None and schema is not None:
-            self._note(request, reply.with_(status=Status.UNPARSED))
-            read = await self._repair(role, request, reply, schema, reservation)
+            await self._keep_failure(key, role, request, reply.with_(status=Status.UNPARSED), new=new)
+            read, new = await self._repair(role, request, reply, schema, reservation), True
         assert read is not None
         self._note(request, read)
-        await self._keep(key, role, read)
+        if new:
+            await self._keep(key, role, read)
         return read
+
+    def _stands(self, key: str) -> bool:
+        """Whether a kept answer that cannot be used is the answer; else the question is asked again, once."""
+        if self._failed == "keep" or _short(key) in self._asked_again:
+            return True
+        self._asked_again.add(_short(key))
+        return False
+
+    async def _keep_failure(self, key: str, role: Role, request: Request, reply: Reply, *, new: bool) -> None:
+        """It was paid: it goes into the journal once, and into the cache, so that it is not paid again."""
+        self._note(request, reply)
+        if new and self._failed != "drop":
+            await self._keep(key, role, reply)
 
     def _read(self, reply: Reply, schema: type[Any] | None, request: Request) -> Reply | None:
         """The reply with its data; None when a schema was asked for and nothing validates."""
+        if reply.status is Status.UNPARSED:  # as it was kept: by what is asked today it may be read
+            reply = reply.with_(status=Status.OK)
         if schema is None:
             return reply
         given = "\n".join(message.text for message in request.messages if message.role != "assistant")
@@ -234,8 +255,9 @@ class Engine:
         again = replace(request, messages=messages, attempt=request.attempt + 1)
         with self.sender.not_dropped():
             fixed = await self.answer(role, again, schema=schema, reservation=reservation)
+        both_kept = fixed.cached and reply.cached
         both = None if fixed.list_cost is None or reply.list_cost is None else fixed.list_cost + reply.list_cost
-        return fixed.with_(key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=both, cached=False)
+        return fixed.with_(key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=both, cached=both_kept)
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -256,7 +278,12 @@ class Engine:
 
         worst = _bill(role, bound)
         job = request_key(request).rpartition(":")[2][:32] if getattr(role.provider, "batch", False) else ""
-        reply = await self.sender.send(role, request.role, once, role.provider.classify, worst, reservation, job)
+        try:
+            reply = await self.sender.send(role, request.role, once, role.provider.classify, worst, reservation, job)
+        except Unanswered as error:
+            if error.status is Status.REFUSED:  # by a content filter, with an error in place of an answer
+                return Reply("", Status.REFUSED, error.reason, finish="content_filter", list_cost=0.0)
+            raise
         role.tally.add(reply)
         return reply
 
@@ -293,10 +320,10 @@ class Engine:
                 await self.cache.put(key, reply_record(reply))
 
     def _note(self, request: Request, reply: Reply) -> None:
-        if _short(reply.key) in self._used:
+        key = _short(reply.key)
+        if key in self._used or (reply.cached and key in self._unusable):
             return
-        if reply.status is Status.OK:
-            self._used.add(_short(reply.key))
+        (self._used if reply.status is Status.OK else self._unusable).add(key)
         record = {**request_record(request), **reply_record(reply), "key": reply.key, "cached": reply.cached}
         self.sender.write("reply", record)
 

@@ -163,6 +163,7 @@ async def walk(session: Session, seat: Callable[[RoleConfig, Provider], Any], jo
         protocol=config.protocol,
         journal=journal,
         lenient=config.lenient,
+        failed="drop",
     )
     loop = Loop(engine, metrics, panel=Panel.of(config), on_score=lambda score, of: None, in_flight=16)
     try:

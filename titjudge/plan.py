@@ -39,7 +39,7 @@ class Planner:
         self.library = library
         self.roles = Roles(config, make=self._provider, embedder=self._embedder)
         view: Any = None if cache is None else _Blank(cache)
-        self.engine = Engine(self.roles, library, view, protocol=config.protocol, read_only=True)
+        self.engine = Engine(self.roles, library, view, protocol=config.protocol, read_only=True, failed=config.failed)
 
     def _provider(self, config: RoleConfig) -> Any:
         real = registry.load("providers", config.provider)(config.settings(self._timeout))

@@ -55,7 +55,7 @@ FILES = (*dict.fromkeys(FILES_OF.values()), "scores")
 def identity(config: RunConfig) -> dict[str, Any]:
     """The part of a configuration that decides what the scores mean; the rest may change between resumptions."""
     record: dict[str, Any] = config.model_dump(
-        mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report", "canary"}
+        mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report", "canary", "retry_failed"}
     )
     if config.data is not None:
         record["data"] = str(config.data.resolve())
@@ -243,9 +243,12 @@ class RunFolder:
         """Append a score; `mark` says what it is of (`titjudge.marks`)."""
         self._appenders["scores"].add(sealed(score_record(score) | ({"of": mark} if mark else {})))
 
-    def known_keys(self) -> set[str]:
-        """Keys of good answers that are in the folder already."""
-        return {r["key"] for r in self.replies() if r["status"] == Status.OK} | {r["key"] for r in self.vectors()}
+    def known_keys(self) -> dict[str, bool]:
+        """Keys of answers that are in the folder already, and whether there is a good one."""
+        known = {record["key"]: True for record in self.vectors()}
+        for record in self.replies():
+            known[record["key"]] = record["status"] == Status.OK or known.get(record["key"], False)
+        return known
 
     def money(self) -> dict[str, Any]:
         """USD `spent` by this run, `list_cost` of all answers used, `requests` and `tokens` paid; and `uncertain`: USD, and

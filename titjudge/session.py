@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from titjudge.providers.batch import Batches
 
 _WATCH = 0.2  # seconds between looks at the progress
+_ANSWERS = frozenset({Status.OK, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
 _MANIFEST = 3.0  # seconds between manifests while a run is going on
 
 
@@ -194,19 +195,20 @@ class Session:
         batches = self._batches(folder, watcher)
         roles = Roles(self.config, batches=batches)
         self._check_unchanged(folder, roles)
-        self._restore(folder)
+        done = folder.scored(self.items(), self.metrics)
+        total = folder.list_items(self.listed())
+        if len(done) < total * len(self.metrics):
+            self._restore(folder)
         roles.check_prices(role for metric in self.metrics.values() for role in metric.roles)
         budget = self.budget(folder.money())
         engine = Engine(
             roles, self.library, self.cache, budget, protocol=self.config.protocol, journal=folder.journal,
-            lenient=self.config.lenient, known=folder.known_keys(),
+            lenient=self.config.lenient, known=folder.known_keys(), failed=self.config.failed,
         )  # fmt: skip
         if self.config.canary:
             await self._ask_canaries(engine, folder.journal)
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
         planner = Planner(self.config, self.library, self.cache, worst=True) if capped else None
-        done = folder.scored(self.items(), self.metrics)
-        total = folder.list_items(self.listed())
         loop = Loop(
             engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,
             in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),
@@ -256,16 +258,17 @@ class Session:
         return None
 
     def _restore(self, folder: RunFolder) -> None:
-        """Answers that a full disk or a kill kept out of the cache are in the run's own journal: put them back."""
-        if not str(self._before.get("status", "")).startswith(("incomplete: disk", "running")):
-            return
+        """Answers that are in the run's own journal and not in the cache (a kill or a full disk kept them out, or the cache
+        has gone) are put back: they are paid."""
         for record in folder.replies():
-            if (
-                record["status"] == Status.OK
-                and record["provider"] != "recorded"
-                and self.cache.get(record["key"]) is None
-            ):
+            if record["provider"] == "recorded" or record["status"] not in _ANSWERS:
+                continue
+            kept = self.cache.get(record["key"])
+            if kept is None or (kept["status"] != Status.OK and record["status"] == Status.OK):
                 self.cache.set(record["key"], reply_record(reply_from(record)))
+        for record in folder.vectors():
+            if self.cache.get(record["key"]) is None:
+                self.cache.set(record["key"], {name: record[name] for name in ("vector", "used", "total")})
 
     def _check_unchanged(self, folder: RunFolder, roles: Roles) -> None:
         """Prompts and metrics of a run that goes on, and what answers in it, must be those it began with."""

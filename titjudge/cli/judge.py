@@ -58,6 +58,12 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
     default=None,
     help="Ask 50 frozen questions first (three times when they are frozen); report a model that has changed.",
 )
+@click.option(
+    "--retry-failed",
+    is_flag=True,
+    default=None,
+    help="Ask again what was refused, cut off or unreadable; without it those answers stand.",
+)
 @click.option("--report/--no-report", default=None, help="Write report.html at the end  [default: yes].")
 @click.option(
     "--suite-option", "suite_options", multiple=True, metavar="KEY=VALUE", help="An option of the suite; repeatable."
@@ -124,6 +130,7 @@ def judge(**flags: Any) -> int:
         "ray_address": flags["ray_address"],
         "workers": flags["workers"],
         "canary": flags["canary"],
+        "retry_failed": flags["retry_failed"],
         "report": flags["report"],
         "suite_options": _pairs(flags["suite_options"]),
         "metric_options": _metric_options(flags["metric_options"], flags["max_looks"]),

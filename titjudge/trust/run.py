@@ -150,6 +150,7 @@ async def _run(
         journal=folder.journal,
         lenient=config.lenient,
         known=folder.known_keys(),
+        failed=config.failed,
     )
     started, status = time.time(), "failed"
 
