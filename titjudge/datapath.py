@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 from titjudge.errors import DataError
 
+_ADDRESS = re.compile(r"(https?|ftp|s3|gs)://", re.IGNORECASE)
+_REMEDY = "copy it there, or put the manifest into the folder that holds them all"
+
 
 def inside(root: Path, name: str, what: str = "image") -> Path:
-    """The path of `name` below `root`; it need not exist.
+    """The path of `name` below `root`; it need not exist. An absolute one that lies below `root` is as good as a relative one.
 
     Args:
         what: what the path is of, for messages.
@@ -18,11 +22,17 @@ def inside(root: Path, name: str, what: str = "image") -> Path:
     Raises:
         DataError: the path or a link on it leads out of the folder, or goes round in a circle; without the path.
     """
-    plain = os.path.normpath(name)
     if not name:
         raise DataError(f"the {what} path is empty")
+    if _ADDRESS.match(name):
+        raise DataError(f"the {what} is a web address: download it into the data folder")
+    if "\\" in name and not (root / name).exists():  # as Windows writes paths
+        name = name.replace("\\", "/")
+    plain = os.path.normpath(name)
+    if os.path.isabs(plain) and "\0" not in name:
+        plain = _below(root, plain)
     if "\0" in name or os.path.isabs(plain) or plain.split(os.sep, 1)[0] == os.pardir:
-        raise DataError(f"the {what} path leads outside the data folder")
+        raise DataError(f"the {what} path leads outside the data folder: {_REMEDY}")
     path = root / plain
     try:
         real = os.path.realpath(path, strict=True)
@@ -33,3 +43,11 @@ def inside(root: Path, name: str, what: str = "image") -> Path:
     if not Path(real).is_relative_to(os.path.realpath(root)):
         raise DataError(f"the {what} is a link that leads outside the data folder: put the file itself there")
     return path
+
+
+def _below(root: Path, place: str) -> str:
+    """An absolute path as one relative to `root`, where it lies below it by name; else as it is."""
+    for base in (os.path.abspath(root), os.path.realpath(root)):
+        if place.startswith(base.rstrip(os.sep) + os.sep):
+            return os.path.relpath(place, base)
+    return place

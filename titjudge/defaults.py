@@ -51,6 +51,7 @@ def complete(config: RunConfig) -> RunConfig:
     for name, metric in metrics.items():
         for role in metric.roles:
             if role != "embedder" and done.role(role) is None:
+                next(iter(load_suite(done).load(data)), None)  # data that are none are the first thing to say
                 hint = _hint(role, data)
                 raise ConfigError(
                     f"the metric {name} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o{hint}"

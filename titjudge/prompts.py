@@ -137,7 +137,9 @@ class PromptLibrary:
             raise ConfigError(f"'{name}' is not a prompt name (suite/name)")
         path = next((root / f"{name}.md" for root in self.roots if (root / f"{name}.md").is_file()), None)
         if path is None:
-            raise ConfigError(f"there is no prompt '{name}'.{nearest(name, self.names())}")
+            raise ConfigError(
+                f"there is no prompt '{name}'.{nearest(name, self.names())} Templates of your own: --prompts DIR with {name}.md"
+            )
         try:
             raw = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

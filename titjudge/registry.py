@@ -105,7 +105,8 @@ def check(kind: str, name: str) -> str:
     target = TABLES[kind].get(name) or _strangers(kind).get(name)
     if target is None:
         one = kind.removesuffix("s")
-        raise ConfigError(f"unknown {one} '{name}'.{nearest(name, names(kind))} Known: {', '.join(names(kind))}")
+        more = f"; all others through litellm, as litellm/{name}/MODEL" if kind == "providers" else ""
+        raise ConfigError(f"unknown {one} '{name}'.{nearest(name, names(kind))} Known: {', '.join(names(kind))}{more}")
     return target
 
 
