@@ -17,8 +17,9 @@ from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
 from titjudge.providers.estimate import BLANK_VECTOR, Estimate, EstimateEmbedder, Expected, Lengths
+from titjudge.refusals import Refused, alike
 from titjudge.roles import Role, Roles
-from titjudge.types import BadItem, Item, Table, Usage
+from titjudge.types import BadItem, Item, Status, Table, Usage
 
 
 class Planner:
@@ -33,6 +34,7 @@ class Planner:
         self._asked: set[str] = set()
         self.embedding_tokens = 0
         self.embeddings = 0
+        self.refused: list[Refused] = []  # of a dry run: items that no metric could use
         self._worst = worst
         self._panel = Panel.of(config)
         self._timeout = config.limits.timeout
@@ -69,9 +71,12 @@ class Planner:
 
     async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
         """The requests an item would send now; what is cached is not among them."""
-        await asyncio.gather(
+        found = await asyncio.gather(
             *(self._panel.measure(self.engine, item, name, metric) for name, metric in metrics.items())
         )
+        scores = [score for each in found for score in each]
+        if not self._worst and scores and all(score.status is Status.BAD_INPUT for score in scores):
+            self.refused.append((item.id, scores[0].reason))
         return list(self._found.pop(item.id, {}).values())
 
     async def reserve(self, item: Item, metrics: Mapping[str, Metric], budget: Budget) -> Reservation:
@@ -114,15 +119,35 @@ class RoleForecast:
 
 @dataclass(slots=True)
 class Forecast:
-    """What a dry run found. Costs are list prices in USD at p10, p50, p90; None where a price is unknown."""
+    """What a dry run found. Costs are list prices in USD at p10, p50, p90; None where a price is unknown.
+
+    `items` can be judged, `refused` (item, reason) cannot; `drawn` says what `--limit` chose.
+    """
 
     items: int
-    bad: int
+    refused: list[Refused]
     roles: dict[str, RoleForecast]
     labels: dict[str, str]
     costs: dict[str, tuple[float, float, float] | None]
     cached: dict[str, int]
     embeddings: int
+    drawn: str = ""
+
+    def lines(self, examples: int = 3) -> list[str]:
+        """What was found in the data, for people: how much of it can be judged, and why the rest cannot."""
+        said = [self.drawn] if self.drawn else []
+        if not self.refused:
+            return [*said, f"{self.items:,} items found, all of them usable"]
+        said.append(
+            f"{self.items + len(self.refused):,} items found: {self.items:,} usable, {len(self.refused):,} refused"
+        )
+        for group in alike(self.refused):
+            said += [f"  {item}: {reason}" for item, reason in group[:examples]]
+            if len(group) > examples:
+                said.append(f"  ... and {len(group) - examples:,} more like this")
+        if not self.items:
+            said.append("nothing can be judged: there is nothing to ask, and nothing to pay")
+        return said
 
     @property
     def total(self) -> tuple[float, float, float] | None:
@@ -136,7 +161,8 @@ class Forecast:
         return {
             "dry_run": True,
             "items": self.items,
-            "bad_items": self.bad,
+            "bad_items": len(self.refused),
+            "refused": [{"item": item, "reason": reason} for item, reason in self.refused],
             "embeddings": self.embeddings,
             "roles": {
                 name: {
@@ -196,10 +222,11 @@ async def forecast(
 ) -> Forecast:
     """Walk every item through every metric without sending anything."""
     roles: dict[str, RoleForecast] = defaultdict(RoleForecast)
-    seen = bad = 0
+    seen = listed = 0
     for item in items:
         if isinstance(item, BadItem):
-            bad += 1
+            planner.refused.append((item.id, item.reason))
+            listed += 1
             continue
         seen += 1
         for each in await planner.expect(item, metrics):
@@ -220,8 +247,8 @@ async def forecast(
         who = planner.role(name)
         costs[name] = None if who.price is None else (who.cost(role.low), who.cost(role.middle), who.cost(role.high))
     return Forecast(
-        seen,
-        bad,
+        seen - (len(planner.refused) - listed),
+        planner.refused,
         dict(roles),
         {name: planner.role(name).label for name in roles},
         costs,

@@ -12,6 +12,7 @@ report.html     for people
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -20,7 +21,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: int | None = None
+        self._fresh = False  # made by this `open`
         self._appenders: dict[str, Appender] = {}
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -204,12 +206,15 @@ class RunFolder:
         if (self.path / "manifest.json").is_file():
             theirs = self.manifest().get("identity", {})
             changed = sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
-            if changed:
-                raise UserError(f"{self.path} holds a run with another {', '.join(changed)}: choose another --out")
+            if changed and self.begun:
+                raise UserError(self._other(mine, theirs, changed))
+            if changed:  # a start that failed before anything was asked
+                self._begin(mine)
         elif any(each.is_file() and not each.name.startswith(".") for each in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty and not a run: choose another --out")
         else:
-            self.write("manifest.json", {"schema_version": SCHEMA_VERSION, "identity": mine, "status": "running"})
+            self._fresh = True
+            self._begin(mine)
         for name in FILES:
             self._appenders[name] = Appender(self.path / f"{name}.jsonl")
 
@@ -217,6 +222,34 @@ class RunFolder:
             self._spare.write_bytes(bytes(_SPARE))
         except OSError as error:
             raise UserError(f"{self.path}: {error.strerror}") from error
+
+    def _begin(self, mine: Mapping[str, Any]) -> None:
+        self.write("manifest.json", {"schema_version": SCHEMA_VERSION, "identity": mine, "status": "running"})
+
+    def _other(self, mine: Mapping[str, Any], theirs: Mapping[str, Any], changed: Sequence[str]) -> str:
+        """That a folder holds another run, and what to do."""
+        kept = "what was answered comes from the cache and is not paid again"
+        if changed == ["metrics"]:
+            has, wants = (", ".join(each.get("metrics", ())) for each in (theirs, mine))
+            return f"{self.path} holds a run of {has}, and a run keeps its metrics: give {wants} another --out ({kept})"
+        return f"{self.path} holds a run with another {', '.join(changed)}: choose another --out ({kept})"
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was asked, answered or scored."""
+        files = [self.path / f"{name}.jsonl" for name in FILES]
+        return (self.path / "batches").exists() or any(file.is_file() and file.stat().st_size for file in files)
+
+    def discard(self) -> None:
+        """Close, and remove what `open` made where nothing has begun since: a failed start leaves no folder behind."""
+        gone = self._fresh and not self.begun
+        self.close()
+        if not gone:
+            return
+        for name in ("manifest.json", "items.jsonl", ".lock", *(f"{name}.jsonl" for name in FILES)):
+            (self.path / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it holds something that is not ours
+            self.path.rmdir()
 
     @property
     def _spare(self) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,8 +15,9 @@ from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig
 from titjudge.defaults import complete, left_out, load_metrics, load_suite
+from titjudge.drawing import Drawn
 from titjudge.engine import Engine
-from titjudge.errors import FatalProviderError, TitjudgeError, UserError
+from titjudge.errors import DataError, FatalProviderError, TitjudgeError, UserError
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.marks import compares
 from titjudge.metrics import Metric
@@ -27,6 +27,7 @@ from titjudge.pins import Pins
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
 from titjudge.records import reply_from, reply_record, storable
+from titjudge.refusals import brief
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, default_folder, provenance
 from titjudge.tabulate import tabulate
@@ -91,6 +92,7 @@ class Session:
         self.cache = AnswerCache(cache_folder(self.config.cache))
         self.warnings = left_out(config, self.config)
         self.canary: Any = None
+        self._drawn: Drawn | None = None
         self._before: dict[str, Any] = {}
         self._pins: dict[str, Any] = {}
         self._ended = ("", 0.0)
@@ -103,10 +105,7 @@ class Session:
 
         Shards are dealt whole prompts: all images of one are then judged by the same questions, which are paid once.
         """
-        assert self.config.data is not None
-        found: Iterator[Item | BadItem] = map(
-            storable, itertools.islice(self.suite.load(self.config.data), self.config.limit)
-        )
+        found = self._found()
         if self.config.shard is None:
             yield from ((item, None) for item in found)
             return
@@ -115,6 +114,32 @@ class Session:
         for place, item in enumerate(found):
             if prompts.setdefault(item.group or item.id, len(prompts)) % step == first:
                 yield item, place
+
+    def _found(self) -> Iterator[Item | BadItem]:
+        """What the suite finds in the data, as far as `--limit` goes."""
+        if self.config.limit is None:
+            return self._load()
+        if self._drawn is None:
+            self._drawn = Drawn.of(self._load, self.config.limit)
+        return self._drawn.items(self._load)
+
+    def _load(self) -> Iterator[Item | BadItem]:
+        assert self.config.data is not None
+        return map(storable, self.suite.load(self.config.data))
+
+    def _check_usable(self) -> None:
+        """Data of which nothing can be judged are an error, and no run.
+
+        Raises:
+            DataError: names the commonest reasons.
+        """
+        refused: list[tuple[str, str]] = []
+        for item in self.items():
+            if isinstance(item, Item):
+                return
+            refused.append((item.id, item.reason))
+        if refused and self.config.shard is None:
+            raise DataError(f"none of {len(refused):,} can be judged: {brief(refused)}", self.config.data)
 
     def pairs(self) -> list[Pair]:
         from titjudge.suites.folder import read_pairs
@@ -146,7 +171,9 @@ class Session:
     async def _dry_run(self) -> Forecast:
         planner = Planner(self.config, self.library, self.cache, worst=False)
         try:
-            return await forecast(self.config, planner, prepared(self.items(), self.metrics), self.metrics)
+            found = await forecast(self.config, planner, prepared(self.items(), self.metrics), self.metrics)
+            found.drawn = self._drawn.line if self._drawn is not None else ""
+            return found
         finally:
             await planner.aclose()
             self.cache.close()
@@ -160,6 +187,7 @@ class Session:
         folder = RunFolder(self.config.out or default_folder(self.config))
         pairs = self.pairs()  # what is wrong with them is said before anything is paid
         self._check_recordings()
+        self._check_usable()
         folder.open(self.config)
         try:
             status = asyncio.run(
@@ -174,6 +202,7 @@ class Session:
                 extra_warnings=[
                     *self.cache.notes(),
                     *self.warnings,
+                    *self._of_limit(pairs, folder),
                     *_drift(folder.manifest()),
                     *(self.canary.lines() if self.canary else ()),
                 ],
@@ -182,12 +211,24 @@ class Session:
             outcome.reason, outcome.uncertain = self._ended
             return outcome
         except TitjudgeError as error:
-            if folder.manifest()["status"] != "complete":  # a bad second try leaves what the first one did
+            if isinstance(error, UserError):
+                folder.discard()
+            begun = (folder.path / "manifest.json").is_file()
+            if begun and folder.manifest()["status"] != "complete":  # a bad second try leaves what the first one did
                 folder.mark(f"failed: {error}")
             raise
         finally:
             folder.close()
             self.cache.close()
+
+    def _of_limit(self, pairs: Sequence[Pair], folder: RunFolder) -> list[str]:
+        """What `--limit` drew, and whether it left human pairs out altogether."""
+        if self._drawn is None or not self._drawn.line:
+            return []
+        said = [self._drawn.line]
+        if pairs and not _within(pairs, folder):
+            said.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")
+        return said
 
     async def _run(self, folder: RunFolder, watcher: Watcher) -> str:
         self._before = folder.manifest()

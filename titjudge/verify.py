@@ -115,7 +115,7 @@ def verify(path: Path) -> Verification:
     """Check a run folder; reads only.
 
     Raises:
-        DataError: this is no run folder. ConfigError: a suite, metric or prompt folder of the run is not here.
+        DataError: this is no run folder, or nothing was judged in it. ConfigError: a suite, metric or prompt folder of the run is not here.
     """
     return asyncio.run(_verify(RunFolder(path)))
 
@@ -124,6 +124,8 @@ async def _verify(folder: RunFolder) -> Verification:
     found = Verification(folder.path)
     manifest = folder.manifest()
     config = config_of(manifest, folder.path)
+    if not folder.begun:
+        raise DataError("nothing was judged in this run: there is nothing to verify", folder.path)
     metrics, suite = load_metrics(config), load_suite(config)
     library = PromptLibrary(config.prompts)
     _check_versions(manifest, metrics, library, found)

@@ -173,14 +173,11 @@ def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json
 
 
 def _tell(tables: Sequence[Table], lines: Sequence[str], json_file: Path | None, record: dict[str, Any]) -> None:
-    """Tables and lines for people; with `--json -` standard output belongs to the JSON alone."""
     from titjudge.cli.show import show_tables, write_json
 
-    aside = str(json_file) == "-"
-    if not aside:
-        show_tables(tables)
+    show_tables(tables)
     for line in lines:
-        click.echo(line, err=aside)
+        click.echo(line)
     write_json(json_file, record)
 
 

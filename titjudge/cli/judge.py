@@ -29,7 +29,12 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
     help="A metric; repeatable; see `metrics`  [default: the suite's].",
 )
 @model_options
-@click.option("--limit", type=int, metavar="N", help="Judge only the first N items.")
+@click.option(
+    "--limit",
+    type=int,
+    metavar="N",
+    help="Judge at most N images: the first prompts, with all images of each, so that generators can still be compared.",
+)
 @click.option("--max-requests", type=int, metavar="N", help="Hard cap on requests over the whole run.")
 @click.option("--max-tokens", type=int, metavar="N", help="Hard cap on tokens over the whole run.")
 @click.option("--rpm", type=int, metavar="N", help="Requests a minute the account allows.")
@@ -113,7 +118,7 @@ def judge(**flags: Any) -> int:
       python cli.py judge --suite known-answer
       python cli.py judge --config run.yaml --limit 50
     """
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.show import show_forecast
     from titjudge.config import load_config
     from titjudge.session import Session
 
@@ -148,9 +153,8 @@ def judge(**flags: Any) -> int:
     session = Session(config)
     if flags["dry_run"]:
         found = session.dry_run()
-        show_tables([found.table()])
-        write_json(flags["json_file"], found.to_json())
-        return 0
+        show_forecast(found, flags["json_file"])
+        return 0 if found.items else 1
     from titjudge.cli.progress import watcher
 
     cap = session.config.limits.max_cost
@@ -185,7 +189,7 @@ def _metric_options(options: tuple[str, ...], max_looks: int | None) -> dict[str
 
 
 def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
-    click.echo(_opening(config), err=str(json_file) == "-")
+    click.echo(_opening(config))
     return _tell(work(), json_file)
 
 
@@ -194,25 +198,26 @@ def _tell(outcome: Any, json_file: Path | None) -> int:
     from titjudge.cli.show import show_tables, write_json
 
     write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
-    aside = str(json_file) == "-"
-    if not aside:
+    nothing = outcome.failures and not any(each.get("scored") for each in outcome.results["metrics"].values())
+    if not nothing:
         show_tables(outcome.tables)
     for warning in outcome.warnings:
-        click.echo(f"  note: {warning}", err=aside)
+        click.echo(f"  note: {warning}")
     _failures(outcome.failures)
+    if nothing:
+        click.echo("\nnothing was judged: no image got a score")
     spent, listed = outcome.results["spent"], outcome.results["list_cost"]
     unsure = (
         f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
     )
-    click.echo(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f}{unsure})", err=aside)
+    click.echo(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f}{unsure})")
     if outcome.status != "complete":
-        click.echo(goes_on(outcome.status, outcome.reason), err=aside)
-    click.echo(f"run    {outcome.folder}", err=aside)
+        click.echo(goes_on(outcome.status, outcome.reason))
+    click.echo(f"run    {outcome.folder}")
     if outcome.report is not None:
-        click.echo(f"report {outcome.report}", err=aside)
+        click.echo(f"report {outcome.report}")
     if outcome.status.startswith("incomplete: budget"):
         return 3
-    nothing = outcome.failures and not any(each.get("scored") for each in outcome.results["metrics"].values())
     return 1 if nothing else 0 if outcome.status == "complete" else 130 if "interrupted" in outcome.status else 1
 
 
@@ -233,14 +238,28 @@ def _opening(config: Any) -> str:
     return f"judging {config.data} with {', '.join(config.metrics)} ({'; '.join(roles)}; protocol {config.protocol})"
 
 
-def _failures(failures: list[tuple[str, str, str]], most: int = 20) -> None:
+def _failures(failures: list[tuple[str, str, str]], most: int = 20, examples: int = 3) -> None:
+    """Every kind of failure with some examples, so that hundreds of equal lines hide none of another kind."""
+    from titjudge.refusals import alike
+
     if not failures:
         return
     lines = list(dict.fromkeys(failures))  # what several metrics say of one image is said once
     causes = f", for {len(lines)} reasons" if 1 < len(lines) < len(failures) else ""
     click.echo(f"\n{len(failures)} without a score{causes}:", err=True)
-    for item, status, reason in lines[:most]:
-        said = re.sub(rf"^\S*{re.escape(item)}: ", "", reason) if re.search(r":\d+$", item) else reason  # said already
-        click.echo(f"  {item}: {status}: {said}", err=True)
-    if len(lines) > most:
-        click.echo(f"  ... and {len(lines) - most} more (all in results.json)", err=True)
+    groups = alike((item, f"{status}: {_said(item, reason)}") for item, status, reason in lines)
+    if len(lines) <= most:
+        examples = most
+    for group in groups[:most]:
+        for item, said in group[:examples]:
+            click.echo(f"  {item}: {said}", err=True)
+        if len(group) > examples:
+            click.echo(f"  ... and {len(group) - examples:,} more like this (all in results.json)", err=True)
+    if len(groups) > most:
+        rest = sum(map(len, groups[most:]))
+        click.echo(f"  ... and {rest:,} more for other reasons (all in results.json)", err=True)
+
+
+def _said(item: str, reason: str) -> str:
+    """A reason without the file and line that it begins with, where the item is named after them."""
+    return re.sub(rf"^\S*{re.escape(item)}: ", "", reason) if re.search(r":\d+$", item) else reason

@@ -14,9 +14,15 @@ PATH = click.Path(path_type=Path)
 
 
 def _json_file(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    from titjudge.cli.show import check_writable
+    import contextlib
+    import sys
+
+    from titjudge.cli.show import STDOUT, check_writable
 
     check_writable(path)
+    if str(path) == "-":  # standard output belongs to the JSON alone: whatever else is said goes to standard error
+        context.meta[STDOUT] = sys.stdout
+        context.with_resource(contextlib.redirect_stdout(sys.stderr))
     return path
 
 
@@ -26,7 +32,7 @@ JSON = click.option(
     type=PATH,
     metavar="FILE",
     callback=_json_file,
-    help="Write the tables as JSON too (- for standard output).",
+    help="Write the results as JSON too (-: to standard output, and all else to standard error).",
 )
 
 MODELS = (

@@ -8,9 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import click
+
 from titjudge.errors import UserError
 from titjudge.types import Table
 
+STDOUT = "titjudge.stdout"  # of a command's context: where `--json -` goes
 _FOLDS = 20  # characters of a cell that are never broken over lines
 
 
@@ -108,6 +111,15 @@ def _numeric(table: Table) -> list[bool]:
     return [all(isinstance(row[i], int | float | None) for row in table.rows) for i in range(len(table.columns))]
 
 
+def show_forecast(forecast: Any, json_file: Path | None) -> None:
+    """What a dry run found: items first; no table of costs where there is nothing to ask."""
+    for line in forecast.lines():
+        click.echo(line)
+    if forecast.items:
+        show_tables([forecast.table()])
+    write_json(json_file, forecast.to_json())
+
+
 def check_writable(path: Path | None) -> None:
     """Say that a file cannot be written before anything is paid for; leaves no file behind.
 
@@ -133,7 +145,9 @@ def write_json(path: Path | None, content: Any) -> None:
         return
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
     if str(path) == "-":
-        sys.stdout.write(text)
+        context = click.get_current_context(silent=True)
+        out: Any = context.meta.get(STDOUT, sys.stdout) if context is not None else sys.stdout
+        out.write(text)
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

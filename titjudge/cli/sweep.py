@@ -64,6 +64,8 @@ def _dry_run(plan: Any, json_file: Path | None) -> int:
     from titjudge.types import Table
 
     found = plan.dry_run()
+    for line in found[0][1].lines() if found else ():  # the data are the same for all
+        click.echo(line)
     rows, stored = [], []
     for combination, forecast in found:
         total = forecast.total

@@ -16,7 +16,7 @@ from titjudge.types import BadItem, Item, Pair, Score, Table
 if TYPE_CHECKING:
     from titjudge.compare.bradley_terry import BradleyTerry
 
-NO_PAIRS = "no human pairs were given"
+NO_PAIRS = "there are no human pairs of these images"
 MARKS_JUDGE = "the score marks the judge and not the image"
 PEOPLE = "people"
 NOTES = (

@@ -1,0 +1,68 @@
+"""`--limit` draws whole prompts; many equal refusals are said once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from titjudge.drawing import Drawn
+from titjudge.refusals import alike, brief
+from titjudge.types import BadItem, Item
+
+
+def _data(generators: int = 3, prompts: int = 4) -> list[Item | BadItem]:
+    """In the order of a folder: one generator after the other."""
+    return [
+        Item(f"g{g}/{p}.png", f"prompt {p}", None, f"g{g}", f"p{p}") for g in range(generators) for p in range(prompts)
+    ]
+
+
+def _drawn(data: list[Item | BadItem], limit: int) -> tuple[list[str], str]:
+    def load() -> Iterator[Item | BadItem]:
+        return iter(data)
+
+    drawn = Drawn.of(load, limit)
+    return [item.id for item in drawn.items(load)], drawn.line
+
+
+def test_a_limit_takes_all_generators_of_the_first_prompts() -> None:
+    ids, line = _drawn(_data(), 7)
+    assert ids == ["g0/0.png", "g0/1.png", "g1/0.png", "g1/1.png", "g2/0.png", "g2/1.png"]
+    assert line == "--limit 7: 6 of 12 images, all those of 2 of 4 prompts"
+
+
+def test_a_limit_below_one_prompt_takes_a_part_of_it_and_says_so() -> None:
+    ids, line = _drawn(_data(), 2)
+    assert ids == ["g0/0.png", "g1/0.png"]
+    assert line == "--limit 2: the first 2 of 3 images of one prompt, of 4 prompts"
+
+
+def test_a_limit_that_holds_everything_says_nothing() -> None:
+    ids, line = _drawn(_data(), 12)
+    assert (len(ids), line) == (12, "")
+
+
+def test_what_cannot_be_used_takes_no_room() -> None:
+    data = [BadItem("prompts.jsonl:1", "no object"), BadItem("g0/0.png", "no prompt", "g0", "p0"), *_data(2, 2)]
+    ids, _ = _drawn(data, 2)
+    assert ids == ["prompts.jsonl:1", "g0/0.png", "g0/0.png", "g1/0.png"]
+
+
+def test_a_larger_limit_holds_the_smaller_one() -> None:
+    data = _data(3, 5)
+    taken = [set(_drawn(data, limit)[0]) for limit in range(3, 16)]
+    assert all(small <= large for small, large in pairwise(taken))
+
+
+def test_refusals_of_a_kind_stand_together_whatever_their_names() -> None:
+    refused = [(f"train/{n:05}.png", f"no prompt: train/{n:05}.txt is missing") for n in range(9)]
+    refused.insert(4, ("x.png", "the image file is empty"))
+    assert [len(group) for group in alike(refused)] == [9, 1]
+    assert brief(refused) == (
+        "train/00000.png: no prompt: train/00000.txt is missing (and 8 more like this); x.png: the image file is empty"
+    )
+
+
+def test_the_brief_ends_after_some_kinds() -> None:
+    said = brief([("a", "one"), ("b", "two"), ("c", "three"), ("d", "four"), ("e", "five")], kinds=2)
+    assert said == "a: one; b: two; 3 for other reasons"

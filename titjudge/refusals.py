@@ -1,0 +1,42 @@
+"""Many lines of the same kind said once: what could not be used, or got no score, by reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+Refused = tuple[str, str]  # item and reason
+
+
+def alike(refused: Iterable[Refused]) -> list[list[Refused]]:
+    """Refusals grouped by what their reasons say, whatever names and numbers stand in them; in the order of the first."""
+    groups: dict[str, list[Refused]] = {}
+    for item, reason in refused:
+        groups.setdefault(_kind(item, reason), []).append((item, reason))
+    return list(groups.values())
+
+
+def brief(refused: Sequence[Refused], kinds: int = 3) -> str:
+    """The commonest reasons with an example of each, in one line."""
+    groups = sorted(alike(refused), key=len, reverse=True)
+    said = [_example(group) for group in groups[:kinds]]
+    if more := sum(map(len, groups[kinds:])):
+        said.append(f"{more:,} for other reasons")
+    return "; ".join(said)
+
+
+def _example(group: Sequence[Refused]) -> str:
+    item, reason = group[0]
+    told = reason if item in reason else f"{item}: {reason}"
+    return told if len(group) == 1 else f"{told} (and {len(group) - 1:,} more like this)"
+
+
+def _kind(item: str, reason: str) -> str:
+    """A reason without the item's name, or any number: the same for all lines of a kind."""
+    place = PurePosixPath(item.replace("\\", "/"))
+    for name in (item, str(place)):
+        reason = reason.replace(name, "*")
+    if place.stem:  # a text beside the image, or the image in another folder
+        reason = re.sub(rf"(?<!\w){re.escape(place.stem)}(?=\.\w)", "*", reason)
+    return re.sub(r"\d+", "#", reason)
