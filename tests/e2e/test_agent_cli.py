@@ -1,21 +1,19 @@
-"""A whole run of `judge --metric tit-agent` against a loopback server, as a shell would start it."""
+"""A whole run of `judge --metric tit-agent` against a loopback server, through the command line."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from commands import cli
 from PIL import Image
 from servers import Scripted, Seen, Server
 
-ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "A blue bowl holds three oranges on a wooden table. Behind it a sign reads FRESH, in warm light."
 CLAIMS = [
     ("There is a bowl", "entity", "macro", "A blue bowl"),
@@ -24,34 +22,6 @@ CLAIMS = [
     ("There is a wooden table", "entity", "macro", "wooden table"),
     ("A sign reads FRESH", "text", "micro", "a sign reads FRESH"),
 ]
-START = """
-import sys
-from titjudge import registry
-registry.TABLES["metrics"].setdefault("tit-agent", "titjudge.metrics.agent:tit_agent")
-from titjudge.cli import main
-main()
-"""
-
-
-def cli(folder: Path, *arguments: str, code: int = 0, **environment: str) -> str:
-    env = {
-        **os.environ,
-        "TITJUDGE_CACHE": str(folder / "cache"),
-        "COLUMNS": "160",
-        "PYTHONPATH": str(ROOT),
-        **environment,
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", START, *arguments],
-        cwd=folder,
-        env=env,
-        text=True,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout + done.stderr
 
 
 def data_folder(folder: Path) -> Path:
@@ -121,7 +91,7 @@ def data(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_run_of_the_agentic_judge(tmp_path: Path, data: Path) -> None:
+def test_a_run_of_the_agentic_judge(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = [
         "judge",
         "--data",
@@ -136,8 +106,9 @@ def test_a_run_of_the_agentic_judge(tmp_path: Path, data: Path) -> None:
         "out.json",
     ]
     (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     with Server(handler) as server:
-        env = {**hosted(server), "TMPDIR": str(tmp_path / "tmp")}
+        env = hosted(server)
         out = cli(tmp_path, *command, **env)
         first = server.count()
         found = scores(tmp_path)

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def cli(folder: Path, *arguments: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "cli.py"), *arguments],
-        cwd=folder, env={**os.environ, "TITJUDGE_CACHE": str(folder / "cache")}, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+from commands import cli
 
 
 def read(file: Path) -> Any:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
 from batch_server import BatchServer, Plan
 from PIL import Image
@@ -31,7 +30,6 @@ from titjudge.roles import Roles
 from titjudge.suites.folder import Folder
 from titjudge.types import Score
 
-ROOT = Path(__file__).resolve().parents[2]
 WIRED = any(option.name == "batch" for option in judge.params)
 VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 61})
 
@@ -144,17 +142,22 @@ def test_a_wrong_key_ends_the_run(data: Path) -> None:
 # ---------------------------------------------------------------------- the command
 
 
+COMMAND = ("judge", "--data", "data", "--metric", "tit-llm", "--batch", "--config", "run.yaml", "--json", "out.json")
+
+
+def hosted(folder: Path, server: BatchServer) -> dict[str, str]:
+    """Also writes the configuration that COMMAND names."""
+    (folder / "run.yaml").write_text(json.dumps({"limits": {"batch_poll": 0.05, "batch_idle": 0.3}}))
+    openai = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+    return {**openai, "GEMINI_API_KEY": "AIza-test-0123456789", "GOOGLE_GEMINI_BASE_URL": server.url}
+
+
+def judged(folder: Path, *arguments: str, server: BatchServer, code: int = 0) -> str:
+    return commands.cli(folder, *COMMAND, *arguments, code=code, **hosted(folder, server))
+
+
 def start(folder: Path, *arguments: str, server: BatchServer) -> subprocess.Popen[str]:
-    config = {"limits": {"batch_poll": 0.05, "batch_idle": 0.3}}
-    (folder / "run.yaml").write_text(json.dumps(config))
-    env = {**os.environ, "TITJUDGE_CACHE": str(folder / "cache"), "COLUMNS": "160"}
-    env |= {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
-    env |= {"GEMINI_API_KEY": "AIza-test-0123456789", "GOOGLE_GEMINI_BASE_URL": server.url}
-    command = [sys.executable, str(ROOT / "cli.py"), "judge", "--data", "data", "--metric", "tit-llm", "--batch"]
-    return subprocess.Popen(
-        [*command, "--config", "run.yaml", "--json", "out.json", *arguments],
-        cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    return commands.start(folder, *COMMAND, *arguments, **hosted(folder, server))
 
 
 def finished(process: subprocess.Popen[str], code: int = 0) -> str:
@@ -175,7 +178,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("provider", ["openai", "gemini"])
 def test_judge_in_batches_costs_half(tmp_path: Path, data: Path, provider: str) -> None:
     with BatchServer(good) as server:
-        out = finished(start(tmp_path, "--provider", provider, server=server))
+        out = judged(tmp_path, "--provider", provider, server=server)
         found = json.loads((tmp_path / "out.json").read_text())
         assert found["metrics"]["tit-llm"]["coverage"] == 1
         assert len(server.jobs) == 2
@@ -202,12 +205,12 @@ def test_judge_in_batches_costs_half(tmp_path: Path, data: Path, provider: str) 
 def test_the_cap_counts_batch_prices(tmp_path: Path, data: Path) -> None:
     with BatchServer(good) as server:
         arguments = ("--provider", "openai", "--price", "gpt-4o=1000,1000", "--max-cost")
-        finished(start(tmp_path, *arguments, "0", server=server), code=3)
+        judged(tmp_path, *arguments, "0", server=server, code=3)
         assert server.jobs == {}
-        finished(start(tmp_path, *arguments, "6", server=server), code=3)
+        judged(tmp_path, *arguments, "6", server=server, code=3)
         found = json.loads((tmp_path / "out.json").read_text())
         assert 0 < found["spent"] <= 6
-        finished(start(tmp_path, *arguments, "1000", server=server))
+        judged(tmp_path, *arguments, "1000", server=server)
         assert max(server.good.values()) == 1
         assert server.paid() == 12
 
@@ -229,7 +232,7 @@ def test_killed_while_a_job_is_live_the_same_command_collects_it(
         for job in server.jobs.values():
             job.plan.polls = 1
         server.plans.clear()
-        finished(start(tmp_path, "--provider", "openai", server=server))
+        judged(tmp_path, "--provider", "openai", server=server)
         assert len(server.jobs) == 2
         assert server.paid() == 12
     found = json.loads((tmp_path / "out.json").read_text())
@@ -244,7 +247,7 @@ def test_killed_while_the_job_is_created(tmp_path: Path, data: Path) -> None:
         wait_for(server.created.is_set)
         process.kill()
         finished(process, -signal.SIGKILL)
-        out = finished(start(tmp_path, "--provider", "openai", server=server))
+        out = judged(tmp_path, "--provider", "openai", server=server)
         assert "found job batch_0" in out
         assert len(server.jobs) == 2
         assert server.paid() == 12

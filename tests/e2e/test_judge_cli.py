@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import cli, start
 from PIL import Image
 from servers import Scripted, Seen, Server
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    env = {**os.environ, "TITJUDGE_CACHE": str(folder / "cache"), "COLUMNS": "160", **environment}
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "cli.py"), *arguments],
-        cwd=folder,
-        env=env,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-def cli(folder: Path, *arguments: str, code: int = 0, **environment: str) -> str:
-    with start(folder, *arguments, **environment) as process:
-        out, err = process.communicate(timeout=120)
-    assert process.returncode == code, f"exit {process.returncode}\n{out}\n{err}"
-    return out + err
 
 
 def results(folder: Path, name: str = "out.json") -> Any:
@@ -80,19 +59,36 @@ def hosted(server: Server) -> dict[str, str]:
     return {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
 
 
-def test_the_main_job_without_any_argument(tmp_path: Path) -> None:
-    out = cli(tmp_path, "judge", "--json", "out.json")
-    found = results(tmp_path)["metrics"]["tit"]
+@pytest.fixture(scope="session")
+def main_job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder in which the example was judged, with its cache, and what was printed."""
+    folder = tmp_path_factory.mktemp("main_job")
+    return folder, cli(folder, "judge", "--json", "out.json")
+
+
+@pytest.fixture
+def judged(main_job: tuple[Path, str], tmp_path: Path) -> Path:
+    """A folder with the example's run as `one`, and the cache of its vectors."""
+    (run,) = (main_job[0] / "runs").iterdir()
+    shutil.copytree(run, tmp_path / "one")
+    shutil.copytree(main_job[0] / "cache", tmp_path / "cache")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_main_job_without_any_argument(main_job: tuple[Path, str]) -> None:
+    folder, out = main_job
+    found = results(folder)["metrics"]["tit"]
     assert found["accuracy"] == pytest.approx(32 / 36)
     assert found["pairs"] == 36
     assert found["coverage"] == 1
     assert found["accuracy_interval"][0] < 32 / 36 < found["accuracy_interval"][1]
     assert set(found) >= {"accuracy", "accuracy_interval", "tie_rate", "pairs", "srcc", "krcc", "ndcg", "coverage"}
-    assert results(tmp_path)["spent"] == 0
-    assert len(results(tmp_path)["leaderboard"]) == 4
+    assert results(folder)["spent"] == 0
+    assert len(results(folder)["leaderboard"]) == 4
     assert "0.8889" in out or "88.9" in out
-    (page,) = tmp_path.glob("runs/*/report.html")
-    assert str(page.relative_to(tmp_path)) in out
+    (page,) = folder.glob("runs/*/report.html")
+    assert str(page.relative_to(folder)) in out
     assert "<html" in page.read_text(encoding="utf-8")[:500]
 
 
@@ -309,6 +305,7 @@ def test_what_the_cache_holds_is_not_in_the_dry_run(tmp_path: Path) -> None:
     assert results(tmp_path)["roles"]["captioner"]["cached"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_killed_in_the_middle_nothing_is_asked_twice(tmp_path: Path, number: signal.Signals) -> None:
     data = small(tmp_path, images=60)
@@ -387,15 +384,16 @@ def test_another_configuration_does_not_write_into_a_run(tmp_path: Path) -> None
     assert "another protocol" in out
 
 
-def test_a_prompt_of_20000_words_is_judged_and_the_cut_is_reported(tmp_path: Path, example: Path) -> None:
-    data = tmp_path / "data"
+@pytest.mark.slow
+def test_a_prompt_of_20000_words_is_judged_and_the_cut_is_reported(judged: Path, example: Path) -> None:
+    data = judged / "data"
     shutil.copytree(example, data)
     lines = (data / "prompts.jsonl").read_text().splitlines()
     record = json.loads(lines[0])
     record["prompt"] = "A very long scene. " * 5000
     (data / "prompts.jsonl").write_text("\n".join([json.dumps(record), *lines[1:]]))
-    out = cli(tmp_path, "judge", "--data", str(data), "--json", "out.json")
-    cut = results(tmp_path)["cut"]["tit"]
+    out = cli(judged, "judge", "--data", str(data), "--json", "out.json")
+    cut = results(judged)["cut"]["tit"]
     assert cut["scores"] >= 4
     assert cut["longest"] > 20_000
     assert "were cut to the model's 512 tokens" in out
@@ -440,15 +438,14 @@ def test_doctor(tmp_path: Path) -> None:
     assert f"127.0.0.1:{server.port}" in asked
 
 
-def test_compare_runs(tmp_path: Path) -> None:
-    cli(tmp_path, "judge", "--out", "one")
-    cli(tmp_path, "judge", "--out", "two", "--protocol", "official")  # rounds to 4 decimals, so that one pair is a tie
-    cli(tmp_path, "compare", "one", "two", "--json", "out.json")
-    found = results(tmp_path)
+def test_compare_runs(judged: Path) -> None:
+    cli(judged, "judge", "--out", "two", "--protocol", "official")  # rounds to 4 decimals, so that one pair is a tie
+    cli(judged, "compare", "one", "two", "--json", "out.json")
+    found = results(judged)
     assert set(found["metrics"]) == {"tit (one)", "tit (two)"}
     assert abs(found["differences"][0]["difference"]) == pytest.approx(1 / 36)
-    cli(tmp_path, "compare", "one", "--pairs", str(ROOT / "examples/known_answer/pairs.jsonl"), "--json", "single.json")
-    assert results(tmp_path, "single.json")["metrics"]["tit"]["accuracy"] == pytest.approx(32 / 36)
+    cli(judged, "compare", "one", "--pairs", str(ROOT / "examples/known_answer/pairs.jsonl"), "--json", "single.json")
+    assert results(judged, "single.json")["metrics"]["tit"]["accuracy"] == pytest.approx(32 / 36)
 
 
 def test_a_panel_with_repeats_and_both_orders(tmp_path: Path) -> None:
@@ -601,17 +598,16 @@ def test_a_server_that_never_answers_ends_the_run_soon(tmp_path: Path) -> None:
     assert "no answer yet" in out
 
 
-def test_compare_with_human_scores_and_strengths(tmp_path: Path, example: Path) -> None:
-    cli(tmp_path, "judge", "--out", "one", "--no-report")
+def test_compare_with_human_scores_and_strengths(judged: Path, example: Path) -> None:
     lines = [json.loads(line) for line in (example / "images.jsonl").read_text().splitlines()]
-    (tmp_path / "human.csv").write_text(
+    (judged / "human.csv").write_text(
         "\n".join(["image,score", *(f"{each['image']},{each['alignment']}" for each in lines)]) + "\n"
     )
-    out = cli(tmp_path, "compare", "one", "--human", "human.csv", "--strengths", "--json", "out.json")
-    found = results(tmp_path)
+    out = cli(judged, "compare", "one", "--human", "human.csv", "--strengths", "--json", "out.json")
+    found = results(judged)
     assert found["human_scores"]["tit"]["n"] == 24
     assert 0.5 < found["human_scores"]["tit"]["srcc"] < 0.8
     assert "bradley_terry" in found
     assert "Correlation with human scores" in out
-    (tmp_path / "human.csv").write_text("image,score\nx,high\n")
-    assert "human.csv:2" in cli(tmp_path, "compare", "one", "--human", "human.csv", code=2)
+    (judged / "human.csv").write_text("image,score\nx,high\n")
+    assert "human.csv:2" in cli(judged, "compare", "one", "--human", "human.csv", code=2)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import cli
 from PIL import Image
 from servers import Scripted, Seen, Server
 
@@ -23,7 +21,6 @@ from titjudge.session import Session
 from titjudge.types import Item
 from titjudge.verify import verify
 
-ROOT = Path(__file__).resolve().parents[2]
 IMAGES, PROMPTS = 11, 4
 
 
@@ -261,23 +258,14 @@ def test_a_shard_is_one_of_n(tmp_path: Path, shard: str) -> None:
 
 
 def test_shards_and_merge_on_the_command_line(tmp_path: Path, server: Server) -> None:
-    env = {**os.environ, "TITJUDGE_CACHE": str(tmp_path / "cache"), "COLUMNS": "160"}
-
-    def cli(*arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "cli.py"), *arguments], cwd=tmp_path, env=env, text=True, capture_output=True
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
     common = ("judge", "--data", "data", "--provider", "openai", "--metric", "tit-llm")
     for k in ("1", "2"):
-        cli(*common, "--shard", f"{k}/2", "--out", f"s{k}")
+        cli(tmp_path, *common, "--shard", f"{k}/2", "--out", f"s{k}")
     assert server.count() == 2 * IMAGES
-    out = cli("merge", "s1", "s2", "--out", "all", "--json", "out.json")
+    out = cli(tmp_path, "merge", "s1", "s2", "--out", "all", "--json", "out.json")
     assert "tit-llm" in out
     assert json.loads((tmp_path / "out.json").read_text())["metrics"]["tit-llm"]["coverage"] == 1
-    assert "holds" in cli("verify", "all")
-    cli(*common, "--out", "all")  # nothing is left to ask
+    assert "holds" in cli(tmp_path, "verify", "all")
+    cli(tmp_path, *common, "--out", "all")  # nothing is left to ask
     assert server.count() == 2 * IMAGES
-    assert "a shard is K/N" in cli(*common, "--shard", "3/2", code=2)
+    assert "a shard is K/N" in cli(tmp_path, *common, "--shard", "3/2", code=2)

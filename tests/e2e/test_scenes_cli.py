@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from commands import cli
 from PIL import Image
 from scene_stubs import noise, unseen
 from servers import Scripted, Seen, Server
 
 from titjudge.cli.run import run_command
 from titjudge.scenes.make import Options, make
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_scene_is_made_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,23 +60,9 @@ def test_a_made_folder_is_judged_with_a_captioner_and_compared(tmp_path: Path) -
         return Scripted(prompt)
 
     with Server(describe) as server:
-        env = {**os.environ, "OPENAI_API_KEY": "x", "TITJUDGE_CACHE": str(tmp_path / "cache"), "COLUMNS": "160"}
-        command = ["judge", "--suite", "known-answer", "--data", str(data), "--metric", "tit", "--out", str(run)]
-        command += ["--captioner", "openai/gpt-4o", "--base-url", server.openai]
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "cli.py"), *command],
-            env=env,
-            text=True,
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        command = ("judge", "--suite", "known-answer", "--data", str(data), "--metric", "tit", "--out", str(run))
+        model = ("--captioner", "openai/gpt-4o", "--base-url", server.openai)
+        told = cli(tmp_path, *command, *model, OPENAI_API_KEY="x")
         assert server.count() >= 12
-    assert "Known answers: scores against true alignment" in done.stdout
-    again = subprocess.run(
-        [sys.executable, str(ROOT / "cli.py"), "compare", str(run), "--pairs", str(data / "pairs.jsonl")],
-        env=env, text=True, capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "18" in again.stdout
+    assert "Known answers: scores against true alignment" in told
+    assert "18" in cli(tmp_path, "compare", str(run), "--pairs", str(data / "pairs.jsonl"))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from titjudge.cli.commands import COMMANDS
+
+COMPLETE = "_TITJUDGE_COMPLETE"  # set by a shell that completes a command, or asks how to
 
 _HELP = """\
 Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]
@@ -44,6 +47,10 @@ def _program(started: str) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; exit codes: 0 done, 2 the person can mend it, 3 the cap was reached, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if os.environ.get(COMPLETE):
+        from titjudge.cli.run import complete
+
+        sys.exit(complete(COMPLETE))
     program = _program(sys.argv[0])
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(help_text(program), end="")
