@@ -13,8 +13,12 @@ from titjudge.errors import DataError
 from titjudge.textfile import UTF16, check_regular, is_utf16
 
 
-def scan_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+def scan_jsonl(
+    path: Path, required: tuple[str, ...] = (), *, whole: bool = False
+) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
     """Line number and object of every line that is not blank; a bad line comes as the DataError that describes it.
+
+    `whole` leaves out a last line that has no end.
 
     Raises:
         DataError: the file cannot be read, or is UTF-16.
@@ -27,7 +31,7 @@ def scan_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
                     if is_utf16(line):
                         raise DataError(UTF16, path)
                     line = line.removeprefix(b"\xef\xbb\xbf")
-                if line.strip():
+                if line.strip() and (line.endswith(b"\n") or not whole):
                     yield number, _object(line, path, number, required)
     except OSError as error:
         raise DataError(error.strerror or str(error), path) from error

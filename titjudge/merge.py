@@ -19,7 +19,8 @@ import orjson
 
 from titjudge.defaults import load_metrics, load_suite
 from titjudge.errors import UserError
-from titjudge.jsonl import Appender, read_jsonl
+from titjudge.journal import records, told
+from titjudge.jsonl import Appender
 from titjudge.marks import PLACE
 from titjudge.metrics import Metric
 from titjudge.run import RunFolder, identity
@@ -47,7 +48,7 @@ class _Part:
     def read(self, name: str) -> Iterator[Record]:
         """The records of one of its files, as they are; none where there is no such file."""
         file = self.folder.path / f"{name}.jsonl"
-        return (record for _, record in read_jsonl(file)) if file.is_file() else iter(())
+        return (record for _, record in records(file, self.folder.damage)) if file.is_file() else iter(())
 
     def said(self) -> Iterator[tuple[str, str, bytes]]:
         """Key, template and digest of every good answer to a question that showed no picture."""
@@ -67,7 +68,8 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
         DataError: one is no run folder. UserError: they are not parts of one run, one is being written, or `out` holds
             something that these runs would not replace.
     """
-    parts = [_Part(folder, folder.manifest()) for folder in map(RunFolder, dict.fromkeys(runs))]
+    apart = {run.resolve(): run for run in reversed(runs)}  # one run under two spellings of its path is one
+    parts = [_Part(folder, folder.manifest()) for folder in map(RunFolder, reversed(apart.values()))]
     if any(part.folder.path.resolve() == out.resolve() for part in parts):
         raise UserError(f"{out} is one of the runs to merge: choose another --out")
     target = RunFolder(out)
@@ -112,8 +114,9 @@ def _join(
         files.put()
     manifest = _manifest(parts, items, scores, metrics, status, target.money()["spent"])
     target.write("manifest.json", manifest)
-    told = drift_between({part.folder.path.name: part.manifest for part in parts})
-    warnings += [f"joined across a drift: {reason}" for reason in told]
+    drift = drift_between({part.folder.path.name: part.manifest for part in parts})
+    warnings += [f"joined across a drift: {reason}" for reason in drift]
+    warnings += [f"{part.folder.path.name}: {line}" for part in parts for line in told(part.folder.damage)]
     return finish(target, suite, pairs, metrics, status=status, extra_warnings=warnings, report=report)
 
 

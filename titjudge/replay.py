@@ -80,7 +80,7 @@ class _Lines:
         at = 0
         with self.file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                if line.strip():
+                if line.strip() and line.endswith(b"\n"):
                     yield number, at, len(line), line
                 at += len(line)
 

@@ -28,10 +28,11 @@ from typing import Any
 import orjson
 
 import titjudge
+from titjudge import journal
 from titjudge.config import RunConfig
 from titjudge.engine import Engine
 from titjudge.errors import DataError, UserError
-from titjudge.jsonl import Appender, read_jsonl
+from titjudge.jsonl import Appender
 from titjudge.marks import PLACE, Marks, compares, listed_record
 from titjudge.metrics import Metric
 from titjudge.providers.http import Endpoint
@@ -42,6 +43,8 @@ from titjudge.sending import JOB
 from titjudge.types import BadItem, Item, Score, Status
 
 SCHEMA_VERSION = 1
+_BEGUN = ".identity.json"  # what the run was begun as, for the day on which its manifest is lost
+_REMAKE = "the `judge` or `merge` command that made it makes it again"
 _SPARE = 2**22  # bytes: the answers that are on their way, and their bills
 SUMMED = frozenset(
     {"prompt_tokens", "prompt_tokens_used", "description_tokens", "description_tokens_used"}
@@ -84,6 +87,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.damage: dict[str, str] = {}  # lines that were left out when they were read, and why
         self._lock: int | None = None
         self._fresh = False  # made by this `open`
         self._appenders: dict[str, Appender] = {}
@@ -100,11 +104,13 @@ class RunFolder:
         try:
             loaded = orjson.loads(file.read_bytes())
         except OSError as error:
+            if (self.path / _BEGUN).is_file():
+                raise DataError(f"it has no manifest.json: {_REMAKE}", self.path) from error
             raise DataError("not a run folder: it has no manifest.json", self.path) from error
         except orjson.JSONDecodeError as error:
-            raise DataError(f"damaged: {error}", file) from error
+            raise DataError(f"damaged: {error}; {_REMAKE}", file) from error
         if not isinstance(loaded, dict):
-            raise DataError("damaged: not an object", file)
+            raise DataError(f"damaged: not an object; {_REMAKE}", file)
         return loaded
 
     def items(self, *, slim: bool = False) -> Iterator[Item | BadItem]:
@@ -177,12 +183,15 @@ class RunFolder:
 
     def results(self) -> dict[str, Any]:
         file = self.path / "results.json"
-        loaded: dict[str, Any] = orjson.loads(file.read_bytes()) if file.is_file() else {}
-        return loaded
+        try:
+            loaded = orjson.loads(file.read_bytes()) if file.is_file() else {}
+        except orjson.JSONDecodeError as error:
+            raise DataError(f"damaged: {error}; the same `judge` or `merge` command writes it anew", file) from error
+        return loaded if isinstance(loaded, dict) else {}
 
     def _read(self, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
         file = self.path / name
-        return read_jsonl(file) if file.is_file() else iter(())
+        return journal.records(file, self.damage) if file.is_file() else iter(())
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -202,9 +211,15 @@ class RunFolder:
             if self.path.is_file():
                 raise UserError(f"{self.path} is a file: --out takes a folder") from error
             raise UserError(f"{self.path}: {error.strerror}") from error
-        mine = identity(config)
-        if (self.path / "manifest.json").is_file():
-            theirs = self.manifest().get("identity", {})
+        try:
+            self._take(identity(config))
+        except Exception:
+            self.close()
+            raise
+
+    def _take(self, mine: dict[str, Any]) -> None:
+        if (self.path / "manifest.json").is_file() or (self.path / _BEGUN).is_file():
+            theirs = self._begun_as()
             changed = sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
             if changed and self.begun:
                 raise UserError(self._other(mine, theirs, changed))
@@ -215,15 +230,38 @@ class RunFolder:
         else:
             self._fresh = True
             self._begin(mine)
-        for name in FILES:
-            self._appenders[name] = Appender(self.path / f"{name}.jsonl")
-
         try:
+            if not (self.path / _BEGUN).is_file():
+                self.write(_BEGUN, mine)
+            for name in FILES:
+                self._appenders[name] = Appender(self.path / f"{name}.jsonl")
             self._spare.write_bytes(bytes(_SPARE))
         except OSError as error:
-            raise UserError(f"{self.path}: {error.strerror}") from error
+            raise UserError(f"{error.filename or self.path}: {error.strerror}") from error
+
+    def _begun_as(self) -> dict[str, Any]:
+        """The identity of the run in this folder. A manifest that is lost or damaged is made again from it.
+
+        Raises:
+            DataError: the manifest is damaged, and nothing else says what the run was begun as.
+        """
+        try:
+            return dict(self.manifest().get("identity") or {})
+        except DataError as error:
+            try:
+                begun: dict[str, Any] = orjson.loads((self.path / _BEGUN).read_bytes())
+            except (OSError, orjson.JSONDecodeError):
+                raise DataError(
+                    "manifest.json is damaged: put a copy of it back, or choose another --out (answers in the cache are "
+                    "not paid again)",
+                    self.path,
+                ) from error
+            self._begin(begun)
+            self.damage["manifest.json"] = "it was made again; models and versions of earlier sessions are not in it"
+            return begun
 
     def _begin(self, mine: Mapping[str, Any]) -> None:
+        self.write(_BEGUN, mine)
         self.write("manifest.json", {"schema_version": SCHEMA_VERSION, "identity": mine, "status": "running"})
 
     def _other(self, mine: Mapping[str, Any], theirs: Mapping[str, Any], changed: Sequence[str]) -> str:
@@ -246,7 +284,7 @@ class RunFolder:
         self.close()
         if not gone:
             return
-        for name in ("manifest.json", "items.jsonl", ".lock", *(f"{name}.jsonl" for name in FILES)):
+        for name in ("manifest.json", _BEGUN, "items.jsonl", ".lock", *(f"{name}.jsonl" for name in FILES)):
             (self.path / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # it holds something that is not ours
             self.path.rmdir()
@@ -346,15 +384,20 @@ class RunFolder:
         return count
 
     def write(self, name: str, content: Any) -> Path:
-        """Write a file whole, or not at all."""
+        """Write a file whole, or not at all, also when the power fails. The manifest carries its own seal."""
         target = self.path / name
+        if name == "manifest.json":
+            content = sealed(json.loads(json.dumps(content, default=str)))
         data = (
             content
             if isinstance(content, bytes)
             else json.dumps(content, indent=2, ensure_ascii=False, default=str).encode()
         )
         aside = self.path / f".{name}.new"
-        aside.write_bytes(data)
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         aside.replace(target)
         return target
 
@@ -363,7 +406,8 @@ class RunFolder:
             appender.close()
         self._appenders.clear()
         if self._lock is not None:
-            self._spare.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._spare.unlink()
             os.close(self._lock)
             self._lock = None
 

@@ -18,6 +18,7 @@ from titjudge.defaults import complete, left_out, load_metrics, load_suite
 from titjudge.drawing import Drawn
 from titjudge.engine import Engine
 from titjudge.errors import DataError, FatalProviderError, TitjudgeError, UserError
+from titjudge.journal import told
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.marks import compares
 from titjudge.metrics import Metric
@@ -380,6 +381,7 @@ def finish(
     slim, money = not suite.AGGREGATES, folder.money()
     scores = list(folder.scores(slim=slim).values())
     items = list(folder.items(slim=slim))
+    extra_warnings = [*extra_warnings, *told(folder.damage)]
     results, tables = tabulate(
         items, scores, suite, pairs, metrics, status=status, money=money, extra_warnings=extra_warnings
     )

@@ -23,24 +23,24 @@ from titjudge.config import RunConfig
 from titjudge.defaults import load_metrics, load_suite
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError, DataError
+from titjudge.journal import flaw, torn
 from titjudge.loop import prepared
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
 from titjudge.records import score_from, score_record
 from titjudge.replay import UNSEALED, Shown, Stored, StoredPictures, parsed, replaying
-from titjudge.run import RunFolder
+from titjudge.run import FILES, RunFolder
 from titjudge.seal import broken
 from titjudge.tabulate import tabulate
 from titjudge.types import BadItem, Item, Pair, Score, Status
 
 _ABSENT = frozenset({Status.FAILED, Status.BUDGET, Status.MISSING})  # nothing came: nothing is on file
-_SCORE_KEYS = ("item", "metric", "value", "status", "reason", "parts", "replies", "generator", "group")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that does not hold. `kind`: line, prompt, metric, question, picture, score or table."""
+    """Something that does not hold. `kind`: manifest, line, prompt, metric, question, picture, score or table."""
 
     kind: str
     where: str
@@ -129,10 +129,13 @@ async def _verify(folder: RunFolder) -> Verification:
     metrics, suite = load_metrics(config), load_suite(config)
     library = PromptLibrary(config.prompts)
     _check_versions(manifest, metrics, library, found)
+    if broken(manifest):
+        found.add("manifest", "manifest.json", UNSEALED)
+    _check_ends(folder, manifest.get("status") == "complete", found)
     stored, pictures = Stored(folder.path, found.add), StoredPictures(found.add)
     scores, listed = _scores(folder, found), list(_items(folder, found))
     if (folder.path / "billing.jsonl").is_file():
-        found.checked["bills"] = sum("cost" in each for each in _records(folder, "billing.jsonl", ("role",), found))
+        found.checked["bills"] = sum("cost" in each for each in _records(folder, "billing.jsonl", found))
     engine = replaying(config, manifest, library, stored, pictures)
     check = _Check(engine, stored, pictures, Panel.of(config), scores, found)
     complete = manifest.get("status") == "complete"
@@ -171,15 +174,27 @@ def _check_versions(
             found.add("metric", f"metric {name}", what)
 
 
-def _records(folder: RunFolder, name: str, required: Sequence[str], found: Verification) -> Iterator[dict[str, Any]]:
+def _check_ends(folder: RunFolder, complete: bool, found: Verification) -> None:
+    """A last line without its end: a kill leaves one, a complete run has none."""
+    for file in (folder.path / f"{name}.jsonl" for name in ("items", *FILES)):
+        if file.is_file() and torn(file):
+            if complete:
+                found.add("line", file.name, "its last line has no end")
+            else:
+                found.notes.append(f"{file.name}: its last line has no end and was left out")
+
+
+def _records(folder: RunFolder, name: str, found: Verification) -> Iterator[dict[str, Any]]:
     file = folder.path / name
     if not file.is_file():
         found.add("line", name, "the file is missing")
         return
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if line.strip():
-                record = parsed(line, required)
+            if line.strip() and line.endswith(b"\n"):
+                record = parsed(line, ())
+                if not isinstance(record, str) and (problem := flaw(name, record)):
+                    record = problem
                 if isinstance(record, str):
                     found.add("line", f"{name}:{number}", record)
                     continue
@@ -189,7 +204,7 @@ def _records(folder: RunFolder, name: str, required: Sequence[str], found: Verif
 
 
 def _items(folder: RunFolder, found: Verification) -> Iterator[Item | BadItem]:
-    for record in _records(folder, "items.jsonl", ("id", "generator", "group"), found):
+    for record in _records(folder, "items.jsonl", found):
         found.checked["items"] += 1
         if "bad" in record:
             yield BadItem(record["id"], record["bad"], record["generator"], record["group"])
@@ -201,7 +216,7 @@ def _items(folder: RunFolder, found: Verification) -> Iterator[Item | BadItem]:
 
 def _scores(folder: RunFolder, found: Verification) -> dict[tuple[str, str], Score]:
     scores: dict[tuple[str, str], Score] = {}
-    for record in _records(folder, "scores.jsonl", _SCORE_KEYS, found):
+    for record in _records(folder, "scores.jsonl", found):
         try:
             score = score_from(record)
         except (TypeError, ValueError) as error:
@@ -367,16 +382,13 @@ def _check_tables(
     try:
         before = folder.results()
         pairs = pairs_of(before)
-    except (orjson.JSONDecodeError, TypeError, AttributeError) as error:
+    except (DataError, TypeError, AttributeError) as error:
         found.add("line", "results.json", f"damaged: {error}")
         return
     if not before:
         found.notes.append("there is no results.json: no table to compare")
         return
-    try:
-        money = folder.money()
-    except (DataError, KeyError, TypeError, IndexError):  # the damaged line is named already
-        money = {"spent": before.get("spent", 0.0), "list_cost": before.get("list_cost", 0.0)}
+    money = folder.money()
     results, _ = tabulate(listed, scores.values(), suite, pairs, metrics, status="", money=money)
     now = orjson.loads(orjson.dumps(results, default=str, option=orjson.OPT_SERIALIZE_NUMPY))
     for where, first, second in cells(before, now):

@@ -36,6 +36,7 @@ def report(runs: tuple[Path, ...], out: Path | None, kind: str, full_images: boo
       python cli.py report runs/first --format markdown --out summary.md
     """
     from titjudge.cli.show import write_json
+    from titjudge.journal import told
     from titjudge.report import export, write_report
     from titjudge.run import RunFolder
 
@@ -48,6 +49,8 @@ def report(runs: tuple[Path, ...], out: Path | None, kind: str, full_images: boo
         written = write_report(folders, place, full_images=full_images)
     else:
         written = export(folders, kind, place)
+    for line in (line for folder in folders for line in told(folder.damage)):
+        click.echo(f"  note: {line}", err=True)
     click.echo(f"report {written}")
     write_json(json_file, [folder.results() for folder in folders])
     return 0
