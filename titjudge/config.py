@@ -378,7 +378,11 @@ def _explain(error: ValidationError, path: Path | None) -> str:
         return f"{prefix}'{where}' is missing"
     if problem["loc"][-1:] == ("api_key_env",):  # somebody's key may stand there
         return f"{prefix}'{where}': {problem['msg'].removeprefix('Value error, ')}"
-    return f"{prefix}'{where}': {problem['msg']} (got {problem.get('input')!r})"
+    given = problem.get("input")
+    if isinstance(given, dict | list):  # which may be long, and hold what nobody should read
+        return f"{prefix}'{where}': {problem['msg']}"
+    shown = repr(given)
+    return f"{prefix}'{where}': {problem['msg']} (got {shown if len(shown) <= 100 else shown[:100] + '...'})"
 
 
 def _keys_of(where: str) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import io
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from titjudge.errors import DataError
 from titjudge.jsonl import scan_jsonl
 from titjudge.textfile import check_regular
 
+_FORMULA = ("=", "+", "-", "@", "\t")
 _FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
 
 
@@ -35,10 +37,32 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
 
 
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as CSV that a spreadsheet shows and does not run: a text that would be a formula gets an apostrophe in
+    front (`scan_csv` takes it away), text stands in quotes, and no carriage return ends a row in the middle of a cell."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    for row in (columns, *rows):
+        writer.writerow([_guarded(cell) for cell in row])
+    return out.getvalue()
+
+
+def _guarded(cell: Any) -> Any:
+    if not isinstance(cell, str):
+        return "" if cell is None else cell
+    text = cell.replace("\r\n", "\n").replace("\r", " ").replace("\0", "")
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _unguarded(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+
+
 def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
     """Line number and cells by column name of every row; a bad row comes as the DataError that describes it.
 
-    A row may lack cells at its end, as long as no required column is among them: they are None.
+    A row may lack cells at its end, as long as no required column is among them: they are None. The apostrophe by which a
+    spreadsheet is told that `=...` is a text is none of the text.
 
     Raises:
         DataError: the file cannot be read, or lacks a required column.
@@ -50,7 +74,7 @@ def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, 
         if name not in names:
             raise DataError(f"the column '{name}' is missing (there are: {', '.join(names) or 'none'})", path, line)
     for line, cells in rows:
-        record = dict(zip_longest(names, cells[: len(names)]))
+        record = dict(zip_longest(names, map(_unguarded, cells[: len(names)])))
         if len(cells) > len(names) or any(record[name] is None for name in required):
             problem = f"{len(cells)} cells where the first line has {len(names)} columns"
             hint = "; a text with commas stands in quotes" if len(cells) > len(names) else ""

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from titjudge.errors import ConfigError, nearest
 from titjudge.paths import bundled_root
+from titjudge.textfile import load_yaml
 from titjudge.types import Message, Part, Picture
 
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
@@ -188,9 +188,9 @@ def tags_of(template: str) -> re.Pattern[str] | None:
 
 def _front_matter(text: str, path: Path) -> dict[str, Any]:
     try:
-        front = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: the front matter is not YAML: {' '.join(str(error).split())}") from error
+        front = load_yaml(text) or {}
+    except ValueError as error:
+        raise ConfigError(f"{path}: the front matter is not YAML: {error}") from error
     if not isinstance(front, dict):
         raise ConfigError(f"{path}: the front matter is a mapping of keys")
     shapes: dict[str, tuple[Any, str]] = {

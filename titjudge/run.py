@@ -71,8 +71,13 @@ def identity(config: RunConfig) -> dict[str, Any]:
         del record["metric_options"]  # likewise
     for role in (record["captioner"], record["judge"], record["embedder"], *record["panel"]):
         if role and role["base_url"]:
-            role["base_url"] = ",".join(Endpoint(url.strip()).identity for url in role["base_url"].split(","))
+            role["base_url"] = without_credentials(role["base_url"])
     return record
+
+
+def without_credentials(addresses: str) -> str:
+    """Comma-separated addresses without what may be secret in them: user, password, query."""
+    return ",".join(Endpoint(url.strip()).identity for url in addresses.split(","))
 
 
 def default_folder(config: RunConfig) -> Path:

@@ -26,7 +26,7 @@ from titjudge.defaults import complete, load_metrics
 from titjudge.errors import ConfigError, FatalProviderError, UserError
 from titjudge.metrics import Metric
 from titjudge.plan import Forecast
-from titjudge.run import CAPS, RunFolder
+from titjudge.run import CAPS, RunFolder, without_credentials
 from titjudge.session import Outcome, Session, Watcher
 from titjudge.textfile import read_yaml
 from titjudge.types import Pair, Score, Status, Table
@@ -288,6 +288,8 @@ def _label(role: RoleConfig) -> str:
     more = role.model_dump(mode="json", exclude_defaults=True, exclude={"model"})
     if role.provider == "recorded":
         more.pop("options", None)
+    if role.base_url:
+        more["base_url"] = without_credentials(role.base_url)
     return f"{role.model} ({', '.join(f'{name} {value}' for name, value in more.items())})" if more else role.model
 
 

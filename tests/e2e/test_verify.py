@@ -203,7 +203,7 @@ def test_a_picture_that_changed_is_named_and_one_that_is_gone_is_not_held_agains
 def test_another_prompt_is_named(judged: Path) -> None:
     manifest = json.loads((judged / "manifest.json").read_text())
     manifest["prompts"]["tit/compare"] = "0" * 64
-    (judged / "manifest.json").write_text(json.dumps(manifest))
+    (judged / "manifest.json").write_text(json.dumps(sealed(manifest)))
     assert wrong(verify(judged)) == {"prompt": 1}
 
 
@@ -211,7 +211,7 @@ def test_the_adapter_that_made_the_keys_need_not_be_here(judged: Path) -> None:
     manifest = json.loads((judged / "manifest.json").read_text())
     for role in manifest["roles"].values():
         role["base_url"] = "https://elsewhere.example/v1"
-    (judged / "manifest.json").write_text(json.dumps(manifest))
+    (judged / "manifest.json").write_text(json.dumps(sealed(manifest)))
     found = verify(judged)
     assert found.holds, found.problems
     assert any("found by what was said" in note for note in found.notes)

@@ -7,14 +7,12 @@ import fcntl
 import http.client
 import json
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from viewing import viewing
 
 from titjudge.errors import MissingExtra, UserError
 from titjudge.view.runs import Runs
@@ -123,31 +121,6 @@ def test_the_missing_folder_or_extra_is_named(tmp_path: Path, monkeypatch: pytes
         serve_view(tmp_path)
 
 
-SERVE = """
-import sys
-from pathlib import Path
-from titjudge.view.server import serve_view
-serve_view(Path(sys.argv[1]), ready=lambda links: print(*links, flush=True))
-"""
-
-
-@contextlib.contextmanager
-def viewing(runs: Path) -> Iterator[str]:
-    pytest.importorskip("starlette")
-    pytest.importorskip("uvicorn")
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(runs)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
-
-
 def get(link: str, path: str, **headers: str):
     connection = http.client.HTTPConnection("127.0.0.1", urlsplit(link).port, timeout=20)
     with contextlib.closing(connection):
@@ -177,7 +150,9 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
         assert "<" not in run["href"]
         status, headers, content = get(link, f"/{run['href']}", Cookie=cookie)
         assert (status, content) == (200, policy)
-        assert "content-security-policy" not in headers
+        assert headers["content-security-policy"].startswith(
+            "sandbox allow-scripts allow-downloads; default-src 'none'"
+        )
         assert headers["x-content-type-options"] == "nosniff"
         assert get(link, f"/{run['href']}")[0] == 401
         for path in (

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
 
 
 @click.group()
@@ -63,7 +64,7 @@ def tiif(
     if run_folder is not None:
         if write_answers is None:
             raise UserError("--run needs --write-answers DIR: where the official tree goes")
-        click.echo(f"{_write_tree(run_folder, write_answers)} answers written to {write_answers}")
+        say(f"{_write_tree(run_folder, write_answers)} answers written to {write_answers}")
         answers = write_answers
     if answers is None:
         raise UserError("give --answers DIR, or --run RUN with --write-answers DIR")

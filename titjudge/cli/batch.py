@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from titjudge.cli.options import JSON, PATH, model_options, model_overrides
+from titjudge.cli.terminal import say
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 10  # names of each kind
@@ -71,12 +72,12 @@ def export(**flags: Any) -> int:
     finally:
         session.cache.close()
     if not done.requests:
-        click.echo("nothing to ask: every answer is there already")
+        say("nothing to ask: every answer is there already")
     for file in done.files:
-        click.echo(f"wrote {file}")
+        say(f"wrote {file}")
     if done.requests:
         back = "record" if only_recorded(session) else "import"
-        click.echo(f"{done.requests} questions; bring the answers back with `batch {back}` and the same options")
+        say(f"{done.requests} questions; bring the answers back with `batch {back}` and the same options")
     write_json(flags["json_file"], {"requests": done.requests, "files": [str(file) for file in done.files]})
     return 0
 
@@ -105,7 +106,7 @@ def import_(**flags: Any) -> int:
     finally:
         session.cache.close()
     for name, one in found.items():
-        click.echo(f"{name}: {one.imported} answers imported, {one.already} were there already")
+        say(f"{name}: {one.imported} answers imported, {one.already} were there already")
         _name_rest(one)
     write_json(flags["json_file"], {name: asdict(one) for name, one in found.items()})
     return 0 if any(one.imported or one.already for one in found.values()) else 1
@@ -141,7 +142,7 @@ def record(**flags: Any) -> int:
         done = record_answers(session, flags["files"], to, by=flags["by"] or "")
     finally:
         session.cache.close()
-    click.echo(f"{to}: {done.imported} answers recorded, {done.already} were there already")
+    say(f"{to}: {done.imported} answers recorded, {done.already} were there already")
     _name_rest(done)
     write_json(flags["json_file"], asdict(done))
     return 0 if done.imported or done.already else 1
@@ -156,11 +157,11 @@ def _name_rest(done: Any) -> None:
 def _name(what: str, lines: list[str]) -> None:
     if not lines:
         return
-    click.echo(f"  {len(lines)} {what}:", err=True)
+    say(f"  {len(lines)} {what}:", err=True)
     for line in lines[:_SHOWN]:
-        click.echo("    " + "".join(each if each.isprintable() else "?" for each in line), err=True)
+        say("    " + "".join(each if each.isprintable() else "?" for each in line), err=True)
     if len(lines) > _SHOWN:
-        click.echo(f"    ... and {len(lines) - _SHOWN} more", err=True)
+        say(f"    ... and {len(lines) - _SHOWN} more", err=True)
 
 
 def _session(flags: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
 
 _CACHE = click.option(
     "--cache", "folder", type=PATH, metavar="DIR", help="The cache folder  [default: $TITJUDGE_CACHE or cache/]."
@@ -68,6 +69,6 @@ def clear(folder: Path | None, yes: bool) -> int:
     opened = _open(folder)
     if not yes:
         click.confirm(f"Forget {len(opened)} entries in {opened.folder}?", abort=True)
-    click.echo(f"{opened.clear()} entries forgotten")
+    say(f"{opened.clear()} entries forgotten")
     opened.close()
     return 0

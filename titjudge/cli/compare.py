@@ -9,6 +9,7 @@ import click
 
 from titjudge.cli.compare_trust import COMMANDS
 from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
 
 
 class _RunsByDefault(click.Group):
@@ -107,7 +108,7 @@ def runs(
     results["list_cost"] = sum(each.get("list_cost") or 0.0 for each in stored)
     show_tables(tables)
     for warning in [*results.get("warnings", []), *drift]:
-        click.echo(f"  note: {warning}")
+        say(f"  note: {warning}")
     write_json(json_file, results)
     return 0
 
@@ -186,5 +187,5 @@ def votes(
         for record in pair_records(summary.pairs):
             out.add(record)
         out.close()
-        click.echo(f"pairs  {pairs_out}")
+        say(f"pairs  {pairs_out}")
     return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
     from titjudge.types import Table
@@ -177,7 +178,7 @@ def _tell(tables: Sequence[Table], lines: Sequence[str], json_file: Path | None,
 
     show_tables(tables)
     for line in lines:
-        click.echo(line)
+        say(line)
     write_json(json_file, record)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from titjudge.cli.options import JSON, PATH, model_options, model_overrides
+from titjudge.cli.terminal import say
 
 
 @click.command(epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.")
@@ -148,7 +149,7 @@ def judge(**flags: Any) -> int:
     if config.engine == "ray" and not flags["dry_run"]:
         from titjudge.cluster import Cluster
 
-        cluster = Cluster(config, address=config.ray_address, workers=config.workers, say=click.echo)
+        cluster = Cluster(config, address=config.ray_address, workers=config.workers, say=say)
         return _run(cluster.config, cluster.run, flags["json_file"])
     session = Session(config)
     if flags["dry_run"]:
@@ -189,7 +190,7 @@ def _metric_options(options: tuple[str, ...], max_looks: int | None) -> dict[str
 
 
 def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
-    click.echo(_opening(config))
+    say(_opening(config))
     return _tell(work(), json_file)
 
 
@@ -202,20 +203,20 @@ def _tell(outcome: Any, json_file: Path | None) -> int:
     if not nothing:
         show_tables(outcome.tables)
     for warning in outcome.warnings:
-        click.echo(f"  note: {warning}")
+        say(f"  note: {warning}")
     _failures(outcome.failures)
     if nothing:
-        click.echo("\nnothing was judged: no image got a score")
+        say("\nnothing was judged: no image got a score")
     spent, listed = outcome.results["spent"], outcome.results["list_cost"]
     unsure = (
         f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
     )
-    click.echo(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f}{unsure})")
+    say(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f}{unsure})")
     if outcome.status != "complete":
-        click.echo(goes_on(outcome.status, outcome.reason))
-    click.echo(f"run    {outcome.folder}")
+        say(goes_on(outcome.status, outcome.reason))
+    say(f"run    {outcome.folder}")
     if outcome.report is not None:
-        click.echo(f"report {outcome.report}")
+        say(f"report {outcome.report}")
     if outcome.status.startswith("incomplete: budget"):
         return 3
     return 1 if nothing else 0 if outcome.status == "complete" else 130 if "interrupted" in outcome.status else 1
@@ -246,18 +247,18 @@ def _failures(failures: list[tuple[str, str, str]], most: int = 20, examples: in
         return
     lines = list(dict.fromkeys(failures))  # what several metrics say of one image is said once
     causes = f", for {len(lines)} reasons" if 1 < len(lines) < len(failures) else ""
-    click.echo(f"\n{len(failures)} without a score{causes}:", err=True)
+    say(f"\n{len(failures)} without a score{causes}:", err=True)
     groups = alike((item, f"{status}: {_said(item, reason)}") for item, status, reason in lines)
     if len(lines) <= most:
         examples = most
     for group in groups[:most]:
         for item, said in group[:examples]:
-            click.echo(f"  {item}: {said}", err=True)
+            say(f"  {item}: {said}", err=True)
         if len(group) > examples:
-            click.echo(f"  ... and {len(group) - examples:,} more like this (all in results.json)", err=True)
+            say(f"  ... and {len(group) - examples:,} more like this (all in results.json)", err=True)
     if len(groups) > most:
         rest = sum(map(len, groups[most:]))
-        click.echo(f"  ... and {rest:,} more for other reasons (all in results.json)", err=True)
+        say(f"  ... and {rest:,} more for other reasons (all in results.json)", err=True)
 
 
 def _said(item: str, reason: str) -> str:

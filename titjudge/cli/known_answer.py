@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from titjudge.cli.options import PATH
+from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
     from titjudge.scenes.make import Progress
@@ -76,9 +76,7 @@ def make(scenes: int, seed: int, out: Path, size: int, samples: int, levels: str
     folder = make_folder(
         out, scenes, options, look=look, render=lambda scene: Stage(scene, size).picture(samples), watch=_Watch().show
     )
-    click.echo(
-        f"{folder}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {folder / 'README.md'}"
-    )
+    say(f"{folder}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {folder / 'README.md'}")
     return 0
 
 
@@ -99,4 +97,4 @@ class _Watch:
         each = (time.monotonic() - self._started) / progress.fresh
         left = round(each * (progress.total - progress.done))
         text = f"{progress.done}/{progress.total} images, {each:.1f} s each, {left // 60}:{left % 60:02} left"
-        print(text, file=sys.stderr, flush=True)
+        say(text, err=True)

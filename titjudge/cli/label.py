@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
 
 
 class _ServeByDefault(click.Group):
@@ -61,8 +62,8 @@ def serve(
 
     def ready(links: list[str]) -> None:
         for number, link in enumerate(links, 1):
-            click.echo(f"annotator {number}: {link}")
-        click.echo(f"votes are kept in {store}; Ctrl-C ends, the same command goes on")
+            say(f"annotator {number}: {link}")
+        say(f"votes are kept in {store}; Ctrl-C ends, the same command goes on")
 
     serve_label(
         data, annotators=annotators, host=host, port=port, store=store, plan=plan, gold=gold, seed=seed, ready=ready
@@ -96,7 +97,7 @@ def tasks(data: Path, out: Path, address: str, seed: int) -> int:
     """Write the pairs of DATA as Label Studio tasks."""
     from titjudge.label.label_studio import write_tasks
 
-    click.echo(f"{write_tasks(data, out, address=address, seed=seed)} tasks written to {out}")
+    say(f"{write_tasks(data, out, address=address, seed=seed)} tasks written to {out}")
     return 0
 
 
@@ -107,7 +108,7 @@ def import_(file: Path, store: Path) -> int:
     """Read annotations exported from Label Studio into a store of votes."""
     from titjudge.label.label_studio import read_annotations
 
-    click.echo(f"{read_annotations(file, store)} votes read into {store}")
+    say(f"{read_annotations(file, store)} votes read into {store}")
     return 0
 
 
@@ -124,5 +125,5 @@ def view(runs: Path, host: str, port: int) -> int:
     """
     from titjudge.view.server import serve_view
 
-    serve_view(runs, host=host, port=port, ready=lambda links: click.echo(f"{links[0]}  (Ctrl-C ends)"))
+    serve_view(runs, host=host, port=port, ready=lambda links: say(f"{links[0]}  (Ctrl-C ends)"))
     return 0

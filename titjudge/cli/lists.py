@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
 
 
 def _loaded(kind: str) -> list[Any]:
@@ -20,7 +21,7 @@ def _loaded(kind: str) -> list[Any]:
         try:
             found.append(registry.load(kind, name))
         except ConfigError as error:
-            click.echo(f"titjudge: {error}", err=True)
+            say(f"titjudge: {error}", err=True)
     return found
 
 
@@ -89,7 +90,7 @@ def metrics(json_file: Path | None) -> int:
             Table("learned baselines (higher is better)", about, learned),
         ]
     )
-    click.echo(WHERE)
+    say(WHERE)
     keys = ("weights", "size", "also_needed", "licence", "tokens", "status")
     more = {name: dict(zip(keys, facts, strict=True)) | {"direction": "higher is better"} for name, *facts in learned}
     write_json(
@@ -139,7 +140,7 @@ def suites(json_file: Path | None) -> int:
     show_tables([Table("suites", ("suite", "version", "metrics", "needs", "what it is"), rows)])
     for suite in found:
         for deviation in suite.DEVIATIONS:
-            click.echo(f"  {suite.name}: {deviation}")
+            say(f"  {suite.name}: {deviation}")
     write_json(
         json_file,
         [
@@ -178,7 +179,7 @@ def prompts(name: str | None, overlay: Path | None) -> int:
     library = PromptLibrary(overlay)
     if name:
         library.get(name)
-        click.echo(
+        say(
             next(root / f"{name}.md" for root in library.roots if (root / f"{name}.md").is_file()).read_text(
                 encoding="utf-8"
             ),

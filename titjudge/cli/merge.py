@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
 
 
 @click.command()
@@ -32,12 +33,12 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path
     outcome = join(runs, out, pairs=read_pairs(pairs) if pairs else None)
     show_tables(outcome.tables)
     for warning in outcome.warnings:
-        click.echo(f"  note: {warning}")
+        say(f"  note: {warning}")
     if outcome.failures:
-        click.echo(f"\n{len(outcome.failures)} without a score (all in results.json)", err=True)
+        say(f"\n{len(outcome.failures)} without a score (all in results.json)", err=True)
     if outcome.status != "complete":
-        click.echo(f"\n{outcome.status}")
-    click.echo(f"run    {outcome.folder}")
-    click.echo(f"report {outcome.report}")
+        say(f"\n{outcome.status}")
+    say(f"run    {outcome.folder}")
+    say(f"report {outcome.report}")
     write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
     return 0 if outcome.status == "complete" else 1

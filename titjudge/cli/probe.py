@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from titjudge.cli.options import JSON, PATH, model_options, model_overrides
+from titjudge.cli.terminal import say
 
 
 @click.command()
@@ -82,10 +83,10 @@ def probe(**flags: Any) -> int:
             repeats=flags["repeats"],
             edits=flags["edits"],
             rivals=rivals,
-            say=lambda line: click.echo(line, err=True),
+            say=lambda line: say(line, err=True),
         )
         show_tables(card.tables())
-        click.echo(f"card {folder / 'card.json'}")
+        say(f"card {folder / 'card.json'}")
         cards.append(card.to_json())
         incomplete = incomplete or bool(card.notes)
     write_json(flags["json_file"], cards[0] if len(cards) == 1 else cards)

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Any
 
+from titjudge.cli.terminal import printable, say
 from titjudge.engine import Engine
 from titjudge.loop import Progress
 
@@ -64,7 +65,7 @@ class Plain:
             self.say(line(progress, engine, self._cap))
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        say(text, err=True)
 
     def close(self) -> None:
         return None
@@ -92,7 +93,7 @@ class Live:
         self._bar.update(self._task, completed=progress.done, total=progress.total, description=text)
 
     def say(self, text: str) -> None:
-        self._bar.console.print(text, markup=False)
+        self._bar.console.print(printable(text), markup=False, highlight=False)
 
     def close(self) -> None:
         self._bar.stop()

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
 
 _SUFFIX = {"latex": "tex", "markdown": "md"}
 
@@ -50,7 +51,7 @@ def report(runs: tuple[Path, ...], out: Path | None, kind: str, full_images: boo
     else:
         written = export(folders, kind, place)
     for line in (line for folder in folders for line in told(folder.damage)):
-        click.echo(f"  note: {line}", err=True)
-    click.echo(f"report {written}")
+        say(f"  note: {line}", err=True)
+    say(f"report {written}")
     write_json(json_file, [folder.results() for folder in folders])
     return 0

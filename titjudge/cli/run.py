@@ -10,6 +10,7 @@ import sys
 import click
 
 from titjudge.cli.commands import COMMANDS
+from titjudge.cli.terminal import say
 from titjudge.errors import BudgetExhausted, TitjudgeError, nearest
 
 _OF_A_PATH = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}  # the person named the wrong place
@@ -43,9 +44,7 @@ def run_command(program: str, arguments: list[str]) -> int:
     _open_closed_streams()
     name = arguments[0]
     if name not in COMMANDS:
-        print(
-            f"titjudge: there is no command '{name}'.{nearest(name, COMMANDS)} Try `{program} --help`.", file=sys.stderr
-        )
+        say(f"titjudge: there is no command '{name}'.{nearest(name, COMMANDS)} Try `{program} --help`.", err=True)
         return 2
     try:
         result = command_of(name).main(arguments[1:], prog_name=f"{program} {name}", standalone_mode=False)
@@ -56,21 +55,19 @@ def run_command(program: str, arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _interrupted()
     except BudgetExhausted as error:
-        print(f"titjudge: {error}", file=sys.stderr)
+        say(f"titjudge: {error}", err=True)
         return 3
     except TitjudgeError as error:
-        print(f"titjudge: {error}", file=sys.stderr)
+        say(f"titjudge: {error}", err=True)
         return 2
     except OSError as error:
         if error.errno in _OF_A_PATH and error.filename:
-            print(f"titjudge: {error.filename2 or error.filename}: {error.strerror}", file=sys.stderr)
+            say(f"titjudge: {error.filename2 or error.filename}: {error.strerror}", err=True)
             return 2
         if error.errno not in _OF_THE_MACHINE:
             raise
         where = f" ({error.filename})" if error.filename else ""
-        print(
-            f"titjudge: {error.strerror}{where}; what was answered is kept, the same command goes on", file=sys.stderr
-        )
+        say(f"titjudge: {error.strerror}{where}; what was answered is kept, the same command goes on", err=True)
         return 1
     except BaseException as error:
         if type(error).__name__ != "CancelledError":  # asyncio's, which is not imported for --help
@@ -98,5 +95,5 @@ def complete(variable: str) -> int:
 
 
 def _interrupted() -> int:
-    print("titjudge: interrupted; the same command goes on where it stopped", file=sys.stderr)
+    say("titjudge: interrupted; the same command goes on where it stopped", err=True)
     return 130

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from titjudge.cli.terminal import printable, say
 from titjudge.errors import UserError
 from titjudge.types import Table
 
@@ -25,7 +26,7 @@ def cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:,.1f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else printable(" ".join(str(value).splitlines()))
 
 
 def show_tables(tables: Iterable[Table]) -> None:
@@ -48,11 +49,11 @@ def _draw(table: Table) -> None:
         _records(table, console)
         return
     drawn = RichTable(
-        title=Text(table.title, style="bold"), title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False
+        title=Text(printable(table.title), style="bold"), title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False
     )
     numeric = _numeric(table)
     for name, is_number in zip(table.columns, numeric, strict=True):
-        drawn.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
+        drawn.add_column(Text(printable(name)), justify="right" if is_number else "left", overflow="fold")
     for row in table.rows:
         drawn.add_row(*(Text(cell(value)) for value in row))
     console.print(drawn)
@@ -70,13 +71,13 @@ def _records(table: Table, console: Any) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    console.print(Text(table.title, style="bold"))
+    console.print(Text(printable(table.title), style="bold"))
     for row in table.rows:
         grid = Grid.grid(padding=(0, 2, 0, 0))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         for name, value in zip(table.columns, row, strict=True):
-            grid.add_row(Text(name), Text(cell(value)))
+            grid.add_row(Text(printable(name)), Text(cell(value)))
         console.print()
         console.print(grid)
     console.print()
@@ -87,7 +88,7 @@ def _notes(table: Table, console: Any) -> None:
     from rich.text import Text
 
     for note in table.notes:
-        console.print(Text(f"  {note}", style="dim"))
+        console.print(Text(printable(f"  {note}"), style="dim"))
     if table.notes:
         console.print()
 
@@ -96,15 +97,15 @@ def _plain(table: Table) -> None:
     texts = [[cell(value) for value in row] for row in table.rows]
     widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(table.columns)]
     numeric = _numeric(table)
-    print(f"\n{table.title}")
+    say(f"\n{table.title}")
     for row in ([*table.columns], ["-" * width for width in widths], *texts):
         cells = (
             text.rjust(width) if number else text.ljust(width)
             for text, width, number in zip(row, widths, numeric, strict=True)
         )
-        print("  " + "  ".join(cells).rstrip())
+        say("  " + "  ".join(cells).rstrip())
     for note in table.notes:
-        print(f"  {note}")
+        say(f"  {note}")
 
 
 def _numeric(table: Table) -> list[bool]:
@@ -114,7 +115,7 @@ def _numeric(table: Table) -> list[bool]:
 def show_forecast(forecast: Any, json_file: Path | None) -> None:
     """What a dry run found: items first; no table of costs where there is nothing to ask."""
     for line in forecast.lines():
-        click.echo(line)
+        say(line)
     if forecast.items:
         show_tables([forecast.table()])
     write_json(json_file, forecast.to_json())

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
 
 
 @click.command()
@@ -47,12 +48,12 @@ def sweep(
     plan = Sweep(file, out, overrides | ({} if max_cost is None else {"limits": {"max_cost": max_cost}}))
     if dry_run:
         return _dry_run(plan, json_file)
-    found = plan.run(lambda config: watcher(config.limits.max_cost), click.echo)
+    found = plan.run(lambda config: watcher(config.limits.max_cost), say)
     show_tables([found.table()])
-    click.echo(f"\nspent ${found.spent:.4f}")
+    say(f"\nspent ${found.spent:.4f}")
     if found.status != "complete":
-        click.echo(goes_on(found.status))
-    click.echo(f"runs   {found.folder}")
+        say(goes_on(found.status))
+    say(f"runs   {found.folder}")
     write_json(json_file, found.to_json())
     if found.status.startswith("incomplete: budget"):
         return 3
@@ -65,7 +66,7 @@ def _dry_run(plan: Any, json_file: Path | None) -> int:
 
     found = plan.dry_run()
     for line in found[0][1].lines() if found else ():  # the data are the same for all
-        click.echo(line)
+        say(line)
     rows, stored = [], []
     for combination, forecast in found:
         total = forecast.total

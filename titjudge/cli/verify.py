@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
 
 
 @click.command()
@@ -28,22 +29,22 @@ def verify(run: Path, json_file: Path | None) -> int:
 
     found = check(run)
     counts = ", ".join(f"{count:,} {name}" for name, count in found.checked.items())
-    click.echo(f"checked {counts}")
+    say(f"checked {counts}")
     for note in found.notes:
-        click.echo(f"  note: {note}")
+        say(f"  note: {note}")
     write_json(json_file, found.to_json())
     if found.holds:
-        click.echo(f"{run} holds")
+        say(f"{run} holds")
         return 0
     item, cell = found.first_item, found.first_cell
     if item:
-        click.echo(f"first item that does not hold: {item.item}: {item}")
+        say(f"first item that does not hold: {item.item}: {item}")
     if cell:
-        click.echo(f"first cell that does not hold: {cell}")
+        say(f"first cell that does not hold: {cell}")
     for problem in [each for each in found.problems if each not in (item, cell) and each.kind != "table"][:20]:
-        click.echo(f"  {problem.kind}: {problem}")
+        say(f"  {problem.kind}: {problem}")
     if not cell:
-        click.echo("every table cell holds: none depends on what changed")
+        say("every table cell holds: none depends on what changed")
     wrong = found.to_json()["wrong"]
-    click.echo(f"{run} does not hold: " + ", ".join(f"{kind} {count:,}" for kind, count in wrong.items()))
+    say(f"{run} does not hold: " + ", ".join(f"{kind} {count:,}" for kind, count in wrong.items()))
     return 1

@@ -10,8 +10,6 @@ labels.json              agreement, annotators, counts
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from titjudge.csvfile import csv_text
 from titjudge.errors import DataError, UserError
 from titjudge.label.store import Store
 from titjudge.types import Table
@@ -90,10 +89,10 @@ def export_labels(
     ranked = ranks(summary.outcomes, images)
     files = {
         "pairs.jsonl": _jsonl(decided),
-        "pairs.csv": _csv(columns, ([record[key] for key in columns] for record in decided)),
-        "open.csv": _csv(columns, ([record[key] for key in columns] for record in pending)),
+        "pairs.csv": csv_text(columns, ([record[key] for key in columns] for record in decided)),
+        "open.csv": csv_text(columns, ([record[key] for key in columns] for record in pending)),
         "experts.jsonl": _jsonl(_for_experts(summary.needs_experts, prompts, {**kept, **verdicts})),
-        "ranks.csv": _csv(("prompt_id", "image", "generator", "rank", "wins", "ties", "losses", "open"), ranked),
+        "ranks.csv": csv_text(("prompt_id", "image", "generator", "rank", "wins", "ties", "losses", "open"), ranked),
         "votes.jsonl": _jsonl(asdict(vote) for vote in votes),
         "labels.json": json.dumps(result, indent=2, ensure_ascii=False),
     }
@@ -151,14 +150,6 @@ def _expert_votes(verdicts: Mapping[tuple[str, str, str], Sequence[str]]) -> lis
 
 def _jsonl(records: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _write(out: Path, files: Mapping[str, str]) -> None:

@@ -4,7 +4,8 @@ For models that need an environment of their own (LMM4LMM, VisionReward) or a st
 `external/NAME` stands in the environment variable `TITJUDGE_EXTERNAL_NAME` (upper case, every other character an
 underscore): a command line, or the path of a YAML file with `command` (a list of words, or one line), `timeout` (seconds
 for one batch; 3600), `batch_size` (256), `version` (raise it when the answers change) and `pass_environment` (names of
-`*_API_KEY` variables the command may see; the others are withheld).
+variables the command may see; `NAME*` for all that begin so). It sees no others but those that programs need to run: PATH,
+HOME, the language, the time zone, temporary folders, proxies, Python, Conda, CUDA, threads and the caches of models.
 
 The command reads on its standard input one JSON object a line: {"id", "prompt", "image"}, `image` being the path of a
 file that lives as long as the command. It writes on its standard output one JSON object a line: {"id", "score"}, and
@@ -25,6 +26,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,10 +35,46 @@ from titjudge.batching import MicroBatcher
 from titjudge.errors import ConfigError, DataError, Unanswered, UserError
 from titjudge.providers import Capabilities, ProviderSettings
 from titjudge.providers.external_process import Outcome, run
+from titjudge.textfile import load_yaml
 from titjudge.types import Failure, FailureKind, Reply, Request, Status, Usage
 
 OPTIONS = frozenset({"batch_size", "command", "pass_environment", "timeout", "version"})
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
+_SEEN = (
+    *(
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LANGUAGE",
+        "LC_*",
+        "TZ",
+        "TERM",
+        "TMPDIR",
+        "TEMP",
+        "TMP",
+        "PWD",
+    ),
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"),
+    *("LD_LIBRARY_PATH", "LIBRARY_PATH", "DYLD_*", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"),
+    *("PYTHONPATH", "PYTHONHOME", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONHASHSEED"),
+    *("CUDA_*", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    *(
+        "ZE_AFFINITY_MASK",
+        "OMP_*",
+        "MKL_*",
+        "OPENBLAS_*",
+        "NUMEXPR_*",
+        "TOKENIZERS_PARALLELISM",
+        "PYTORCH_*",
+        "TORCH_HOME",
+    ),
+    *("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_DATASETS_CACHE", "HF_ENDPOINT", "HUGGINGFACE_HUB_CACHE"),
+    *("TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE", "XLA_*", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+)
 _LARGEST = 64 * 2**20  # bytes; larger files in the command do not enter the identity
 _LINE = 64 * 2**10  # bytes of output that one request may need
 _SAMPLING = (
@@ -84,13 +122,11 @@ def command_of(name: str, options: Mapping[str, Any]) -> Command:
 
 
 def _file(where: str, path: Path) -> dict[str, Any]:
-    import yaml
-
     try:
-        content = yaml.safe_load(path.expanduser().read_text(encoding="utf-8"))
+        content = load_yaml(path.expanduser().read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{where}: {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{where}: {path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict) or "command" not in content:
         raise ConfigError(f"{where}: {path}: a mapping with the key 'command' is wanted")
@@ -220,7 +256,13 @@ def _written(requests: Sequence[Request], folder: Path) -> tuple[dict[str, str],
 
 
 def _environment(passed: Sequence[str]) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY") or name in passed}
+    """What a stranger's program is told of ours: no key, whatever it is called, unless the person names it."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in passed
+        or any(fnmatchcase(name, pattern) for pattern in (*_SEEN, *(each for each in passed if each.endswith("*"))))
+    }
 
 
 def read(outcome: Outcome, wanted: set[str]) -> tuple[dict[str, dict[str, Any] | str], str]:

@@ -20,6 +20,7 @@ from titjudge.batching import MicroBatcher
 from titjudge.errors import ConfigError, Unanswered, UserError, nearest
 from titjudge.providers import Capabilities, ProviderSettings
 from titjudge.providers.pixels import decoded
+from titjudge.textfile import load_yaml
 from titjudge.types import Failure, FailureKind, Reply, Request, Status, Usage
 
 if TYPE_CHECKING:
@@ -235,14 +236,12 @@ def _from_file(key: str) -> dict[str, Any]:
     told = os.environ.get(SETTINGS, "").strip()
     if not told:
         return {}
-    import yaml
-
     path = Path(told).expanduser()
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        content = load_yaml(path.read_text(encoding="utf-8")) or {}
     except OSError as error:
         raise ConfigError(f"{SETTINGS}: {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{SETTINGS}: {path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict) or not all(isinstance(each, dict) for each in content.values()):
         raise ConfigError(f"{SETTINGS}: {path}: a mapping of learned metrics to their options is wanted")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
 import io
 import os
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from titjudge.csvfile import csv_text
 from titjudge.errors import ConfigError, MissingExtra, nearest
 from titjudge.report import boards
 from titjudge.report.cells import DASH, Json, money
@@ -37,7 +37,6 @@ COLUMNS = (
     "contradicted",
     "description",
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _SCHEMA_VERSION = 1
 
 
@@ -77,20 +76,14 @@ def _row(run: str, score: Score) -> tuple[Any, ...]:
 
 
 def _csv(report: Report) -> bytes:
-    out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in _rows(report):
-        writer.writerow({name: _csv_cell(value) for name, value in row.items()})
-    return out.getvalue().encode(errors="replace")
+    rows = ([_csv_cell(value) for value in row.values()] for row in _rows(report))
+    return csv_text(COLUMNS, rows).encode(errors="replace")
 
 
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, list):
         return orjson.dumps(value).decode() if value else ""
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) else value.replace("\0", "")
-    return "" if value is None else repr(value)
+    return value
 
 
 def _json(report: Report) -> bytes:

@@ -1,0 +1,25 @@
+"""What a terminal is given: text of other people, file names and answers of servers among it, cannot move its cursor."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """The text with control characters, and marks that turn the direction of writing, as `\\xNN` and `\\uNNNN`."""
+    return _CONTROL.sub(lambda match: _escaped(match[0]), text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def say(message: Any = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a line, as `click.echo` does, but printable."""
+    click.echo(printable(str(message)), err=err, nl=nl)
