@@ -39,9 +39,9 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A table as CSV that a spreadsheet shows and does not run: a text that would be a formula gets an apostrophe in
-    front (`scan_csv` takes it away), text stands in quotes, and no carriage return ends a row in the middle of a cell."""
+    front (`scan_csv` takes it away), and no carriage return ends a row in the middle of a cell."""
     out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer = csv.writer(out, lineterminator="\n")
     for row in (columns, *rows):
         writer.writerow([_guarded(cell) for cell in row])
     return out.getvalue()
