@@ -23,6 +23,7 @@ from titjudge.errors import BudgetExhausted, DataError, FatalProviderError, Titj
 from titjudge.images import Pictures
 from titjudge.keys import content_key, request_key
 from titjudge.prompts import PromptLibrary
+from titjudge.providers.usage import NO_USAGE, believed, billed
 from titjudge.records import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.roles import Role, Roles
 from titjudge.schema import schema_of
@@ -272,9 +273,10 @@ class Engine:
                 reply = await role.provider.complete(request)
             except DataError as error:  # the picture changed or went away since it was opened
                 raise Unanswered(Status.BAD_INPUT, str(error)) from error
-            billed = bound if "usage-missing" in reply.flags else reply.usage
-            reply = reply.with_(list_cost=role.price_of(billed), seconds=time.monotonic() - started)
-            return reply, _bill(role, billed)
+            reply = billed(reply, bound)
+            used = bound if NO_USAGE in reply.flags else reply.usage
+            reply = reply.with_(list_cost=role.price_of(used), seconds=time.monotonic() - started)
+            return reply, _bill(role, used)
 
         worst = _bill(role, bound)
         job = request_key(request).rpartition(":")[2][:32] if getattr(role.provider, "batch", False) else ""
@@ -365,14 +367,16 @@ class Engine:
     async def _embed_remote(self, text: str, reservation: Reservation | None) -> Embedding:
         embedder, role = self.roles.embedder(), self.roles.embedder_role()
 
+        bound = Usage(input=len(text.encode()))  # no token is shorter than a byte
+
         async def once() -> tuple[Embedding, Bill]:
             (vector,) = await embedder.embed([text])
-            return vector, _bill(role, Usage(input=vector.tokens_used))
+            said = vector.tokens_billed
+            used = bound if said is None else believed(Usage(input=said), bound)[0]
+            role.tally.spent += role.cost(used)
+            return vector, _bill(role, used)
 
-        worst = _bill(role, Usage(input=len(text.encode())))  # no token is shorter than a byte
-        vector = await self.sender.send(role, "embedder", once, embedder.classify, worst, reservation)
-        role.tally.spent += role.cost(Usage(input=vector.tokens_used))
-        return vector
+        return await self.sender.send(role, "embedder", once, embedder.classify, _bill(role, bound), reservation)
 
     def _note_vector(self, key: str, text: str, vector: Embedding) -> None:
         if _short(key) not in self._used:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from titjudge import retry
 from titjudge.budget import Budget, Draw, Reservation
 from titjudge.errors import CacheWriteError, FatalProviderError, TitjudgeError
+from titjudge.providers.usage import BEYOND_BELIEF
 from titjudge.roles import Role
 from titjudge.types import Failure, FailureKind, Usage
 
@@ -179,8 +180,9 @@ class Sender:
     def _book(self, draw: Draw, role: Role, name: str, entry: str, failure: Failure, worst: Bill) -> None:
         """What a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
         if failure.usage is not None and failure.usage != Usage():
-            bill = Bill(role.cost(failure.usage), failure.usage.input + failure.usage.output)
-            self._bill(draw, name, entry, bill)
+            tokens = failure.usage.input + failure.usage.output
+            said = Bill(role.cost(failure.usage), tokens)
+            self._bill(draw, name, entry, worst if tokens > BEYOND_BELIEF * worst.tokens else said)
         elif failure.lost or failure.answered:  # sent, and nobody said what it cost: it may have been billed
             draw.lost()
             self._write(name, entry, Bill(), uncertain=worst.cost, uncertain_tokens=worst.tokens)

@@ -215,11 +215,13 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """A unit vector, with the tokens the model read and the tokens there were (`used < total`: the text was cut)."""
+    """A unit vector, with the tokens the model read and the tokens there were (`used < total`: the text was cut), and
+    those the provider says it bills (None: it does not say)."""
 
     vector: Any  # numpy array, shape (dim,), float32, L2-normalised
     tokens_used: int
     tokens_total: int
+    tokens_billed: int | None = None
 
     @property
     def cut(self) -> bool:

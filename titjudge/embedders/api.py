@@ -13,12 +13,12 @@ import orjson
 
 from titjudge.errors import ConfigError
 from titjudge.providers import http as wire
-from titjudge.providers.faults import whole
 from titjudge.providers.google import Gemini
-from titjudge.providers.hosted import not_json, parsed
+from titjudge.providers.hosted import parsed, unreadable
 from titjudge.providers.openai import OpenAI
 from titjudge.providers.tokens import text_tokens_estimate
-from titjudge.types import Embedding, FailureKind, ProviderSettings
+from titjudge.providers.usage import count
+from titjudge.types import Embedding, FailureKind, ProviderSettings, Usage
 
 OPTIONS = frozenset({"dimensions", "max_length", "task_type"})
 GEMINI_LIMITS = (
@@ -49,6 +49,10 @@ def _unit(values: Sequence[float]) -> Any:
     if not (0 < norm < float("inf")):
         raise ValueError("a vector without direction")
     return (vector / norm).astype(np.float32)
+
+
+def _usage(billed: int | None) -> Usage | None:
+    return None if billed is None else Usage(input=billed)
 
 
 class OpenAIEmbedder(OpenAI):
@@ -92,15 +96,17 @@ class OpenAIEmbedder(OpenAI):
         answer, _ = await self._post("/embeddings", orjson.dumps(body))
         if not 200 <= answer.status < 300:
             raise self._refusal_of(answer, native=False)
+        billed: int | None = None
         try:
             data = parsed(answer.body)
+            said = data.get("usage") or {}
+            billed = count(said.get("prompt_tokens")) or count(said.get("total_tokens")) or None
             vector = _unit(data["data"][0]["embedding"])
-            used = whole((data.get("usage") or {}).get("prompt_tokens"))
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise self._failure(FailureKind.RETRY, f"no vector came: {not_json(answer.body)}") from None
+        except Exception:  # it came with a status of success, so it may be billed
+            raise self._unusable(f"no vector came: {unreadable(answer.body)}", _usage(billed)) from None
         estimate = text_tokens_estimate(text)
-        used = used or estimate
-        return Embedding(vector, used, max(used, estimate) if used >= self.max_tokens else used)
+        used = billed or estimate
+        return Embedding(vector, used, max(used, estimate) if used >= self.max_tokens else used, billed)
 
 
 class GeminiEmbedder(Gemini):
@@ -141,10 +147,11 @@ class GeminiEmbedder(Gemini):
 
     async def _one(self, text: str) -> Embedding:
         content = {"parts": [{"text": text}]}
-        total = text_tokens_estimate(text)
+        total, billed = text_tokens_estimate(text), 0
         if len(text.encode("utf-8", "replace")) > self.max_tokens:  # a token is a byte at least: shorter texts fit
             counted = await self._ask("countTokens", {"contents": [{**content, "role": "user"}]})
-            total = whole(counted.get("totalTokens"))
+            total = count(counted.get("totalTokens")) or 0
+            billed = total
             if not total:
                 raise self._failure(FailureKind.REJECTED, "the server does not say how many tokens the text has")
         body: dict[str, Any] = {"model": f"models/{self.model.removeprefix('models/')}", "content": content}
@@ -155,11 +162,12 @@ class GeminiEmbedder(Gemini):
             body["outputDimensionality"] = int(options["dimensions"])
         data = await self._ask("embedContent", body)
         try:
+            said = count((data.get("usageMetadata") or {}).get("promptTokenCount")) or 0
+            total, billed = max(total, said), said or billed
             vector = _unit(data["embedding"]["values"])
-            total = max(total, whole((data.get("usageMetadata") or {}).get("promptTokenCount")))
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise self._failure(FailureKind.RETRY, "no vector came in the answer") from None
-        return Embedding(vector, min(total, self.max_tokens), total)
+        except Exception:  # it came with a status of success, so it may be billed
+            raise self._unusable("no vector came in the answer", _usage(billed or None)) from None
+        return Embedding(vector, min(total, self.max_tokens), total, billed or None)
 
     async def _ask(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
         path = self._path.rpartition(":")[0]
@@ -168,10 +176,10 @@ class GeminiEmbedder(Gemini):
             raise self._error_of(answer)
         try:
             data = parsed(answer.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             data = None
         if not isinstance(data, dict):
-            raise self._failure(FailureKind.RETRY, not_json(answer.body))
+            raise self._unusable(unreadable(answer.body))
         return data
 
 

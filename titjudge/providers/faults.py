@@ -7,10 +7,9 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 from titjudge.errors import DataError, TitjudgeError
-from titjudge.providers.http import Dropped, TimedOut, TransportError, Unreachable, Untrusted
+from titjudge.providers.http import Dropped, TimedOut, TooLong, TransportError, Unreachable, Untrusted
 from titjudge.types import Failure, FailureKind, Usage
 
 LONGEST_WAIT = 3600.0  # seconds; no Retry-After is believed beyond this
@@ -36,9 +35,16 @@ class ProviderFailure(Exception):
     """A request that failed in a known way; `failure` is what `classify` returns for it."""
 
     def __init__(
-        self, kind: FailureKind, message: str, *, retry_after: float | None = None, usage: Usage | None = None
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        usage: Usage | None = None,
+        lost: bool = False,
+        answered: bool = False,
     ) -> None:
-        self.failure = Failure(kind, message, retry_after, usage)
+        self.failure = Failure(kind, message, retry_after, usage, lost=lost, answered=answered)
         super().__init__(message)
 
 
@@ -111,6 +117,11 @@ def kind_of_status(status: int) -> FailureKind:
     return FailureKind.REJECTED if 400 <= status < 500 else FailureKind.RETRY
 
 
+def gave_up(status: int) -> bool:
+    """Whether a status says that somebody on the way stopped waiting: the request had been sent and may be billed."""
+    return status in (408, 502, 504) or 520 <= status <= 524
+
+
 def classify(error: Exception) -> Failure:
     """The classification all HTTP providers share; raises nothing."""
     if isinstance(error, ProviderFailure):
@@ -119,8 +130,13 @@ def classify(error: Exception) -> Failure:
     if isinstance(error, Untrusted):
         return Failure(FailureKind.FATAL, message)
     if isinstance(error, TransportError | TimeoutError | ConnectionError):
-        lost = isinstance(error, Dropped | TimedOut | TimeoutError)
-        return Failure(FailureKind.RETRY, message, lost=lost, unsent=isinstance(error, Unreachable))
+        return Failure(
+            FailureKind.RETRY,
+            message,
+            lost=isinstance(error, Dropped | TimedOut | TimeoutError),
+            unsent=isinstance(error, Unreachable),
+            answered=isinstance(error, TooLong),
+        )
     if isinstance(error, DataError):
         return Failure(FailureKind.REJECTED, message)
     if isinstance(error, TitjudgeError):
@@ -128,8 +144,3 @@ def classify(error: Exception) -> Failure:
     if isinstance(error, OSError):
         return Failure(FailureKind.RETRY, message)
     return Failure(FailureKind.REJECTED, f"{type(error).__name__}: {message}")
-
-
-def whole(value: Any) -> int:
-    """A count from an answer: 0 when it is missing, negative or not a number."""
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0

@@ -14,11 +14,12 @@ import orjson
 
 from titjudge.providers import calls
 from titjudge.providers import http as wire
-from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after, whole
-from titjudge.providers.hosted import Hosted, clean, encoded, not_json, parsed
-from titjudge.providers.openai import IN_PROMPT, NO_USAGE
+from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted import Hosted, clean, encoded, parsed, unreadable
+from titjudge.providers.openai import IN_PROMPT
 from titjudge.providers.strict import gemini as gemini_schema
 from titjudge.providers.strict import instruction
+from titjudge.providers.usage import NO_USAGE, gemini_usage
 from titjudge.types import FailureKind, Message, Reply, Request, Status, Usage
 
 _REFUSED = frozenset(
@@ -118,43 +119,49 @@ class Gemini(Hosted):
     # ------------------------------------------------------------------ answers
 
     def _reply(self, answer: wire.Answer, flag: str, *, tools: bool = False) -> Reply:
+        usage: Usage | None = None
         try:
             data = parsed(answer.body)
-            usage = usage_of(data.get("usageMetadata"))
+            usage = gemini_usage(data.get("usageMetadata"))
             blocked = (data.get("promptFeedback") or {}).get("blockReason") or ""
             candidate = (data.get("candidates") or [{}])[0]
             parts = (candidate.get("content") or {}).get("parts") or []
             text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
             finish, detail = candidate.get("finishReason") or "", candidate.get("finishMessage") or ""
             called = calls.gemini_calls(parts) if tools else ()
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise self._failure(FailureKind.RETRY, not_json(answer.body)) from None
-        flags = tuple(each for each in (flag, "" if data.get("usageMetadata") else NO_USAGE) if each)
-        garbled = (
-            tools and finish in _GARBLED
-        )  # an answer all the same: the model is told, and not asked the same again
-        status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
-        version = data.get("modelVersion") or ""
-        return Reply(
-            clean(text), status, reason, usage, finish or blocked, model_version=version, flags=flags, tool_calls=called
-        )
+            garbled = (
+                tools and finish in _GARBLED
+            )  # an answer all the same: the model is told, and not asked the same again
+            status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
+            return Reply(
+                clean(text),
+                status,
+                reason,
+                usage or Usage(),
+                finish or blocked,
+                model_version="".join(filter(None, [data.get("modelVersion")])),
+                flags=tuple(each for each in (flag, NO_USAGE if usage is None else "") if each),
+                tool_calls=called,
+            )
+        except ProviderFailure:
+            raise
+        except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
+            raise self._unusable(unreadable(answer.body), usage) from None
 
     def _status(
-        self, text: str, blocked: str, finish: str, detail: str, usage: Usage, *, called: bool = False
+        self, text: str, blocked: str, finish: str, detail: str, usage: Usage | None, *, called: bool = False
     ) -> tuple[Status, str]:
         if blocked and blocked != "BLOCK_REASON_UNSPECIFIED":
             return Status.REFUSED, f"the prompt was blocked: {blocked}"
         if finish in _REFUSED:
             return Status.REFUSED, f"the answer was blocked: {finish} {detail}".strip()
         if finish == "MAX_TOKENS":
-            eaten = " (all of it went into thinking)" if not text.strip() and usage.thinking else ""
+            eaten = " (all of it went into thinking)" if not text.strip() and usage and usage.thinking else ""
             return Status.TRUNCATED, f"the answer reached its token limit{eaten}"
         if called:
             return Status.OK, ""
         if finish not in _FINISHED or not text.strip():
-            raise self._failure(
-                FailureKind.RETRY, f"no usable answer (finish: {finish or 'none'}) {detail}".strip(), usage=usage
-            )
+            raise self._unusable(f"no usable answer (finish: {finish or 'none'}) {detail}".strip(), usage)
         return Status.OK, ""
 
     def _error_of(self, answer: wire.Answer, *, tools: bool = False) -> ProviderFailure:
@@ -173,7 +180,8 @@ class Gemini(Hosted):
             wait = _delay(details)
             wait = retry_after(answer.headers) if wait is None else wait
         whose = self._key_at_fault(answer.status, message)
-        return self._failure(kind, f"HTTP {answer.status} from {self.base_url}: {message}{whose}", wait=wait)
+        said = f"HTTP {answer.status} from {self.base_url}: {message}{whose}"
+        return self._failure(kind, said, wait=wait, lost=gave_up(answer.status))
 
 
 async def _content_of(message: Message) -> dict[str, Any]:
@@ -213,21 +221,6 @@ def _config_of(params: Mapping[str, Any]) -> dict[str, Any]:
         else:
             config[_CONFIG.get(name, name)] = value
     return config
-
-
-def usage_of(usage: Any) -> Usage:
-    """What was billed: thinking is output, text read by tools is input."""
-    if not isinstance(usage, Mapping):
-        return Usage()
-    thinking = whole(usage.get("thoughtsTokenCount"))
-    details = usage.get("promptTokensDetails") or []
-    return Usage(
-        input=whole(usage.get("promptTokenCount")) + whole(usage.get("toolUsePromptTokenCount")),
-        output=whole(usage.get("candidatesTokenCount")) + thinking,
-        cached_input=whole(usage.get("cachedContentTokenCount")),
-        thinking=thinking,
-        image=sum(whole(each.get("tokenCount")) for each in details if each.get("modality") == "IMAGE"),
-    )
 
 
 def _kind(status: int, message: str, details: list[Mapping[str, Any]]) -> FailureKind:

@@ -160,9 +160,26 @@ class Hosted:
         return f" (the key in {self._key_env()})"
 
     def _failure(
-        self, kind: FailureKind, message: str, *, wait: float | None = None, usage: Usage | None = None
+        self, kind: FailureKind, message: str, *, wait: float | None = None, lost: bool = False
     ) -> ProviderFailure:
-        return ProviderFailure(kind, one_line(message, [self._key]), retry_after=wait, usage=usage)
+        return ProviderFailure(kind, one_line(message, [self._key]), retry_after=wait, lost=lost)
+
+    def _unusable(
+        self,
+        message: str,
+        usage: Usage | None = None,
+        kind: FailureKind = FailureKind.RETRY,
+        wait: float | None = None,
+    ) -> ProviderFailure:
+        """The failure behind an answer with a status of success. It may have been billed, whatever is wrong with it."""
+        return ProviderFailure(
+            kind,
+            one_line(message, [self._key]),
+            retry_after=wait,
+            usage=usage,
+            lost=usage is None,
+            answered=True,
+        )
 
 
 def parsed(body: bytes) -> Any:
@@ -184,7 +201,14 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def not_json(body: bytes) -> str:
-    """What to say of an answer that should have been JSON."""
-    start = body[:200].decode("utf-8", "replace")
-    return f"the answer is not JSON: {start}" if body.strip() else "the answer is empty"
+def unreadable(body: bytes) -> str:
+    """What to say of an answer that is not in the form it should have."""
+    if not body.strip():
+        return "the answer is empty"
+    try:
+        parsed(body)
+    except (ValueError, RecursionError):
+        what = "is not JSON"
+    else:
+        what = "has an unexpected form"
+    return f"the answer {what}: {body[:200].decode('utf-8', 'replace')}"

@@ -12,8 +12,9 @@ import ipaddress
 import itertools
 import time
 import urllib.request
+import zlib
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +31,7 @@ _CHUNKED = 2**20  # bytes; longer bodies go out in pieces so that the loop stays
 _CONNECT = 30.0  # seconds
 _ASIDE = 30.0  # seconds an address that refuses connections is left alone
 _KEEPALIVE = 60.0  # seconds
+LONGEST_ANSWER = 32 * 2**20  # bytes, decompressed
 
 
 class TransportError(Exception):
@@ -42,6 +44,10 @@ class Unreachable(TransportError):
 
 class Dropped(TransportError):
     """The connection broke, or what came was not HTTP; the request may have been billed."""
+
+
+class TooLong(Dropped):
+    """The answer has more bytes than any answer of a model; what came of it was thrown away."""
 
 
 class TimedOut(TransportError):
@@ -130,7 +136,10 @@ class Transport:
                 proxy=_proxy(*_origin(url)),
                 allow_redirects=False,
             ) as response:
-                return Answer(response.status, response.headers, await response.read())
+                encoding = response.headers.get("Content-Encoding", "")
+                return Answer(response.status, response.headers, await whole(response.content.iter_any(), encoding))
+        except TooLong as error:
+            raise TooLong(f"{_place(url)}: {error}") from None
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError) as error:
             raise Untrusted(f"{_place(url)}: {error}") from None
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -139,7 +148,7 @@ class Transport:
             raise ConfigError(f"'{_place(url)}' is not a web address") from None
         except TimeoutError:
             raise TimedOut(f"no answer from {_place(url)} within {timeout:g} s") from None
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, zlib.error) as error:
             raise Dropped(f"the connection to {_place(url)} broke: {_reason(error)}") from None
 
 
@@ -150,8 +159,50 @@ def _new_session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"User-Agent": "titjudge", "Content-Type": "application/json", "Accept": "application/json"},
+        auto_decompress=False,  # `whole` does it, and never makes more of an answer than it may be long
+        headers={
+            "User-Agent": "titjudge",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip, deflate",
+        },
     )
+
+
+async def whole(chunks: AsyncIterator[bytes], encoding: str, most: int = LONGEST_ANSWER) -> bytes:
+    """The body of an answer, decompressed.
+
+    Raises:
+        TooLong: it has more than `most` bytes. zlib.error: it cannot be decompressed.
+    """
+    unpack = _unpacker(encoding)
+    pieces: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        pieces.append(unpack(chunk, most + 1 - size))
+        size += len(pieces[-1])
+        if size > most:
+            raise TooLong(f"the answer is longer than {most >> 20} MB")
+    return b"".join(pieces)
+
+
+def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
+    """What turns a piece of a body into at most so many bytes of its text."""
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return lambda chunk, most: chunk
+    if name not in ("gzip", "x-gzip", "deflate"):
+        raise zlib.error(f"the answer is packed by '{name[:20]}', which was not asked for")
+    made: Any = None
+
+    def unpack(chunk: bytes, most: int) -> bytes:
+        nonlocal made
+        if made is None and chunk:  # what is called deflate comes with and without a header
+            bare = name == "deflate" and chunk[0] & 0x0F != 8
+            made = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+        return bytes(made.decompress(chunk, most)) if chunk else b""
+
+    return unpack
 
 
 @lru_cache(maxsize=64)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -19,13 +17,15 @@ from typing import Any
 
 import orjson
 
-from titjudge.errors import ConfigError
+from titjudge.errors import ConfigError, TitjudgeError
 from titjudge.providers import Capabilities, ProviderSettings, calls, models, tokens
-from titjudge.providers.faults import ProviderFailure, classify, kind_of_status, one_line, retry_after
+from titjudge.providers import litellm_wire as wire
+from titjudge.providers.faults import ProviderFailure, classify, gave_up, kind_of_status, one_line, retry_after
 from titjudge.providers.hosted import clean, encoded
 from titjudge.providers.http import Endpoint
-from titjudge.providers.openai import IN_PROMPT, NO_USAGE, append_text, response_format, text_of, usage_of
+from titjudge.providers.openai import IN_PROMPT, append_text, response_format, text_of
 from titjudge.providers.strict import instruction
+from titjudge.providers.usage import NO_USAGE, openai_usage
 from titjudge.types import Failure, FailureKind, Message, Reply, Request, Status, ToolCall, Usage
 
 _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by status
@@ -44,6 +44,14 @@ _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by
     "APIError": FailureKind.RETRY,
 }
 _NO_SCHEMAS = ("response_format", "json_schema", "output_config", "output_format", "structured output")
+
+
+class _Failed(Exception):
+    """A call that failed, classified where it was known what had been sent."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
 
 
 class LiteLLM:
@@ -73,12 +81,18 @@ class LiteLLM:
         self._litellm: Any = None
 
     async def complete(self, request: Request) -> Reply:
-        """Send one request once; raises litellm's exceptions, ProviderFailure, or ConfigError for a missing key."""
+        """Send one request once.
+
+        Raises:
+            ConfigError: no key. Anything else that is not an answer is for `classify`.
+        """
         started = time.perf_counter()
         litellm = self._litellm or await self._load()
         in_prompt = request.schema is not None and not self.native_schema
+        arguments = await self._arguments(request, in_prompt)
         try:
-            answer = await litellm.acompletion(**await self._arguments(request, in_prompt))
+            with wire.traced() as trace:
+                answer = await litellm.acompletion(**arguments)
         except Exception as error:
             if request.schema is not None and not in_prompt and self._knows_no_schemas(error):
                 self.native_schema = False
@@ -86,7 +100,7 @@ class LiteLLM:
                 raise ProviderFailure(FailureKind.RETRY, message, retry_after=0.0) from None
             if request.tools and self._learns_no_tools(error):
                 raise ProviderFailure(FailureKind.REJECTED, one_line(f"no tools are called here: {error}")) from None
-            raise
+            raise _Failed(self._failure_of(error, trace)) from error
         hidden = getattr(answer, "_hidden_params", {})
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
         reply = _reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools))
@@ -94,9 +108,23 @@ class LiteLLM:
         return reply.with_(endpoint=endpoint, seconds=time.perf_counter() - started)
 
     def classify(self, error: Exception) -> Failure:
-        """By the name of litellm's exception, then by its HTTP status."""
-        if not type(error).__module__.startswith(("litellm", "openai")):
+        return error.failure if isinstance(error, _Failed) else classify(error)
+
+    def _failure_of(self, error: Exception, trace: wire.Trace) -> Failure:
+        """By what happened on the wire, then by the name of litellm's exception and its HTTP status."""
+        if isinstance(error, TitjudgeError):
             return classify(error)
+        ours = wire.own_error(error)
+        if ours is not None:
+            return classify(ours)
+        failure = self._named(error)
+        if 200 <= trace.status < 300:  # litellm could not read it
+            return replace(failure, kind=FailureKind.RETRY, lost=True, answered=True)
+        if trace.sent and not trace.status:
+            return replace(failure, kind=FailureKind.RETRY, lost=True)
+        return replace(failure, lost=gave_up(trace.status))
+
+    def _named(self, error: Exception) -> Failure:
         names = [each.__name__ for each in type(error).__mro__]
         kind = next((_KINDS[name] for name in names if name in _KINDS), None)
         status = getattr(error, "status_code", None)
@@ -131,7 +159,7 @@ class LiteLLM:
         self._litellm.in_memory_llm_clients_cache.flush_cache()
 
     async def _load(self) -> Any:
-        self._litellm = await asyncio.to_thread(_import)
+        self._litellm = await asyncio.to_thread(wire.load)
         return self._litellm
 
     async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:
@@ -189,24 +217,6 @@ def _lowered(headers: Any) -> dict[str, str]:
     return {str(name).lower().removeprefix("llm_provider-"): str(value) for name, value in dict(headers or {}).items()}
 
 
-def _import() -> Any:
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import litellm
-        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
-    warnings.filterwarnings("ignore", message="Item '.*' on TypedDict class", category=UserWarning)
-    litellm.suppress_debug_info = True
-    litellm.telemetry = False
-    AsyncHTTPHandler.single_connection_post_request = _not_again
-    return litellm
-
-
-async def _not_again(*_: Any, **__: Any) -> None:
-    """Stands where litellm sends a request anew after a broken connection: that decision is the engine's."""
-    raise sys.exception() or ConnectionError("the connection broke")
-
-
 async def _message_of(message: Message, detail: str | None) -> dict[str, Any]:
     if all(isinstance(part, str) for part in message.parts):
         return {"role": message.role, "content": message.text}
@@ -241,8 +251,22 @@ def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
 
 
 def _reply(answer: Any, flag: str, *, tools: bool = False) -> Reply:
-    data = answer.model_dump()
-    usage = usage_of(data.get("usage"))
+    usage: Usage | None = None
+    try:
+        data = answer.model_dump()
+        usage = openai_usage(data.get("usage"))
+        return _read(data, usage, flag, tools=tools)
+    except ProviderFailure:
+        raise
+    except Exception as error:  # whatever a server may write: it came with a status of success, so it may be billed
+        raise _unusable(one_line(f"the answer has an unexpected form: {error}"), usage) from None
+
+
+def _unusable(message: str, usage: Usage | None) -> ProviderFailure:
+    return ProviderFailure(FailureKind.RETRY, message, usage=usage, lost=usage is None, answered=True)
+
+
+def _read(data: Mapping[str, Any], usage: Usage | None, flag: str, *, tools: bool) -> Reply:
     choice = (data.get("choices") or [{}])[0]
     message, finish = choice.get("message") or {}, choice.get("finish_reason") or ""
     special = message.get("provider_specific_fields") or {}
@@ -257,7 +281,7 @@ def _reply(answer: Any, flag: str, *, tools: bool = False) -> Reply:
     elif finish == "length":
         status, reason = Status.TRUNCATED, "the answer reached its token limit"
     elif not (called or text.strip()):
-        raise ProviderFailure(FailureKind.RETRY, f"the answer holds no text (finish: {finish or 'none'})", usage=usage)
+        raise _unusable(f"the answer holds no text (finish: {finish or 'none'})", usage)
     version = "@".join(filter(None, (data.get("model"), data.get("system_fingerprint"))))
-    flags = tuple(each for each in (flag, "" if data.get("usage") else NO_USAGE) if each)
-    return Reply(text, status, reason, usage, finish, model_version=version, flags=flags, tool_calls=called)
+    flags = tuple(each for each in (flag, NO_USAGE if usage is None else "") if each)
+    return Reply(text, status, reason, usage or Usage(), finish, model_version=version, flags=flags, tool_calls=called)

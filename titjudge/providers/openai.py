@@ -16,13 +16,13 @@ import orjson
 
 from titjudge.providers import calls
 from titjudge.providers import http as wire
-from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after, whole
-from titjudge.providers.hosted import Hosted, clean, encoded, not_json, parsed
+from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted import Hosted, clean, encoded, parsed, unreadable
 from titjudge.providers.strict import instruction, name_of, strict
+from titjudge.providers.usage import NO_USAGE, openai_usage
 from titjudge.types import FailureKind, Message, Reply, Request, Status, Usage
 
 IN_PROMPT = "schema-in-prompt"  # flag: the schema was asked for in words
-NO_USAGE = "usage-missing"  # flag: the server did not say what it billed
 
 _NO_QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "account_deactivated")
 _FILTERED = (  # OpenAI and Azure, Alibaba, xAI
@@ -101,36 +101,37 @@ class OpenAI(Hosted):
     # ------------------------------------------------------------------ answers
 
     def _reply(self, answer: wire.Answer, flag: str, *, tools: bool = False) -> Reply:
+        usage: Usage | None = None
         try:
             data = parsed(answer.body)
-            usage = usage_of(data.get("usage"))
+            usage = openai_usage(data.get("usage"))
             choices = data.get("choices")
             error = data.get("error") or (choices and choices[0].get("error"))
             if error and not (choices and choices[0].get("finish_reason") == "content_filter"):
-                raise self._error_of(_status_in(error), error, answer.headers, usage)
+                raise self._error_of(_status_in(error), error, answer.headers, usage, answered=True)
             choice = choices[0]
             message = choice.get("message") or {}
             text, refusal = text_of(message.get("content")), message.get("refusal")
             finish = choice.get("finish_reason") or ""
             called = calls.openai_calls(message.get("tool_calls")) if tools else ()
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise self._failure(FailureKind.RETRY, not_json(answer.body)) from None
-        fingerprint = data.get("system_fingerprint")
-        flags = tuple(each for each in (flag, "" if data.get("usage") else NO_USAGE) if each)
-        status, reason = self._status(text, refusal, finish, usage, called=bool(called))
-        return Reply(
-            clean(text),
-            status,
-            reason,
-            usage,
-            finish,
-            model_version="@".join(filter(None, (data.get("model"), fingerprint))),
-            flags=flags,
-            tool_calls=called,
-        )
+            status, reason = self._status(text, refusal, finish, usage, called=bool(called))
+            return Reply(
+                clean(text),
+                status,
+                reason,
+                usage or Usage(),
+                finish,
+                model_version="@".join(filter(None, (data.get("model"), data.get("system_fingerprint")))),
+                flags=tuple(each for each in (flag, NO_USAGE if usage is None else "") if each),
+                tool_calls=called,
+            )
+        except ProviderFailure:
+            raise
+        except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
+            raise self._unusable(unreadable(answer.body), usage) from None
 
     def _status(
-        self, text: str, refusal: str | None, finish: str, usage: Usage, *, called: bool = False
+        self, text: str, refusal: str | None, finish: str, usage: Usage | None, *, called: bool = False
     ) -> tuple[Status, str]:
         if refusal:
             return Status.REFUSED, f"the model declined: {clean(refusal)}"
@@ -139,9 +140,7 @@ class OpenAI(Hosted):
         if finish == "length":
             return Status.TRUNCATED, "the answer reached its token limit"
         if not (called or text.strip()):
-            raise self._failure(
-                FailureKind.RETRY, f"the answer holds no text (finish: {finish or 'none'})", usage=usage
-            )
+            raise self._unusable(f"the answer holds no text (finish: {finish or 'none'})", usage)
         return Status.OK, ""
 
     def _refusal_of(self, answer: wire.Answer, *, native: bool, tools: bool = False) -> ProviderFailure:
@@ -166,7 +165,13 @@ class OpenAI(Hosted):
         return any(word in message.lower() for word in _NO_SCHEMAS)
 
     def _error_of(
-        self, status: int, error: Any, headers: Mapping[str, str], usage: Usage | None = None
+        self,
+        status: int,
+        error: Any,
+        headers: Mapping[str, str],
+        usage: Usage | None = None,
+        *,
+        answered: bool = False,
     ) -> ProviderFailure:
         message, codes = _text_in(error), _codes_in(error)
         kind = kind_of_status(status)
@@ -182,9 +187,10 @@ class OpenAI(Hosted):
         if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
             wait = retry_after(headers)
             wait = _wait_in(message) if wait is None else wait
-        spent = usage if usage is not None and usage != Usage() else None
-        whose = self._key_at_fault(status, message)
-        return self._failure(kind, f"HTTP {status} from {self.base_url}: {message}{whose}", wait=wait, usage=spent)
+        said = f"HTTP {status} from {self.base_url}: {message}{self._key_at_fault(status, message)}"
+        if answered:
+            return self._unusable(said, usage, kind, wait)
+        return self._failure(kind, said, wait=wait, lost=gave_up(status))
 
 
 async def message_of(message: Message, detail: str | None = None) -> dict[str, Any]:
@@ -231,19 +237,6 @@ def text_of(content: Any) -> str:
     if content is None:
         return ""
     return "".join(part.get("text", "") for part in content if part.get("type", "text") == "text")
-
-
-def usage_of(usage: Any) -> Usage:
-    """What was billed. xAI counts reasoning beside the completion rather than in it: then the total tells."""
-    if not isinstance(usage, Mapping):
-        return Usage()
-    details_in, details_out = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
-    sent, out = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
-    thinking = whole(details_out.get("reasoning_tokens"))
-    if thinking and whole(usage.get("total_tokens")) == sent + out + thinking:
-        out += thinking
-    cached = whole(details_in.get("cached_tokens")) or whole(usage.get("prompt_cache_hit_tokens"))
-    return Usage(sent, out, cached, thinking, whole(details_in.get("image_tokens")))
 
 
 def _text_in(error: Any) -> str:

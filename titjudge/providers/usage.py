@@ -1,0 +1,109 @@
+"""What an answer says it billed, in tokens: None where it does not say so in numbers that can be believed.
+
+A count is a finite number of at least 0, or the text of one. What is not said is never taken for nothing: a request
+whose usage is unknown is billed at the most it may have cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from titjudge.types import Reply, Usage
+
+NO_USAGE = "usage-missing"  # flag: the server did not say what it billed
+ODD_USAGE = "usage-odd"  # flag: the server says that it billed more than the request can have used
+BEYOND_BELIEF = 10  # times the bound of a request; a usage above that is no count
+
+
+def count(value: Any) -> int | None:
+    """A count of tokens, or None for what is none: missing, negative, a boolean, not a finite number."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if math.isfinite(value) and value >= 0 else None
+
+
+def openai_usage(usage: Any) -> Usage | None:
+    """Usage in OpenAI's form. Where only the total is said, it counts as output, the dearer side.
+
+    xAI counts reasoning beside the completion rather than in it: then the total tells.
+    """
+    if not isinstance(usage, Mapping):
+        return None
+    sent, out, total = (count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    if sent is None and out is None and usage.get("prompt_tokens") is usage.get("completion_tokens") is None:
+        sent, out = 0, total
+    if sent is None or out is None:
+        return None
+    details_in, details_out = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
+    thinking = count(details_out.get("reasoning_tokens")) or 0
+    if thinking and total == sent + out + thinking:
+        out += thinking
+    cached = count(details_in.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens")) or 0
+    return _said(Usage(sent, out, cached, thinking, count(details_in.get("image_tokens")) or 0))
+
+
+def gemini_usage(usage: Any) -> Usage | None:
+    """Usage in Google's form: thinking is output, text read by tools is input.
+
+    Google leaves out what is 0. So an answer without `candidatesTokenCount` is believed only if the total is there.
+    """
+    if not isinstance(usage, Mapping):
+        return None
+    names = ("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
+    if any(usage.get(name) is not None and count(usage[name]) is None for name in names):
+        return None
+    sent, tools, out, thinking = (count(usage.get(name)) for name in names)
+    total = count(usage.get("totalTokenCount"))
+    given = (sent or 0) + (tools or 0)
+    if sent is None or out is None:
+        if total is None:
+            return None
+        said = max((out or 0) + (thinking or 0), total - given)
+    else:
+        said = out + (thinking or 0)
+    details = usage.get("promptTokensDetails")
+    images = [each for each in details if isinstance(each, Mapping)] if isinstance(details, list) else []
+    return _said(
+        Usage(
+            input=given,
+            output=said,
+            cached_input=count(usage.get("cachedContentTokenCount")) or 0,
+            thinking=thinking or 0,
+            image=sum(count(each.get("tokenCount")) or 0 for each in images if each.get("modality") == "IMAGE"),
+        )
+    )
+
+
+def believed(usage: Usage, bound: Usage) -> tuple[Usage, bool]:
+    """What to book of a usage, and whether it is more than its request can have used.
+
+    A little above the bound is booked as said (a server may add a prompt of its own); what is far beyond it is no count,
+    and the bound is booked.
+    """
+    said, most = usage.input + usage.output, bound.input + bound.output
+    return (bound if said > BEYOND_BELIEF * most else usage), said > most
+
+
+def billed(reply: Reply, bound: Usage) -> Reply:
+    """The reply with the usage that is booked for it."""
+    if NO_USAGE in reply.flags:
+        return reply
+    usage, odd = believed(reply.usage, bound)
+    return reply.with_(usage=usage, flags=(*reply.flags, ODD_USAGE)) if odd else reply
+
+
+def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = usage.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _said(usage: Usage) -> Usage | None:
+    """A request without any token does not exist: all zeros say nothing."""
+    return usage if usage.input or usage.output else None
