@@ -241,7 +241,9 @@ def test_gemini_leaves_thoughts_out_and_counts_them() -> None:
 @pytest.mark.parametrize("finish", ["OTHER", "LANGUAGE", "MALFORMED_FUNCTION_CALL"])
 def test_gemini_unexplained_endings_are_no_answers(server: Server, finish: str) -> None:
     candidate = {"content": {"parts": [{"text": "half"}]}, "finishReason": finish}
-    server.script(Scripted(body={"candidates": [candidate], "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9}}))
+    server.script(
+        Scripted(body={"candidates": [candidate], "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9}})
+    )
     failed = failure(gemini(server))
     assert failed.kind is FailureKind.RETRY
     assert failed.usage is not None

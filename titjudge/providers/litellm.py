@@ -103,7 +103,7 @@ class LiteLLM:
             raise _Failed(self._failure_of(error, trace)) from error
         hidden = getattr(answer, "_hidden_params", {})
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
-        reply = _reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools))
+        reply = _reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools), counted=not trace.uncounted)
         endpoint = self.base_url or self.model.partition("/")[0]
         return reply.with_(endpoint=endpoint, seconds=time.perf_counter() - started)
 
@@ -250,11 +250,11 @@ def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     return made
 
 
-def _reply(answer: Any, flag: str, *, tools: bool = False) -> Reply:
+def _reply(answer: Any, flag: str, *, tools: bool = False, counted: bool = True) -> Reply:
     usage: Usage | None = None
     try:
         data = answer.model_dump()
-        usage = openai_usage(data.get("usage"))
+        usage = openai_usage(data.get("usage")) if counted else None
         return _read(data, usage, flag, tools=tools)
     except ProviderFailure:
         raise

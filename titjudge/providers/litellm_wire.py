@@ -8,6 +8,7 @@ one transport: that is where this stands, and what it saw of a call is kept in a
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
@@ -29,15 +30,18 @@ _NO_CONNECTION = frozenset(
         "gaierror",
     }
 )
+_NO_COUNT = re.compile(rb'token[a-z_]*"\s*:\s*(?:true|false)', re.IGNORECASE)
 _PACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 
 @dataclass(slots=True)
 class Trace:
-    """What one call did on the wire: `sent` a request, and got a whole answer with this `status` (0: none)."""
+    """What one call did on the wire: `sent` a request, and got a whole answer with this `status` (0: none); `uncounted` where the answer
+    has a truth value for a count of tokens, which litellm takes for 1 or 0."""
 
     sent: bool = False
     status: int = 0
+    uncounted: bool = False
 
 
 _current: ContextVar[Trace | None] = ContextVar("litellm_trace", default=None)
@@ -74,7 +78,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def load() -> Any:
     """litellm, imported without its telemetry and its price list, behind the guarded transport."""
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS="True")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import litellm
@@ -114,6 +118,7 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
         finally:
             await answer.aclose()
         trace.status = answer.status_code
+        trace.uncounted = _NO_COUNT.search(body) is not None
         headers = [(name, value) for name, value in answer.headers.raw if name.decode().lower() not in _PACKED]
         return httpx.Response(answer.status_code, headers=headers, content=body, request=request)
 
