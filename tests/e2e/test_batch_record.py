@@ -193,12 +193,125 @@ def test_no_question_is_built_on_an_answer_that_is_still_open(data: Path) -> Non
     ]
     (turn,) = exported(data, **more)
     recorded(data, [{"custom_id": turn["custom_id"], "text": json.dumps({"settle": [], "looks": looks})}], **more)
-    asked, zoomed = sorted(exported(data, **more), key=lambda line: str(line["template"]))
+    asked, zoomed = exported(data, **more)
     assert (asked["template"], asked["images"]) == ("agent/ask", [str(data / "images" / "0.png")])
+    assert "box" not in asked
     assert zoomed["template"] == "agent/zoom"
+    assert (zoomed["part_of"], zoomed["box"]) == (str(data / "images" / "0.png"), [0, 0, 0.5, 1])
     head, _, content = zoomed["images"][0].partition(",")  # its file is gone by now
     assert head == "data:image/png;base64"
-    assert base64.b64decode(content).startswith(b"\x89PNG")
+    crops = data.parent / "crops"
+    made = session(data, **more)
+    (file,) = export(made, data.parent / "again.jsonl", crops=crops).files
+    made.cache.close()
+    (crop,) = json.loads(file.read_text().splitlines()[1])["images"]
+    assert Path(crop).parent == crops
+    assert Path(crop).read_bytes() == base64.b64decode(content)
+    recorded(data, [{"custom_id": zoomed["custom_id"], "text": "Half of a cube."}], **more)
+    (seen,) = [line for line in kept(data) if line["template"] == "agent/zoom"]
+    assert (seen["images"], seen["box"]) == (["images/0.png"], [0, 0, 0.5, 1])
+
+
+def test_questions_stand_in_the_order_of_the_items_and_name_all_they_are_asked_for(data: Path) -> None:
+    lines = [{"image": f"images/{n}.png", "prompt": f"a cube {n % 2}", "prompt_id": f"p{n % 2}"} for n in range(3)]
+    (data / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    questions = exported(data, metrics=["tit-agent", "lmm-score"])
+    assert [(line["item"], line["template"]) for line in questions] == [
+        ("images/0.png", "agent/split"),
+        ("images/0.png", "lmm_score/rate"),
+        ("images/1.png", "agent/split"),
+        ("images/1.png", "lmm_score/rate"),
+        ("images/2.png", "lmm_score/rate"),
+    ]
+    assert questions[0]["items"] == ["images/0.png", "images/2.png"]
+    assert "items" not in questions[2]
+
+
+def test_with_nothing_to_ask_no_old_question_stays_in_the_files(data: Path) -> None:
+    made = session(data)
+    first = export(made, data.parent / "q.jsonl", max_requests=1)
+    assert [file.name for file in first.files] == ["q.jsonl", "q-2.jsonl", "q-3.jsonl"]
+    mine = data.parent / "q-4.jsonl"
+    mine.write_text("a file of mine\n")
+    all_answered(data)
+    done = export(made, data.parent / "q.jsonl", max_requests=1)
+    made.cache.close()
+    assert (done.requests, done.files) == (0, [data.parent / "q.jsonl"])
+    assert (data.parent / "q.jsonl").read_bytes() == b""
+    assert sorted(file.name for file in data.parent.glob("q[.-]*")) == ["q-4.jsonl", "q.jsonl"]
+    assert mine.read_text() == "a file of mine\n"
+
+
+def test_answer_is_taken_for_text_and_an_object_for_its_text(data: Path) -> None:
+    recorded(data, [{**line, "answer": "seen"} for line in exported(data)])
+    first, second, third = (line["custom_id"] for line in exported(data))
+    given = [
+        {"custom_id": first, "text": json.loads(VERDICT)},
+        {"custom_id": second, "answer": json.loads(VERDICT)},
+        {"custom_id": third, "answer": VERDICT},
+    ]
+    assert recorded(data, given) == Kept(imported=3, already=3)
+    assert session(data).run().results["metrics"]["tit-llm"]["coverage"] == 1
+
+
+def test_a_rejected_answer_is_named_with_item_question_and_reason(data: Path) -> None:
+    recorded(data, [{"custom_id": line["custom_id"], "text": "seen"} for line in exported(data)])
+    first, second, third = (line["custom_id"] for line in exported(data))
+    given = [
+        {"custom_id": first, "text": "a nice picture"},
+        {"custom_id": second, "text": VERDICT.replace("70", "500")},
+        {"custom_id": third, "text": ""},
+    ]
+    found = dict(recorded(data, given).unusable)
+    assert found[first] == "images/0.png, tit/compare: the answer holds no complete JSON object"
+    assert found[second] == "images/1.png, tit/compare: field score: Input should be less than or equal to 100"
+    assert found[third] == "images/2.png, tit/compare: 'text' is empty"
+
+
+def corrected(data: Path, given: list[Any], **more: Any) -> Kept:
+    file = data.parent / "corrections.jsonl"
+    file.write_text("\n".join(map(json.dumps, given)))
+    made = session(data, **more)
+    try:
+        return record(made, [file], data / "answers.jsonl", by="another person", replace=True)
+    finally:
+        made.cache.close()
+
+
+def test_a_corrected_answer_takes_the_place_of_the_old_and_drops_what_was_built_on_it(data: Path) -> None:
+    questions = exported(data)
+    all_answered(data)
+    assert [line["template"] for line in kept(data)] == ["tit/describe"] * 3 + ["tit/compare"] * 3
+    answer = [{"custom_id": questions[1]["custom_id"], "text": "seen better"}]
+    assert recorded(data, answer).differing == ["images/1.png, tit/describe"]
+    found = corrected(data, answer)
+    assert (found.imported, found.replaced, found.dropped) == (1, 1, 1)
+    lines = kept(data)
+    assert [line["template"] for line in lines] == ["tit/describe"] * 3 + ["tit/compare"] * 2
+    assert [(line["answer"], line["by"]) for line in lines[:3]] == [
+        ("a description", WHO),
+        ("seen better", "another person"),
+        ("a description", WHO),
+    ]
+    (open_,) = exported(data)
+    assert (open_["item"], open_["template"]) == ("images/1.png", "tit/compare")
+    assert "seen better" in open_["question"]
+
+
+def test_a_correction_that_does_not_fit_changes_and_drops_nothing(data: Path) -> None:
+    all_answered(data)
+    before = (data / "answers.jsonl").read_bytes()
+    (data / "answers.jsonl").rename(data / "aside.jsonl")
+    questions = exported(data)
+    recorded(data, [{"custom_id": line["custom_id"], "text": "a description"} for line in questions])
+    verdicts = exported(data)
+    (data / "aside.jsonl").rename(data / "answers.jsonl")
+    found = corrected(data, [{"custom_id": verdicts[0]["custom_id"], "text": "not JSON"}])
+    assert (found.imported, found.replaced, found.dropped) == (0, 0, 0)
+    assert [key for key, _ in found.unusable] == [verdicts[0]["custom_id"]]
+    assert (data / "answers.jsonl").read_bytes() == before
+    with pytest.raises(ConfigError, match="--replace corrects recorded answers"):
+        corrected(data, [], captioner="openai/gpt-4o")
 
 
 def test_turns_with_native_tools_are_named_and_not_recorded(data: Path) -> None:

@@ -48,6 +48,8 @@ def batch() -> None:
       python cli.py batch export --data my_images --provider recorded --out open.jsonl
       python cli.py batch record --data my_images --provider recorded --by "a person" answered.jsonl
       python cli.py judge --data my_images --provider recorded
+
+    docs/recorded.md goes through it step by step.
     """
 
 
@@ -55,12 +57,16 @@ def batch() -> None:
 @_run_options
 @model_options
 @click.option("--out", type=PATH, required=True, metavar="FILE", help="Where the questions go, as OpenAI batch JSONL.")
+@click.option(
+    "--crops", type=PATH, metavar="DIR", help="Where parts of pictures go, as files  [default: into the lines]."
+)
 @JSON
 def export(**flags: Any) -> int:
     """Write the questions a run would ask now; nothing is sent.
 
     An item's second question (the judge's) can be exported once its first (the captioner's) has been imported. With
-    `recorded` in all roles: what is not recorded yet, in plain lines (custom_id, template, images, question, schema).
+    `recorded` in all roles: what is not recorded yet, in plain lines (custom_id, item, template, images, question, schema),
+    in the order of the items. When nothing is left to ask FILE is empty, and the exit code 0.
     """
     from titjudge.cli.show import write_json
     from titjudge.offline import export as export_requests
@@ -68,12 +74,12 @@ def export(**flags: Any) -> int:
 
     session = _session(flags)
     try:
-        done = export_requests(session, flags["out"])
+        done = export_requests(session, flags["out"], crops=flags["crops"])
     finally:
         session.cache.close()
     if not done.requests:
-        say("nothing to ask: every answer is there already")
-    for file in done.files:
+        say(f"nothing to ask: every answer is there already; {flags['out']} is empty")
+    for file in done.files if done.requests else ():
         say(f"wrote {file}")
     if done.requests:
         back = "record" if only_recorded(session) else "import"
@@ -90,8 +96,9 @@ def export(**flags: Any) -> int:
 def import_(**flags: Any) -> int:
     """Put answers into the cache, where `judge` finds them.
 
-    A line of FILE is one of an OpenAI batch's output, or {"custom_id": KEY, "text": "..."}. An answer that is there
-    already is never replaced. The exit code is 1 when no line was of use.
+    A line of FILE is one of an OpenAI batch's output, or {"custom_id": KEY, "text": "..."}, KEY being the custom_id of
+    the exported question (`answer` is taken for `text`, and a JSON object for its text). An answer that is there already
+    is never replaced. The exit code is 1 when no line was of use.
     """
     from dataclasses import asdict
 
@@ -118,13 +125,18 @@ def import_(**flags: Any) -> int:
 @model_options
 @click.option("--to", type=PATH, metavar="FILE", help="The recording  [default: answers.jsonl in the data folder].")
 @click.option("--by", metavar="WHO", help="Who gave the answers  [default: the name of the model].")
+@click.option(
+    "--replace", is_flag=True, help="Correct recorded answers by those in FILE; what was built on them is dropped."
+)
 @JSON
 def record(**flags: Any) -> int:
     """Record answers beside the data, where `recorded` replays them.
 
-    Takes the answers in each FILE (lines as for `import`) and those in the cache that a run with these options would use.
-    A line of the recording says what was asked, of which image, what was answered and by whom; its key holds no path, so
-    the folder can be moved or given away. A recorded answer is never replaced. The exit code is 1 when there is none.
+    Takes the answers in each FILE and those in the cache that a run with these options would use. A line of FILE is
+    {"custom_id": KEY, "text": "..."}, KEY being the custom_id of the exported question (`answer` is taken for `text`, and
+    a JSON object for its text), or one of an OpenAI batch's output. A line of the recording says what was asked, of which
+    image, what was answered and by whom; its key holds no path, so the folder can be moved or given away. A recorded
+    answer is replaced only with --replace. The exit code is 1 when there is none.
     """
     from dataclasses import asdict
 
@@ -139,10 +151,13 @@ def record(**flags: Any) -> int:
         if flags["to"] is None and not data.is_dir():
             raise ConfigError(f"{data} is no folder that could hold {ANSWERS}: --to names the recording")
         to = flags["to"] or data / ANSWERS
-        done = record_answers(session, flags["files"], to, by=flags["by"] or "")
+        done = record_answers(session, flags["files"], to, by=flags["by"] or "", replace=flags["replace"])
     finally:
         session.cache.close()
     say(f"{to}: {done.imported} answers recorded, {done.already} were there already")
+    if done.replaced:
+        say(f"  {done.replaced} of them in the place of others; {done.dropped} answers built on those were dropped")
+    _name("recorded otherwise before (--replace would correct them)", done.differing)
     _name_rest(done)
     write_json(flags["json_file"], asdict(done))
     return 0 if done.imported or done.already else 1

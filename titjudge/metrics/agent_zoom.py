@@ -75,6 +75,22 @@ def crop(path: Path, box: Box) -> bytes:
     return out.getvalue()
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a crop was cut out: the file of the whole image, and the box."""
+
+    image: Path
+    box: Box
+
+
+_origins: dict[Path, Origin] = {}  # of the crops that are there
+
+
+def origin(path: Path) -> Origin | None:
+    """What a picture was cut out of; None when it is no crop, or gone."""
+    return _origins.get(path)
+
+
 class Crops:
     """A folder for crops that is made when first needed and gone at the end of the `with` block."""
 
@@ -88,6 +104,8 @@ class Crops:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         if self._folder is not None:
+            for path in [path for path in _origins if path.parent == Path(self._folder.name)]:
+                del _origins[path]
             self._folder.cleanup()
 
     async def cut(self, path: Path, box: Box) -> Path:
@@ -102,4 +120,5 @@ class Crops:
         file = Path(self._folder.name) / f"{hashlib.sha256(content).hexdigest()[:32]}.png"
         if not file.exists():
             file.write_bytes(content)
+            _origins[file] = Origin(path, box)
         return file

@@ -1,0 +1,216 @@
+"""The files of offline batches: questions written whole and in order, answers read line by line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.errors import ConfigError, DataError
+from titjudge.jsonl import scan_jsonl
+from titjudge.providers import ProviderSettings
+from titjudge.providers import http as wire
+from titjudge.providers.faults import ProviderFailure
+from titjudge.providers.hosted import clean
+from titjudge.providers.openai import OpenAI
+from titjudge.types import Reply, Status
+
+IMPORTED = "imported"  # flag of an answer that came from a file
+Rank = tuple[int, str, str]
+
+
+@dataclass(slots=True)
+class Exported:
+    """What `export` wrote; with nothing to ask `files` holds the one that is empty now."""
+
+    requests: int = 0
+    files: list[Path] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Imported:
+    """What became of the lines of an answer file.
+
+    `imported` answers are in the cache now; `already` lines have an answer there that is at least as good; `unusable`
+    ones (key, reason) hold none, or one that does not say what was asked; `unknown` keys are no question of this run, or
+    not yet; `bad` lines are named with file and line.
+    """
+
+    imported: int = 0
+    already: int = 0
+    unusable: list[tuple[str, str]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+
+
+class Shelf:
+    """Questions on their way into files: set down in any order, written in the right one when all are there.
+
+    Args:
+        out: the first file; further ones are NAME-2.jsonl, NAME-3.jsonl, ...
+        most, most_bytes: lines and bytes of one file.
+    """
+
+    def __init__(self, out: Path, most: int, most_bytes: int) -> None:
+        if out.is_dir():
+            raise ConfigError(f"{out} is a folder: --out names a file")
+        self.out, self._most, self._most_bytes = out, most, most_bytes
+        self._places: dict[str, tuple[int, int]] = {}
+        self._spool: Any = None
+        self._size = 0
+        self._parts: list[tuple[Path, Path]] = []
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._places
+
+    def put(self, key: str, line: bytes) -> None:
+        if self._spool is None:
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            self._spool = self._spooled.open("w+b")
+        self._spool.write(line)
+        self._places[key] = (self._size, len(line))
+        self._size += len(line)
+
+    @property
+    def _spooled(self) -> Path:
+        return self.out.with_name(f".{self.out.name}.spool")
+
+    def finish(self, rank: Callable[[str], Rank], ready: Callable[[str, bytes], bytes]) -> Exported:
+        """Write the files: lines sorted by `rank` of their key, each as `ready` makes it of what was put down.
+
+        Files of an earlier export that would be left over are emptied or removed: nothing in them is asked any more.
+        """
+        file: Any = None
+        lines = size = 0
+        try:
+            for key in sorted(self._places, key=rank):
+                at, length = self._places[key]
+                self._spool.seek(at)
+                line = ready(key, self._spool.read(length))
+                if file is None or lines >= self._most or size + len(line) > self._most_bytes:
+                    if file is not None:
+                        file.close()
+                    file, lines, size = self._next(), 0, 0
+                file.write(line)
+                lines, size = lines + 1, size + len(line)
+            if file is None:
+                file = self._next()
+        finally:
+            if file is not None:
+                file.close()
+        for aside, target in self._parts:
+            aside.replace(target)
+        done = Exported(len(self._places), [target for _, target in self._parts])
+        number = max(1, len(self._parts)) + 1
+        while _questions(stale := self._part(number)):
+            stale.unlink()
+            number += 1
+        self._parts = []
+        return done
+
+    def _part(self, number: int) -> Path:
+        return self.out if number == 1 else self.out.with_name(f"{self.out.stem}-{number}{self.out.suffix}")
+
+    def _next(self) -> Any:
+        target = self._part(len(self._parts) + 1)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = target.with_name(f".{target.name}.new")
+        self._parts.append((aside, target))
+        return aside.open("wb")
+
+    def drop(self) -> None:
+        """Forget what was not finished."""
+        if self._spool is not None:
+            self._spool.close()
+            self._spooled.unlink(missing_ok=True)
+        for aside, _ in self._parts:
+            aside.unlink(missing_ok=True)
+
+
+def _questions(file: Path) -> bool:
+    """Whether a file holds exported questions, as its first line tells."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as lines:
+        first = lines.readline()
+    return first.startswith(b'{"custom_id":')
+
+
+def question_text(messages: Sequence[Any]) -> str:
+    """The texts of a conversation as `records.request_record` has it, for people."""
+    return "\n\n".join(part for _, *parts in messages for part in parts if isinstance(part, str)).strip()
+
+
+def read_answers(files: Sequence[Path], result: Imported) -> dict[str, Reply]:
+    """The first good answer to each key; lines without one, and a second one that differs, are noted in `result`."""
+    answers: dict[str, Reply] = {}
+    for file in files:
+        for key, reply in _read(file, result):
+            if key not in answers or answers[key].status is not Status.OK:
+                answers[key] = reply
+            elif reply.status is Status.OK and reply.text != answers[key].text:
+                result.bad.append(f"{file}: {key} is answered twice; the first answer counts")
+    result.unusable = [(key, reason) for key, reason in dict(result.unusable).items() if key not in answers]
+    return answers
+
+
+def _read(file: Path, result: Imported) -> list[tuple[str, Reply]]:
+    """Key and reply of every line that holds an answer; the others are noted in `result`."""
+    reader = OpenAI(ProviderSettings("imported", base_url="http://localhost"))
+    found: list[tuple[str, Reply]] = []
+    for number, record in scan_jsonl(file):
+        if isinstance(record, DataError):
+            result.bad.append(str(record))
+            continue
+        key = record.get("custom_id")
+        if not isinstance(key, str) or not (_said(record) or "response" in record or record.get("error")):
+            wanted = 'expected {"custom_id": KEY, "text": "..."} (or "answer"), or a line of a batch\'s output'
+            result.bad.append(str(DataError(wanted, file, number)))
+            continue
+        key = f"ask:{key}" if re.fullmatch(r"[0-9a-f]{64}", key) else key
+        try:
+            reply = _reply(reader, record)
+        except (ProviderFailure, ValueError, TypeError, LookupError, AttributeError) as error:
+            result.unusable.append((key, str(error) or type(error).__name__))
+            continue
+        found.append((key, reply.with_(endpoint=f"file {file.name}", flags=(*reply.flags, IMPORTED))))
+    return found
+
+
+def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
+    """The reply in a line.
+
+    Raises:
+        ProviderFailure, ValueError and what odd content makes Python raise: there is none.
+    """
+    if name := _said(record):
+        text = record[name]
+        if isinstance(text, dict | list):  # a JSON answer that was not quoted as a text
+            text = orjson.dumps(text).decode()
+        if not isinstance(text, str):
+            raise ValueError(f"'{name}' is not a text")
+        if not text.strip():
+            raise ValueError(f"'{name}' is empty")
+        return Reply(clean(text), finish="stop", model_version=str(record.get("model") or ""))
+    response = record.get("response")
+    if not response:
+        raise ValueError(f"no answer: {_message(record.get('error'))}")
+    status = int(response.get("status_code") or 200)
+    if not 200 <= status < 300:
+        raise ValueError(f"no answer: HTTP {status}: {_message(response.get('body'))}")
+    return reader._reply(wire.Answer(200, {}, orjson.dumps(response["body"])), "", tools=True)
+
+
+def _said(record: Mapping[str, Any]) -> str:
+    """The name of the field that holds the answer in words: `text`, or `answer` as a recording calls it."""
+    return next((name for name in ("text", "answer") if name in record), "")
+
+
+def _message(error: Any) -> str:
+    while isinstance(error, Mapping):
+        error = error.get("message") or error.get("error") or error.get("code")
+    return " ".join(str(error or "no reason given").split())[:200]
