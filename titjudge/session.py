@@ -143,10 +143,10 @@ class Session:
             raise DataError(f"none of {len(refused):,} can be judged: {brief(refused)}", self.config.data)
 
     def pairs(self) -> list[Pair]:
-        from titjudge.suites.folder import read_pairs
+        from titjudge.suites.folder import known_prompts, read_pairs
 
         if self.config.pairs is not None:
-            return read_pairs(self.config.pairs)
+            return read_pairs(self.config.pairs, known_prompts(self.config.data) if self.config.data else None)
         assert self.config.data is not None
         pairs: list[Pair] = self.suite.pairs(self.config.data)
         return pairs

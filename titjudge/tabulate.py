@@ -34,7 +34,8 @@ def tabulate(
     lower = {s.metric for s in scores if not metrics[s.metric.partition(" [")[0]].higher_is_better}
     marks = {s.metric for s in scores if s.metric.partition(" [")[0] in suite.MARKS_JUDGE}
     shown = [item for item in listed if item.generator or item.group or isinstance(item, Item)]
-    found = agreement(shown, scores, pairs, negate=lower, marks_judge=marks)
+    ranges = {s.metric: metrics[s.metric.partition(" [")[0]].range for s in scores}
+    found = agreement(shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges)
     steadiness = _steadiness(scores)
     tables = [*found.tables(), *([steadiness] if steadiness else []), *suite.aggregate(items, scores)]
     failures = [(b.id, "bad_input", b.reason) for b in bad]

@@ -6,11 +6,12 @@ from fractions import Fraction
 from math import comb
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from titjudge.compare.correlation import compare_ranks
+from titjudge.compare.guessing import Guessing, guessing, paper_threshold
 from titjudge.compare.leaderboard import rank_correlation
-from titjudge.compare.pairwise import guessing_p_value, significance_threshold
 
 NAMES = ("human", "TIT-Score", "LMM4LMM", "VQA-Score", "ClipScore", "Blipv2Score", "FGA blip2")
 PRINTED = {
@@ -58,12 +59,22 @@ def test_table_3_through_compare_ranks(tmp_path: Path) -> None:
 
 
 def test_thresholds_of_the_paper() -> None:
-    assert significance_threshold(12_832, 0.05) == 6_510
-    assert significance_threshold(12_832, 0.001) == 6_592
-    assert guessing_p_value(6_510, 12_832) == pytest.approx(0.04939, abs=5e-6)
-    assert guessing_p_value(6_509, 12_832) == pytest.approx(0.05122, abs=5e-6)
-    assert guessing_p_value(6_592, 12_832) == pytest.approx(0.00097175, abs=5e-9)
-    assert guessing_p_value(6_591, 12_832) == pytest.approx(0.0010313, abs=5e-8)
+    assert paper_threshold(12_832, 0.05) == 6_510
+    assert paper_threshold(12_832, 0.001) == 6_592
+
+
+def independent(pairs: int) -> Guessing:
+    """Guessing over pairs of which each is a prompt of its own."""
+    each = np.arange(pairs)
+    return guessing(each, 2 * each, 2 * each + 1, np.ones(pairs, dtype=np.int64), np.arange(2.0 * pairs))
+
+
+def test_independent_pairs_are_binomial() -> None:
+    found = independent(12_832)
+    assert found.p_value(6_510) == pytest.approx(0.04939, abs=5e-6)
+    assert found.p_value(6_509) == pytest.approx(0.05122, abs=5e-6)
+    assert found.p_value(6_592) == pytest.approx(0.00097175, abs=5e-9)
+    assert found.p_value(6_591) == pytest.approx(0.0010313, abs=5e-8)
 
 
 @pytest.mark.parametrize("alpha", [Fraction(1, 20), Fraction(1, 1000)])
@@ -75,4 +86,4 @@ def test_thresholds_against_exact_arithmetic(alpha: Fraction) -> None:
             if Fraction(tail, 2**n) >= alpha:
                 break
             expected = k
-        assert significance_threshold(n, float(alpha)) == expected, n
+        assert independent(n).threshold(float(alpha)) == expected, n

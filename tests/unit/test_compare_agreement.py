@@ -65,9 +65,9 @@ def test_the_construction_agrees_with_itself(example: Path) -> None:
         each = found.metrics[name]
         assert (each["accuracy"], each["pairs"], each["pairs_scored"], each["tie_rate"]) == (1.0, 36, 36, 0.0)
         assert (each["srcc"], each["krcc"], each["ndcg"]) == pytest.approx((1.0, 1.0, 1.0))
-        assert each["threshold_05"] == 24
+        assert each["threshold_05"] == 25
         assert found.leaderboard_srcc[name] == pytest.approx(1.0)
-    assert any("without width" in note for note in found.notes)
+    assert not any("guessing (p" in note for note in found.notes)
     first = found.leaderboard[0]
     assert first["human"]["rank"] == first["metrics"]["truth"]["rank"] == first["metrics"]["error"]["rank"] == 1
     assert first["metrics"]["truth"]["mean"] + first["metrics"]["error"]["mean"] == pytest.approx(1.0)
@@ -151,7 +151,7 @@ def test_one_prompt_one_generator() -> None:
     each = found.metrics["m"]
     assert (each["accuracy"], each["accuracy_interval"], each["threshold_05"]) == (1.0, None, None)
     assert "two prompts" in each["reasons"]["accuracy"]
-    assert found.leaderboard[0]["metrics"]["m"]["rank"] == 1
+    assert found.leaderboard[0]["metrics"]["m"]["rank"] is None  # there is no competition
     assert "fewer than 3 generators" in each["reasons"]["leaderboard_srcc"]
 
 
@@ -207,3 +207,23 @@ def test_a_metric_that_marks_the_judge_orders_no_images(example: Path) -> None:
     assert {name for row in found.leaderboard for name in row["metrics"]} == {"truth"}
     assert set(found.strengths) == {"people", "truth"}
     check(agreement(items, exam, pairs, marks_judge={"exam"}))
+
+
+def test_doubles_count_once_and_opposites_are_said() -> None:
+    items = [Item(name, "", None, generator=name, group="p") for name in "xyz"]
+    scores = [Score(name, "m", float(k), group="p") for k, name in enumerate("xyz")]
+    pairs = [Pair("p", "x", "y", "a"), Pair("p", "y", "x", "b"), Pair("p", "x", "z", "b"), Pair("p", "z", "x", "b")]
+    found = agreement(items, scores, pairs)
+    assert found.metrics["m"]["pairs"] == 3
+    assert "1 human pairs are exact doubles of others and count once" in found.warnings
+    assert any("1 couples of images have several, different preferences" in warning for warning in found.warnings)
+
+
+def test_a_metric_that_does_not_beat_guessing_is_told_so() -> None:
+    items = [Item(f"{p}{name}", "", None, generator=name, group=p) for p in "pqr" for name in "xy"]
+    scores = [Score(item.id, "m", float(item.id in ("px", "qx", "ry")), group=item.group) for item in items]
+    pairs = [Pair(p, f"{p}x", f"{p}y", "a") for p in "pqr"]
+    found = agreement(items, scores, pairs)
+    assert found.metrics["m"]["p_value"] == pytest.approx(0.5)
+    assert "m: no better than guessing (p 0.5)." in found.notes
+    assert found.metrics["m"]["paper_threshold_05"] == 3

@@ -47,7 +47,8 @@ def test_the_difference_counts_what_only_one_gets_right() -> None:
 def test_equal_metrics_do_not_differ() -> None:
     pairs, values = simulated(8, {"one": 0.7}, seed=2)
     (found,) = paired_differences(pairs, {"one": values["one"], "same": values["one"]})
-    assert (found.difference, found.interval, found.p_value, found.mcnemar_p) == (0.0, (0.0, 0.0), 1.0, None)
+    assert (found.difference, found.p_value, found.mcnemar_p) == (0.0, 1.0, None)
+    assert found.interval == pytest.approx((-(1 - 0.025 ** (1 / found.prompts)), 1 - 0.025 ** (1 / found.prompts)))
 
 
 def test_few_prompts_give_the_exact_permutation_p() -> None:

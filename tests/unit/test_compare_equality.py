@@ -54,13 +54,13 @@ def test_a_threshold_is_reached_by_its_own_value_in_another_rounding() -> None:
 @pytest.mark.parametrize("values", [{"x": ONE, "y": OTHER}, {"x": OTHER, "y": ONE}])
 def test_no_statistic_hangs_on_the_last_digit(values: dict[str, float]) -> None:
     pair = [Pair("p", "x", "y", "a")]
-    found = pairwise_accuracy(pair, values, resamples=0)
+    found = pairwise_accuracy(pair, values, intervals=False)
     assert (found.correct, found.ties) == (0, 1)
     assert tie_optimised_accuracy([Pair("p", "x", "y", "tie")], values).epsilon == 0.0
-    places = standing([("x", "g", "p"), ("y", "h", "p")], values, resamples=0).places
+    places = standing([("x", "g", "p"), ("y", "h", "p")], values, intervals=False).places
     assert [place.mean_rank for place in places] == [1.5, 1.5]
     assert [place.rank for place in places] == [1, 1]
-    ranks = prompt_statistics({"p": {"x": 1.0, "y": 0.0}}, values, resamples=0)
+    ranks = prompt_statistics({"p": {"x": 1.0, "y": 0.0}}, values, intervals=False)
     assert ranks.srcc is None
     assert ranks.ndcg == pytest.approx((1 + 1 / math.log2(3)) / 2)
     assert correlation([*values.values(), 1.0], [1.0, 2.0, 3.0], resamples=0).srcc == pytest.approx(-(0.75**0.5))

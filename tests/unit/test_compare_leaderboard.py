@@ -21,13 +21,13 @@ def grid(prompts: int, generators: str) -> list[Image]:
 
 def test_mean_ranks_are_averages_of_the_ranks_in_each_prompt() -> None:
     images = grid(2, "xyz")
-    found = standing(images, {"x0": 3, "y0": 2, "z0": 1, "x1": 1, "y1": 5, "z1": 1}, resamples=50)
+    found = standing(images, {"x0": 3, "y0": 2, "z0": 1, "x1": 1, "y1": 5, "z1": 1})
     places = {place.generator: place for place in found.places}
     assert [place.generator for place in found.places] == ["y", "x", "z"]
     assert [places[g].mean_rank for g in "xyz"] == [1.75, 1.5, 2.75]
     assert [places[g].rank for g in "xyz"] == [2, 1, 3]
     assert [places[g].mean for g in "xyz"] == [2, 3.5, 1]
-    assert places["z"].interval == (1.0, 1.0)
+    assert places["z"].interval is None  # the same everywhere, on a scale without ends
     assert found.warnings == ()
 
 
@@ -52,9 +52,11 @@ def test_a_generator_without_scores_has_no_place_and_warns() -> None:
     last = found.places[-1]
     assert (last.generator, last.mean, last.interval, last.mean_rank, last.rank) == ("z", None, None, None, None)
     assert last.coverage == 0.0
-    assert found.places[0].prompts + found.places[1].prompts == 3
+    assert (
+        found.places[0].prompts + found.places[1].prompts == 2
+    )  # y has no score on the other one, so x has no rival there
     assert UNEVEN in found.warnings[0]
-    assert "y 1/2" in found.warnings[0]
+    assert UNEVEN in found.warnings[0]
 
 
 def test_full_coverage_of_different_prompts_warns_too() -> None:
@@ -78,7 +80,7 @@ def test_correlation_of_leaderboards_needs_three_and_variation() -> None:
 def test_nothing_to_rank() -> None:
     assert standing([], {}).places == ()
     alone = standing([("i", "x", "p")], {"i": 0.5})
-    assert (alone.places[0].rank, alone.places[0].interval, alone.warnings) == (1, None, ())
+    assert (alone.places[0].rank, alone.places[0].interval, alone.warnings) == (None, None, ())
 
 
 def simulated(strengths: dict[str, float], tie: float, prompts: int, seed: int) -> tuple[list[Pair], dict[str, str]]:
@@ -189,3 +191,13 @@ def test_a_fit_is_given_exactly_when_the_likelihood_has_a_maximum(outcomes: list
         for sign in (1, -1)
     )
     assert bool(found.strengths) == (not runs_off)
+
+
+def test_a_generator_without_competition_takes_no_rank() -> None:
+    images = [("l0", "lonely", "p0"), ("l1", "lonely", "p1"), ("x", "x", "q"), ("y", "y", "q"), ("l2", "lonely", "r")]
+    images += [("y2", "y", "r")]
+    found = standing(images, {"l0": 9, "l1": 9, "x": 2, "y": 1, "l2": 3, "y2": 4})
+    places = {place.generator: place for place in found.places}
+    assert (places["lonely"].mean_rank, places["lonely"].prompts, places["lonely"].mean) == (2.0, 1, 7.0)
+    assert [place.generator for place in found.places] == ["x", "y", "lonely"]
+    assert any("2 prompts have a score of one generator only" in warning for warning in found.warnings)

@@ -275,3 +275,13 @@ def test_no_suite_follows_links_that_lead_out(linked: Path) -> None:
     for suite, folder in ((LpgBench(), lpg), (QwenImageBench(), qwen), (LongT2IBench(), longt2i)):
         (reason,) = reasons(suite, folder)
         assert "leads outside the data folder" in reason, folder
+
+
+def test_a_pair_under_another_prompt_than_its_images_is_refused(tmp_path: Path) -> None:
+    pair = {"image_a": "a.png", "image_b": "b.png", "preference": "a"}
+    file = write_lines(tmp_path / "pairs.jsonl", {**pair, "prompt_id": "p"}, {**pair, "prompt_id": "q"})
+    write_lines(tmp_path / "images.jsonl", {"image": "a.png", "prompt_id": "p"}, {"image": "b.png", "prompt_id": "p"})
+    with pytest.raises(DataError, match="is an image of the prompt 'p', not 'q'") as caught:
+        Folder().pairs(tmp_path)
+    assert "2" in str(caught.value)
+    assert len(read_pairs(file)) == 2  # without the images nothing is known of their prompts

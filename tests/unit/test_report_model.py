@@ -10,7 +10,7 @@ from report_runs import DESCRIPTION, PROMPT, picture, reply, score, sha256, smal
 
 from titjudge.errors import DataError
 from titjudge.report.model import as_json, load
-from titjudge.report.people import by_length, by_rank_gap, calibration, human_ranks, verdicts, wilson
+from titjudge.report.people import by_length, by_rank_gap, calibration, human_ranks, verdicts
 from titjudge.report.summary import summary
 from titjudge.report.texts import Texts
 from titjudge.run import RunFolder
@@ -265,13 +265,6 @@ def test_accuracy_cut_by_length_and_gap_covers_every_pair(tmp_path: Path) -> Non
         assert sum(one.pairs * (one.value or 0) for one in cut[0]) == pytest.approx(42)
     assert [one.label for one in by_rank_gap(report)[0]] == ["1", "2", "3"]
     assert by_length(report)[0][0].value == pytest.approx(0.5)  # the first bin holds the group that is upside down
-
-
-def test_wilson_interval_against_published_values() -> None:
-    assert wilson(0, 0) is None
-    low, high = wilson(81, 263) or (0, 0)  # Newcombe 1998, table I: 0.2553 to 0.3662
-    assert (round(low, 4), round(high, 4)) == (0.2553, 0.3662)
-    assert wilson(10, 10) == (pytest.approx(0.7225, abs=1e-4), pytest.approx(1.0))
 
 
 def test_pictures_are_shared_between_runs(tmp_path: Path) -> None:

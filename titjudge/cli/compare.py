@@ -92,8 +92,10 @@ def runs(
             name = score.metric if len(runs) == 1 else f"{score.metric} ({path.name})"
             scores.append(_renamed(score, name))
     names = sorted({score.metric for score in scores})
-    lower = {name for name in names if not registry.load("metrics", name.partition(" ")[0]).higher_is_better}
-    found = agreement(list(items.values()), scores, pairs, negate=lower, strengths=strengths)
+    known = {name: registry.load("metrics", name.partition(" ")[0]) for name in names}
+    lower = {name for name in names if not known[name].higher_is_better}
+    ranges = {name: each.range for name, each in known.items()}
+    found = agreement(list(items.values()), scores, pairs, negate=lower, ranges=ranges, strengths=strengths)
     tables = found.tables()
     results: dict[str, Any] = found.to_json()
     if human is not None:

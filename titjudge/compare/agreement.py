@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from titjudge.compare.couples import distinct
 from titjudge.compare.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing
 from titjudge.compare.pairwise import PairIndex, Values, pairwise_accuracy, tie_optimised_accuracy, values_by_metric
 from titjudge.compare.ranks import HumanScores, human_scores, predicted_pairs, prompt_statistics
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
     from titjudge.compare.bradley_terry import BradleyTerry
 
 NO_PAIRS = "there are no human pairs of these images"
+GUESSING = 0.05
 MARKS_JUDGE = "the score marks the judge and not the image"
 PEOPLE = "people"
 NOTES = (
     "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",
-    "Intervals: 95%, percentile bootstrap over prompts. Thresholds and p against guessing: exact binomial, one-sided, "
-    "as if pairs were independent.",
+    "Intervals: 95%, the prompt being the unit (shares: Jeffreys, means: Student's t). To beat guessing: the share that the "
+    "metric's own scores, exchanged within prompts, reach one time in twenty; p likewise, one-sided.",
     "SRCC, KRCC (tau-b) and nDCG: within each prompt, then averaged over the prompts that define them.",
 )
 
@@ -72,6 +74,7 @@ def agreement(
     *,
     negate: Collection[str] = (),
     marks_judge: Collection[str] = (),
+    ranges: Mapping[str, tuple[float, float]] | None = None,
     ndcg_gain: str = "linear",
     strengths: bool = False,
     resamples: int = 2000,
@@ -85,8 +88,9 @@ def agreement(
         pairs: human preferences between item ids; without them only scores, leaderboard and coverage are reported.
         negate: names of metrics where less is better.
         marks_judge: names of metrics whose scores say nothing of which image is better: they get their mean and coverage.
+        ranges: name -> (low, high) of metrics whose scores have ends; no interval leaves them.
         strengths: also fit Bradley-Terry strengths (about a second a metric).
-        resamples: bootstrap draws of prompts; 0 for no intervals.
+        resamples: bootstrap draws of prompts for the strengths; 0 for no intervals at all.
     Raises:
         DataError: a preference that is not a / b / tie; an image paired with itself.
     """
@@ -94,24 +98,30 @@ def agreement(
     own, several = _values(images, scores)
     warnings += several
     values = {name: _flipped(each) if name in negate else each for name, each in own.items()}
-    grouped = _grouped(pairs, images)
+    grouped, doubled = distinct(_grouped(pairs, images))
+    warnings += doubled
     ranked = {name: each for name, each in values.items() if name not in marks_judge}
     index = PairIndex.of(grouped)
     human = human_scores(index)
     warnings += _pair_warnings(index, images)
     standings = {
         name: standing(
-            images, own[name], higher_is_better=name not in negate, resamples=resamples, seed=seed, name=name
+            images,
+            own[name],
+            higher_is_better=name not in negate,
+            bounds=(ranges or {}).get(name),
+            intervals=resamples > 0,
+            name=name,
         )
         for name in ranked
     }
-    people = standing(images, _flat(human), resamples=0, name=PEOPLE) if len(index) else None
+    people = standing(images, _flat(human), intervals=False, name=PEOPLE) if len(index) else None
     srcc = {name: _leaderboard_srcc(each, people) for name, each in standings.items()}
     metrics = {
         name: (
-            _metric(index, human, values[name], images, ndcg_gain, resamples, seed)
+            _metric(index, human, values[name], ndcg_gain, resamples > 0, seed)
             if name in ranked
-            else _unranked(values[name], images, ndcg_gain)
+            else _unranked(values[name], ndcg_gain)
         )
         | _means(own[name], images)
         | {"higher_is_better": name not in negate}
@@ -187,14 +197,13 @@ def _metric(
     index: PairIndex,
     human: HumanScores,
     values: Values,
-    images: Sequence[Image],
     gain: str,
-    resamples: int,
+    intervals: bool,
     seed: int,
 ) -> dict[str, Any]:
-    pairs = pairwise_accuracy(index, values, resamples=resamples, seed=seed)
+    pairs = pairwise_accuracy(index, values, intervals=intervals, seed=seed)
     tied = tie_optimised_accuracy(index, values)
-    ranks = prompt_statistics(human, values, gain=gain, resamples=resamples, seed=seed)
+    ranks = prompt_statistics(human, values, gain=gain, intervals=intervals)
     asked = bool(len(index))
     reasons = {"accuracy": pairs.reason, "tie_optimised_accuracy": tied.reason, "srcc": ranks.reason}
     return {
@@ -213,6 +222,8 @@ def _metric(
         "threshold_05": pairs.threshold_05,
         "threshold_001": pairs.threshold_001,
         "p_value": pairs.p_value,
+        "paper_threshold_05": pairs.paper_threshold_05,
+        "paper_threshold_001": pairs.paper_threshold_001,
         "tie_optimised_accuracy": tied.accuracy,
         "tie_epsilon": tied.epsilon,
         "srcc": ranks.srcc,
@@ -231,9 +242,9 @@ def _metric(
     }
 
 
-def _unranked(values: Values, images: Sequence[Image], gain: str) -> dict[str, Any]:
+def _unranked(values: Values, gain: str) -> dict[str, Any]:
     """As `_metric` without pairs, and why."""
-    found = _metric(PairIndex.of(()), {}, values, images, gain, 0, 0)
+    found = _metric(PairIndex.of(()), {}, values, gain, False, 0)
     return found | {"reasons": dict.fromkeys(found["reasons"], MARKS_JUDGE)}
 
 
@@ -287,6 +298,7 @@ def _place(place: Place) -> dict[str, Any]:
         "coverage": place.coverage,
         "images": place.images,
         "scored": place.scored,
+        "prompts": place.prompts,
     }
 
 
@@ -304,11 +316,8 @@ def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool) ->
         left_out = each["prompts"] - each["srcc_prompts"]
         if left_out:
             notes.append(f"{name}: SRCC and KRCC are undefined on {left_out} of {each['prompts']} prompts, left out.")
-        low, high = each["accuracy_interval"] or (0.0, 1.0)
-        if low == high:
-            notes.append(
-                f"{name}: every prompt has the same accuracy; an interval without width understates the doubt."
-            )
+        if each["p_value"] is not None and each["p_value"] >= GUESSING:
+            notes.append(f"{name}: no better than guessing (p {each['p_value']:.2g}).")
         lost = each["pairs"] - each["pairs_scored"]
         if lost:
             notes.append(f"{name}: {lost} of {each['pairs']} pairs lack a score, left out.")

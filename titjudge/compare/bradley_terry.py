@@ -65,7 +65,9 @@ def bradley_terry(
         return BradleyTerry((), None, len(used), same, 0, 0, reason)
     draws, degenerate = _draws(model, cells.counts, resamples if cells.counts.shape[0] > 1 else 0, seed)
     strengths = [
-        Strength(name, float(point[0][k]), percentile_interval(draws[:, k]) if len(draws) else None)
+        Strength(
+            name, float(point[0][k]), percentile_interval(draws[:, k], cells.counts.shape[0]) if len(draws) else None
+        )
         for k, name in enumerate(generators)
     ]
     strengths.sort(key=lambda each: -each.strength)

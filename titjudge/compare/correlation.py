@@ -70,7 +70,7 @@ def correlation(
         return Correlation(len(x), missing, None, None, None, None, None, None, reason)
     point = _three(x, y)
     draws = _draws(x, y, group, len(distinct), resamples, seed) if len(distinct) > 1 else np.zeros((0, 3))
-    low_high = [percentile_interval(draws[:, k]) for k in range(3)]
+    low_high = [percentile_interval(draws[:, k], len(distinct)) for k in range(3)]
     reason = FEW_PROMPTS if len(distinct) < 2 else ""
     return Correlation(len(x), missing, point[0], low_high[0], point[1], low_high[1], point[2], low_high[2], reason)
 

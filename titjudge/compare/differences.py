@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.compare.intervals import mean_intervals
 from titjudge.compare.pairwise import PairIndex, Values, pair_index, values_by_metric
-from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums, ratio_intervals
+from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
 from titjudge.errors import ConfigError, nearest
 from titjudge.types import BadItem, Item, Pair, Score, Table
 
@@ -21,7 +22,7 @@ PERMUTATIONS = 9999
 class Difference:
     """`first` minus `second` over what both have scored.
 
-    `difference` with its 95% interval by resampling prompts; `p_value` two-sided, by exchanging the two within
+    `difference` with its 95% interval (Student's t over prompts); `p_value` two-sided, by exchanging the two within
     whole prompts (exact where 2^prompts is at most 9,999); `p_adjusted` after Benjamini-Hochberg over the comparisons
     made together. For accuracies also McNemar's exact test, which takes pairs as independent: `only_first` pairs are
     right with `first` alone, `only_second` with `second` alone.
@@ -176,7 +177,9 @@ def _accuracy_difference(
     right_x, right_y = both & (x == index.preference), both & (y == index.preference)
     only_x, only_y = int((right_x & ~right_y).sum()), int((right_y & ~right_x).sum())
     mcnemar = float(binomtest(only_x, only_x + only_y, 0.5).pvalue) if only_x + only_y else None
-    found = _paired(index.group, len(index.groups), right_x.astype(float), right_y.astype(float), both, resamples, seed)
+    found = _paired(
+        index.group, len(index.groups), right_x.astype(float), right_y.astype(float), both, resamples, seed, (-1.0, 1.0)
+    )
     if not both.any():
         found["reason"] = "no pair is scored by both"
     return Difference(first, second, "accuracy", only_first=only_x, only_second=only_y, mcnemar_p=mcnemar, **found)
@@ -201,12 +204,19 @@ def _float(value: float | None) -> float:
 
 
 def _paired(
-    group: Ints, groups: int, x: Floats, y: Floats, both: np.ndarray[Any, Any], resamples: int, seed: int
+    group: Ints,
+    groups: int,
+    x: Floats,
+    y: Floats,
+    both: np.ndarray[Any, Any],
+    resamples: int,
+    seed: int,
+    bounds: Interval | None = None,
 ) -> dict[str, Any]:
     n = int(both.sum())
     sums = group_sums(group, groups, x, y, both.astype(np.float64)) if groups else np.zeros((0, 3))
     sums = sums[sums[:, 2] > 0]
-    interval = ratio_intervals(sums[:, 0] - sums[:, 1], sums[:, 2], resamples=resamples, seed=seed)[0]
+    interval = mean_intervals(sums[:, 0] - sums[:, 1], sums[:, 2], bounds)[0] if resamples else None
     top_x, top_y = float(sums[:, 0].sum()), float(sums[:, 1].sum())
     return {
         "n": n,
@@ -216,7 +226,7 @@ def _paired(
         "difference": (top_x - top_y) / n if n else None,
         "interval": interval,
         "p_value": _exchange_p(sums[:, 0] - sums[:, 1], seed) if len(sums) > 1 and resamples else None,
-        "reason": "" if interval or not resamples else FEW_PROMPTS,
+        "reason": "" if interval or not resamples else FEW_PROMPTS if len(sums) < 2 else "every prompt shows the same",
     }
 
 

@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.compare.intervals import share_intervals
 from titjudge.compare.resample import (
-    LEVEL,
     Floats,
     Interval,
     Ints,
     codes,
     multiplicities,
     percentile_interval,
-    ratio_intervals,
 )
 from titjudge.errors import DataError
 from titjudge.types import Table
@@ -71,8 +70,8 @@ class Claim:
 class Rate:
     """Share of met claims among those that could be seen, with a 95% interval; None without any.
 
-    The interval resamples prompts. Where all claims have one verdict that would be a point: there it is the exact
-    binomial one, of as many trials as there are prompts.
+    The interval is over prompts. Where all claims have one verdict it is the exact one of as many trials as there are
+    prompts.
     """
 
     generator: str
@@ -184,9 +183,7 @@ def forgetting(
         return tuple(
             rate
             for generator in generators
-            for rate in _rates(
-                generator, [c for c in listed if c.generator == generator], label, labels, resamples, seed
-            )
+            for rate in _rates(generator, [c for c in listed if c.generator == generator], label, labels)
         )
 
     return Forgetting(
@@ -202,8 +199,6 @@ def _rates(
     claims: Sequence[Claim],
     label: Callable[[Claim], tuple[Any, str]],
     labels: Sequence[str],
-    resamples: int,
-    seed: int,
 ) -> list[Rate]:
     number = {text: k for k, text in enumerate(labels)}
     seen = [(claim, number[label(claim)[1]]) for claim in claims if claim.met is not None]
@@ -213,28 +208,19 @@ def _rates(
     cell = np.array([k for _, k in seen], dtype=np.int64)
     np.add.at(asked, (group, cell), 1.0)
     np.add.at(met, (group, cell), np.array([float(bool(claim.met)) for claim, _ in seen]))
-    intervals = ratio_intervals(met, asked, resamples=resamples, seed=seed)
-    prompts = np.count_nonzero(asked, axis=0)
+    intervals = share_intervals(met, asked)
     n, hits = asked.sum(axis=0), met.sum(axis=0)
     return [
         Rate(
             generator,
             text,
             float(hits[k] / n[k]) if n[k] else None,
-            _unless_point(intervals[k], int(prompts[k])),
+            intervals[k],
             int(n[k]),
             unseen.count(k),
         )
         for k, text in enumerate(labels)
     ]
-
-
-def _unless_point(interval: Interval | None, prompts: int) -> Interval | None:
-    """The interval; the exact one of 0, or all, of so many trials where it has shrunk to a point."""
-    if interval is None or interval[0] < interval[1] or interval[0] not in (0.0, 1.0):
-        return interval
-    reach = 1 - float(((1 - LEVEL) / 2) ** (1 / prompts))
-    return (0.0, reach) if interval[0] == 0.0 else (1 - reach, 1.0)
 
 
 def _step(generator: str, claims: Sequence[Claim], resamples: int, seed: int) -> Step:
@@ -255,7 +241,7 @@ def _step(generator: str, claims: Sequence[Claim], resamples: int, seed: int) ->
     where = int(at[0])
     before, after = met[cell < where].mean(), met[cell >= where].mean()
     draws = [_split(block @ hits, block @ asked)[1] / CELLS for block in multiplicities(len(groups), resamples, seed)]
-    interval = percentile_interval(np.concatenate(draws)) if draws else None
+    interval = percentile_interval(np.concatenate(draws), len(groups)) if draws else None
     kinds = [claim.kind for claim in seen]
     return Step(
         generator, where / CELLS, interval, float(before), float(after), _within(kinds, met, cell >= where), p_value

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.compare.equality import with_ties
+from titjudge.compare.intervals import mean_intervals
 from titjudge.compare.pairwise import Values
-from titjudge.compare.resample import Floats, Interval, codes, number, ratio_intervals
+from titjudge.compare.resample import Floats, Interval, codes, number
 
 UNEVEN = "ranked under different coverage"
 FEWEST_FOR_SRCC = 3
@@ -19,9 +21,10 @@ FEWEST_FOR_SRCC = 3
 class Place:
     """Where one generator stands. `mean` is in the metric's own unit, `mean_rank` and `rank` count from 1 (best).
 
-    `mean_rank` averages the ranks among the generators scored on the same prompt (equal scores share the average rank);
-    `rank` orders the mean ranks (equal ones share the smaller number). `coverage` is the share of the generator's
-    images that have a score. All but `coverage` are None for a generator without any score.
+    `mean_rank` averages the ranks among the generators scored on the same prompt (equal scores share the average rank) over
+    the `prompts` where there is competition: at least two generators with a score. `rank` orders the mean ranks (equal ones
+    share the smaller number); without competition there is none. `coverage` is the share of the generator's
+    images that have a score. The rest is None for a generator without any score.
     """
 
     generator: str
@@ -55,16 +58,17 @@ def standing(
     values: Values,
     *,
     higher_is_better: bool = True,
-    resamples: int = 2000,
-    seed: int = 0,
+    bounds: Interval | None = None,
+    intervals: bool = True,
     name: str = "the metric",
 ) -> Standing:
-    """Generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores and intervals by prompt.
+    """Generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores, and intervals over prompts.
 
     Args:
         images: (image id, generator, prompt) of every image that should have a score; several images of one generator
             for one prompt are averaged first.
         values: score by image id; None, NaN or absent is missing.
+        bounds: the metric's range, where it has ends.
     """
     if not images:
         return Standing(())
@@ -77,14 +81,14 @@ def standing(
     count = np.bincount(cell, weights=scored, minlength=shape[0] * shape[1]).reshape(shape)
     total = np.bincount(cell, weights=np.where(scored, value, 0.0), minlength=shape[0] * shape[1]).reshape(shape)
     mean = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
+    present = np.isfinite(mean)
     ranks = prompt_ranks(mean if higher_is_better else -mean)
+    ranks[present.sum(axis=1) < 2] = np.nan
     ranked = np.isfinite(ranks)
-    bootstrap = ratio_intervals(
-        np.concatenate([total, np.where(ranked, ranks, 0.0)], axis=1),
-        np.concatenate([count, ranked], axis=1).astype(np.float64),
-        resamples=resamples,
-        seed=seed,
-    )
+    spans: list[list[Interval | None]] = [[None] * shape[1]] * 2
+    if intervals:
+        ends = (1.0, float(shape[1]))
+        spans = [mean_intervals(total, count, bounds), mean_intervals(np.where(ranked, ranks, 0.0), ranked * 1.0, ends)]
     with np.errstate(invalid="ignore"):
         means = total.sum(axis=0) / count.sum(axis=0)
         mean_ranks = np.where(ranked, ranks, 0.0).sum(axis=0) / ranked.sum(axis=0)
@@ -94,9 +98,9 @@ def standing(
         Place(
             generator=generators[k],
             mean=number(means[k]),
-            interval=bootstrap[k],
+            interval=spans[0][k],
             mean_rank=number(mean_ranks[k]),
-            mean_rank_interval=bootstrap[shape[1] + k],
+            mean_rank_interval=spans[1][k],
             rank=order[k],
             images=int(images_of[k]),
             scored=int(count[:, k].sum()),
@@ -105,7 +109,7 @@ def standing(
         for k in range(shape[1])
     ]
     places.sort(key=lambda place: (place.rank is None, place.rank, place.generator))
-    return Standing(tuple(places), tuple(_coverage_warnings(places, ranked, generators, name)))
+    return Standing(tuple(places), tuple(_coverage_warnings(places, present, name)))
 
 
 def prompt_ranks(scores: Floats) -> Floats:
@@ -123,19 +127,20 @@ def _order(mean_ranks: Floats) -> list[int | None]:
     return [int(k) if np.isfinite(k) else None for k in place]
 
 
-def _coverage_warnings(
-    places: Sequence[Place], ranked: np.ndarray[tuple[int, int], np.dtype[np.bool_]], generators: list[str], name: str
-) -> list[str]:
+def _coverage_warnings(places: Sequence[Place], present: NDArray[np.bool_], name: str) -> list[str]:
+    """`present`: which generators have a score on which prompt, shape (prompts, generators)."""
     if len(places) < 2:
         return []
+    found = []
     coverage = [place.coverage or 0.0 for place in places]
     if max(coverage) > min(coverage):
-        shown = ", ".join(f"{place.generator} {place.scored}/{place.images}" for place in places)
-        return [f"{name}: generators are {UNEVEN} ({shown}); a failure is never a score, so compare them with care"]
-    if (ranked.any(axis=1) & ~ranked.all(axis=1)).any():
-        shown = ", ".join(f"{g} {int(n)}" for g, n in zip(generators, ranked.sum(axis=0), strict=True))
-        return [f"{name}: generators are {UNEVEN}: not every prompt has all of them (prompts: {shown})"]
-    return []
+        found.append(f"{name}: generators are {UNEVEN}; a failure is never a score, so compare them with care")
+    elif (present.any(axis=1) & ~present.all(axis=1)).any():
+        found.append(f"{name}: generators are {UNEVEN}: not every prompt has all of them")
+    if alone := int((present.sum(axis=1) == 1).sum()):
+        prompts = "1 prompt has" if alone == 1 else f"{alone} prompts have"
+        found.append(f"{name}: {prompts} a score of one generator only: without competition there is no rank")
+    return found
 
 
 def rank_correlation(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> float | None:

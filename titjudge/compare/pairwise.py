@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.compare.equality import with_ties
-from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums, ratio_intervals
+from titjudge.compare.guessing import Guessing, guessing, paper_threshold
+from titjudge.compare.intervals import share_intervals
+from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
 from titjudge.errors import DataError
 from titjudge.types import Pair, Score
 
@@ -64,10 +66,15 @@ class PairIndex:
     def __len__(self) -> int:
         return len(self.a)
 
+    def scores(self, values: Values) -> Floats:
+        """The score of each of `ids`, NaN where there is none; equal scores are exactly equal."""
+        return with_ties(
+            np.fromiter((_float(values.get(id)) for id in self.ids), dtype=np.float64, count=len(self.ids))
+        )
+
     def values(self, values: Values) -> tuple[Floats, Floats]:
-        """The scores of `a` and of `b`, each of shape (pairs,), NaN where there is none; ties are exactly equal."""
-        each = np.fromiter((_float(values.get(id)) for id in self.ids), dtype=np.float64, count=len(self.ids))
-        each = with_ties(each)
+        """The scores of `a` and of `b`, each of shape (pairs,)."""
+        each = self.scores(values)
         return each[self.a], each[self.b]
 
     def predictions(self, values: Values) -> Floats:
@@ -93,9 +100,10 @@ class PairwiseAccuracy:
 
     `accuracy` counts an equal score as wrong (the rule of the TIT paper, implied by its Table 4);
     `half_credit_accuracy` counts it as half right. Both are over `pairs_scored`; pairs that lost a score are in
-    `pairs` only. Rates are fractions of 1, intervals 95%. `threshold_05` / `threshold_001` are the fewest correct pairs
-    that guessing reaches with probability below .05 / .001, and `p_value` is that of `correct`: one-sided, exact, and
-    for independent pairs, which pairs of one prompt are not; the interval, which resamples prompts, does not assume it.
+    `pairs` only. Rates are fractions of 1, intervals 95%, with the prompt as the unit. `threshold_05` / `threshold_001` are
+    the fewest correct pairs that guessing reaches with probability below .05 / .001, and `p_value` is that of `correct`:
+    one-sided, for this metric's scores exchanged within prompts (see `guessing`). `paper_threshold_05` / `_001` are the
+    TIT paper's (A.2), for independent pairs, which pairs of one prompt are not.
     """
 
     pairs: int
@@ -114,18 +122,20 @@ class PairwiseAccuracy:
     threshold_05: int | None
     threshold_001: int | None
     p_value: float | None
+    paper_threshold_05: int | None
+    paper_threshold_001: int | None
     reason: str = ""
 
 
 def pairwise_accuracy(
-    pairs: Sequence[Pair] | PairIndex, values: Values, *, resamples: int = 2000, seed: int = 0
+    pairs: Sequence[Pair] | PairIndex, values: Values, *, intervals: bool = True, seed: int = 0
 ) -> PairwiseAccuracy:
     """Accuracy of a metric over the pairs with a human preference (TIT paper, section 5.1 and A.2).
 
     Args:
         pairs: human pairs; ties of people are left out and counted.
         values: score by image id, higher is better; None, NaN or absent is missing: the pair is counted, not scored.
-        resamples: bootstrap draws of prompts for the intervals; 0 for none.
+        intervals: whether to add intervals and what guessing would reach.
     """
     index = pair_index(pairs)
     predicted = index.predictions(values)
@@ -134,7 +144,8 @@ def pairwise_accuracy(
     right = (scored & (predicted == index.preference)).astype(np.float64)
     tied = (scored & (predicted == 0)).astype(np.float64)
     correct, ties, total, asked = (int(column.sum()) for column in (right, tied, scored, decided))
-    intervals, reason = _intervals(index, right, tied, scored.astype(np.float64), resamples, seed)
+    both, reason = _intervals(index, right, tied, scored.astype(np.float64)) if intervals else ([None, None], "")
+    chance = _guessing(index, values, scored, seed) if intervals and total else None
     if not total:
         reason = "no pair with a human preference" if not asked else "no pair has both scores"
     return PairwiseAccuracy(
@@ -146,51 +157,31 @@ def pairwise_accuracy(
         wrong=total - correct - ties,
         ties=ties,
         accuracy=correct / total if total else None,
-        accuracy_interval=intervals[0],
+        accuracy_interval=both[0],
         half_credit_accuracy=(correct + ties / 2) / total if total else None,
-        half_credit_interval=intervals[1],
+        half_credit_interval=both[1],
         tie_rate=ties / total if total else None,
         pair_coverage=total / asked if asked else None,
-        threshold_05=significance_threshold(total, 0.05),
-        threshold_001=significance_threshold(total, 0.001),
-        p_value=guessing_p_value(correct, total),
+        threshold_05=chance.threshold(0.05) if chance else None,
+        threshold_001=chance.threshold(0.001) if chance else None,
+        p_value=chance.p_value(correct) if chance else None,
+        paper_threshold_05=paper_threshold(total, 0.05),
+        paper_threshold_001=paper_threshold(total, 0.001),
         reason=reason,
     )
 
 
-def _intervals(
-    index: PairIndex, right: Floats, tied: Floats, scored: Floats, resamples: int, seed: int
-) -> tuple[list[Interval | None], str]:
+def _intervals(index: PairIndex, right: Floats, tied: Floats, scored: Floats) -> tuple[list[Interval | None], str]:
     if not len(index):
         return [None, None], FEW_PROMPTS
     sums = group_sums(index.group, len(index.groups), right, right + tied / 2, scored)
-    found = ratio_intervals(sums[:, :2], sums[:, [2, 2]], resamples=resamples, seed=seed)
-    return found, FEW_PROMPTS if resamples and found[0] is None else ""
+    found = share_intervals(sums[:, :2], sums[:, [2, 2]])
+    return found, FEW_PROMPTS if found[0] is None else ""
 
 
-@functools.cache
-def significance_threshold(pairs: int, alpha: float) -> int | None:
-    """The fewest correct of `pairs` that guessing reaches with probability below `alpha` (one-sided, exact binomial).
-
-    6,510 of 12,832 at .05 and 6,592 at .001, as in the TIT paper (A.2). None when even all correct would not do.
-    """
-    from scipy.stats import binom
-
-    if pairs < 1:
-        return None
-    k = int(binom.isf(alpha, pairs, 0.5)) + 1
-    while k > 0 and binom.sf(k - 2, pairs, 0.5) < alpha:
-        k -= 1
-    while k <= pairs and binom.sf(k - 1, pairs, 0.5) >= alpha:
-        k += 1
-    return k if k <= pairs else None
-
-
-def guessing_p_value(correct: int, pairs: int) -> float | None:
-    """The probability that guessing gets at least `correct` of `pairs` right (one-sided, exact); None without pairs."""
-    from scipy.stats import binomtest
-
-    return float(binomtest(correct, pairs, 0.5, alternative="greater").pvalue) if pairs else None
+def _guessing(index: PairIndex, values: Values, scored: NDArray[np.bool_], seed: int) -> Guessing:
+    each = index.scores(values)
+    return guessing(index.group[scored], index.a[scored], index.b[scored], index.preference[scored], each, seed)
 
 
 @dataclass(frozen=True, slots=True)

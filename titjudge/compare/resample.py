@@ -1,9 +1,10 @@
 """The one bootstrap of titjudge: prompts are drawn with replacement, each with all that belongs to it.
 
 Pairs of one prompt share images and are far from independent, so the prompt is the unit of resampling (a cluster
-bootstrap).
-A draw is a vector of multiplicities; every statistic that is a ratio of sums over prompts is then one matrix product.
-The draws depend on (number of prompts, resamples, seed) alone: two metrics over the same prompts see the same draws.
+bootstrap). It serves statistics over all prompts at once (correlations, strengths); shares and means over prompts have
+intervals of their own, in `intervals`.
+A draw is a vector of multiplicities. The draws depend on (number of prompts, resamples, seed) alone: two metrics over the
+same prompts see the same draws.
 """
 
 from __future__ import annotations
@@ -42,46 +43,24 @@ def multiplicities(prompts: int, resamples: int, seed: int) -> Iterator[Floats]:
         yield np.bincount(picks.ravel(), minlength=rows * prompts).reshape(rows, prompts).astype(np.float64)
 
 
-def ratio_draws(numerator: Floats, denominator: Floats, *, resamples: int, seed: int) -> Floats:
-    """Bootstrap draws of sum(numerator) / sum(denominator) over prompts.
+def percentile_interval(draws: Floats, units: int, level: float = LEVEL) -> Interval | None:
+    """The central part of the draws, widened for few units (expanded percentiles, Hesterberg 2015).
+
+    A bootstrap of n units is too narrow by sqrt((n - 1) / n), and by the normal in place of Student's t: the percentiles
+    lie as far out as t would have it. Infinite draws count; NaN are undefined and do not.
 
     Args:
-        numerator, denominator: sums per prompt, shape (prompts,) or (prompts, statistics).
-    Returns:
-        shape (resamples, statistics), NaN where a draw has nothing to divide by.
+        draws: of the statistic, shape (draws,). units: what was drawn (prompts).
+    Returns: None when no draw is defined or there are fewer than two units.
     """
-    top, bottom = _columns(numerator), _columns(denominator)
-    out = np.full((resamples, top.shape[1]), np.nan)
-    done = 0
-    for block in multiplicities(len(top), resamples, seed):
-        below = block @ bottom
-        rows = slice(done, done + len(block))
-        np.divide(block @ top, below, out=out[rows], where=below > 0)
-        done += len(block)
-    return out
+    from scipy.special import ndtr, stdtrit
 
-
-def percentile_interval(draws: Floats, level: float = LEVEL) -> Interval | None:
-    """The central `level` of the defined draws (percentile method); None when no draw is defined."""
-    defined = draws[np.isfinite(draws)]
-    if not len(defined):
+    defined = np.sort(draws[~np.isnan(draws)])
+    if not len(defined) or units < 2:
         return None
-    low, high = np.percentile(defined, [50 * (1 - level), 50 * (1 + level)])
-    return float(low), float(high)
-
-
-def ratio_intervals(numerator: Floats, denominator: Floats, *, resamples: int, seed: int) -> list[Interval | None]:
-    """One percentile interval for each statistic of `ratio_draws`; None where fewer than two prompts have data."""
-    bottom = _columns(denominator)
-    if not resamples or len(bottom) < 2:
-        return [None] * bottom.shape[1]
-    draws = ratio_draws(numerator, denominator, resamples=resamples, seed=seed)
-    enough = np.count_nonzero(bottom > 0, axis=0) >= 2
-    return [percentile_interval(draws[:, k]) if enough[k] else None for k in range(bottom.shape[1])]
-
-
-def _columns(sums: Floats) -> Floats:
-    return sums[:, None] if sums.ndim == 1 else sums
+    tail = float(ndtr(stdtrit(units - 1, (1 - level) / 2) * (units / (units - 1)) ** 0.5))
+    last = len(defined) - 1
+    return float(defined[int(tail * last)]), float(defined[last - int(tail * last)])
 
 
 def group_sums(group: Ints, groups: int, *columns: Floats) -> Floats:

@@ -10,6 +10,7 @@ from titjudge.types import Table
 if TYPE_CHECKING:
     from titjudge.compare.agreement import Agreement
 
+LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
 WIDE = 4  # with more metrics than this the leaderboard shows ranks only
 
 
@@ -38,6 +39,11 @@ def plain(value: float | None, interval: Sequence[float] | None = None, digits: 
     return f"{value:.{digits}f}{bracket}"
 
 
+def p_value(p: float | None) -> str | None:
+    """`0.013`, `<0.0001`; None stays None."""
+    return None if p is None else "<0.0001" if p < 0.0001 else f"{p:.2g}"
+
+
 def _metrics(found: Agreement) -> Table:
     if not any(each["pairs"] for each in found.metrics.values()):
         rows = tuple(
@@ -57,7 +63,7 @@ def _metric_row(name: str, each: Any) -> tuple[Any, ...]:
         percent(each["accuracy"], each["accuracy_interval"]),
         percent(each["tie_rate"]),
         f"{scored} of {each['pairs']}" if each["pairs"] else None,
-        f"{threshold} of {scored} ({100 * threshold / scored:.1f}%)" if threshold else None,
+        f"{100 * threshold / scored:.1f}%, p {p_value(each['p_value'])}" if threshold else p_value(each["p_value"]),
         plain(each["srcc"]),
         plain(each["krcc"]),
         plain(each["ndcg"]),
@@ -69,29 +75,31 @@ def _leaderboard(found: Agreement) -> Table:
     names = list(found.leaderboard[0]["metrics"])
     people = any(row["human"] for row in found.leaderboard)
     wide = len(names) > WIDE
-    columns = ["generator", *(["people: mean rank"] if people else [])]
+    columns = ["generator", "prompts", *(["people: mean rank"] if people else [])]
     for name in names:
-        columns += [f"{name}: mean rank"] if wide else [f"{name}: mean rank", f"{name}: mean", f"{name}: coverage"]
+        columns += [f"{name}: mean rank"] if wide else [f"{name}: mean rank", f"{name}: mean", f"{name}: images"]
     rows = [_leaderboard_row(row, names, people, wide) for row in found.leaderboard]
     if people and names:
-        last: list[Any] = ["SRCC with people", None]
+        last: list[Any] = ["SRCC with people", None, None]
         for name in names:
             last += [plain(found.leaderboard_srcc.get(name)), *([] if wide else [None, None])]
         rows.append(tuple(last))
-    return Table(
-        "Leaderboard", tuple(columns), tuple(rows), ("mean rank over prompts, 1 is best; mean with 95% interval",)
-    )
+    return Table("Leaderboard", tuple(columns), tuple(rows), (LEGEND,))
 
 
 def _leaderboard_row(row: Any, names: Sequence[str], people: bool, wide: bool) -> tuple[Any, ...]:
-    cells: list[Any] = [row["generator"] or "(unnamed)"]
+    prompts = sorted({row["metrics"][name]["prompts"] for name in names})
+    cells: list[Any] = [
+        row["generator"] or "(unnamed)",
+        "-".join(map(str, dict.fromkeys([*prompts[:1], *prompts[-1:]]))) or None,
+    ]
     if people:
         cells.append(plain(row["human"]["mean_rank"], digits=2) if row["human"] else None)
     for name in names:
         place = row["metrics"][name]
         cells.append(plain(place["mean_rank"], digits=2))
         if not wide:
-            cells += [plain(place["mean"], place["interval"], digits=4), percent(place["coverage"])]
+            cells += [plain(place["mean"], place["interval"], digits=4), f"{place['scored']}/{place['images']}"]
     return tuple(cells)
 
 

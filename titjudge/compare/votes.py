@@ -208,7 +208,7 @@ def krippendorff_alpha(
     alpha = float(_alphas(table, np.ones((1, len(table))))[0])
     if len(table) < 2 or not resamples:
         return Alpha(alpha, None, len(table), annotators, "fewer than two pairs: no interval" if resamples else "")
-    return Alpha(alpha, percentile_interval(_alpha_draws(table, resamples, seed)), len(table), annotators)
+    return Alpha(alpha, percentile_interval(_alpha_draws(table, resamples, seed), len(table)), len(table), annotators)
 
 
 def _alpha_draws(table: Floats, resamples: int, seed: int) -> Floats:

@@ -13,7 +13,7 @@ from titjudge.report.model import Loaded, Report
 
 _NOTE = (
     "Agreement: how often the metric gives the higher score to the image that people prefer; equal scores count as wrong. "
-    "The second line is the 95% interval. Guessing reaches 50%."
+    "The second line is the 95% interval. Guessing reaches 50%, or less where scores are equal."
 )
 
 
@@ -84,7 +84,10 @@ def _leaderboard(report: Report, at: int) -> Json:
             row.append(_rank(about))
         rows.append(row)
     title = "Generators" if len(report.runs) == 1 else f"Generators, {run.name}"
-    notes = ["Mean score with its 95% interval, and rank by mean rank over prompts (1 is best).", *_board_notes(run)]
+    notes = [
+        "Mean score with its 95% interval, and rank by mean rank over the prompts where generators compete (1 is best).",
+        *_board_notes(run),
+    ]
     return table(title, columns, rows, notes=notes)
 
 
@@ -93,6 +96,8 @@ def _rank(about: Mapping[str, Any]) -> Any:
     if not cells.is_number(rank):
         return DASH
     sub = f"mean {mean:.2f}" if cells.is_number(mean) else ""
+    if cells.is_number(about.get("prompts")):
+        sub += f"{' over' if sub else ''} {about['prompts']} prompts"
     if cells.is_number(share) and share is not None and share < 1:
         sub += f"{', ' if sub else ''}{share:.0%} covered"
     return cell(f"{rank:g}", sub=sub, sort=float(rank or 0))

@@ -7,7 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from titjudge.compare.equality import same
+from titjudge.compare.intervals import share_intervals
+from titjudge.compare.resample import codes, group_sums
 from titjudge.report.model import Entry, Judge, Report
 
 _CATEGORY_KEYS = ("category", "type", "dimension", "theme", "class")
@@ -15,7 +19,7 @@ _CATEGORY_KEYS = ("category", "type", "dimension", "theme", "class")
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Accuracy over some pairs: `value` is a fraction of 1 (an equal score is wrong), `interval` 95% (Wilson)."""
+    """Accuracy over some pairs: `value` is a fraction of 1 (an equal score is wrong), `interval` 95%, by prompts."""
 
     label: str
     value: float | None
@@ -34,16 +38,6 @@ class Point:
 
 
 Cut = dict[int, list[Bin]]  # by judge number
-
-
-def wilson(right: int, total: int) -> tuple[float, float] | None:
-    """The 95% interval of a proportion (Wilson 1927), which takes pairs as independent; None without any."""
-    from scipy.stats import binomtest
-
-    if not total:
-        return None
-    found = binomtest(right, total).proportion_ci(method="wilson")
-    return float(found.low), float(found.high)
 
 
 def value(entry: Entry, judge: int, judges: Sequence[Judge]) -> float | None:
@@ -68,20 +62,24 @@ def by(report: Report, label: Callable[[int], str | None], order: Sequence[str])
     """Accuracy by a label of the pair; pairs without a label are left out."""
     cut: Cut = {}
     for judge in range(len(report.judges)):
-        right: dict[str, int] = defaultdict(int)
-        total: dict[str, int] = defaultdict(int)
+        told: dict[str, list[tuple[int, bool]]] = defaultdict(list)
         for number, gap in verdicts(report, judge):
             name = label(number)
             if name is not None:
-                right[name] += gap > 0
-                total[name] += 1
-        if total:
-            cut[judge] = [_bin(name, right[name], total[name]) for name in order]
+                told[name].append((number, gap > 0))
+        if told:
+            cut[judge] = [_bin(report, name, told[name]) for name in order]
     return cut
 
 
-def _bin(label: str, right: int, total: int) -> Bin:
-    return Bin(label, right / total if total else None, total, wilson(right, total))
+def _bin(report: Report, label: str, told: Sequence[tuple[int, bool]]) -> Bin:
+    """From (pair number, right): pairs of one prompt stand or fall together, so the interval is over prompts."""
+    prompt, prompts = codes(report.entries[report.pairs[number][0]].group for number, _ in told)
+    right = np.array([right for _, right in told], dtype=np.float64)
+    if not told:
+        return Bin(label, None, 0, None)
+    sums = group_sums(prompt, len(prompts), right, np.ones(len(told)))
+    return Bin(label, float(right.mean()), len(told), share_intervals(sums[:, 0], sums[:, 1])[0])
 
 
 def by_length(report: Report, bins: int = 4) -> Cut:
@@ -172,11 +170,14 @@ def calibration(report: Report, bins: int = 5) -> Cut:
     """Accuracy by how far apart the metric's two scores are: fifths of its own gaps, smallest first."""
     cut: Cut = {}
     for judge in range(len(report.judges)):
-        found = sorted((abs(gap), gap > 0) for _, gap in verdicts(report, judge))
+        found = sorted((abs(gap), number, gap > 0) for number, gap in verdicts(report, judge))
         if len(found) < 4 * bins:
             continue
         parts = [found[len(found) * step // bins : len(found) * (step + 1) // bins] for step in range(bins)]
-        cut[judge] = [_bin(_fifth(step), sum(right for _, right in part), len(part)) for step, part in enumerate(parts)]
+        cut[judge] = [
+            _bin(report, _fifth(step), [(number, right) for _, number, right in part])
+            for step, part in enumerate(parts)
+        ]
     return cut
 
 

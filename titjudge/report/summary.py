@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+from titjudge.compare.agreement import GUESSING
 from titjudge.report import boards, card, cells, provenance
 from titjudge.report.cells import DASH, Json, fragment, money
 from titjudge.report.facts import deviations, either, identity, mapping, metric, strings
@@ -92,7 +93,9 @@ def _lead(run: Loaded, judges: list[Judge]) -> str:
     of = f" of {pairs:,} pairs" if isinstance(pairs, int) else " of the pairs"
     among = f", the most of {len(agreed)} metrics" if len(agreed) > 1 else ""
     whose = "that is better by construction" if run.results.get("reference") == "construction" else "that people prefer"
-    return f"{name} prefers the image {whose} in {best:.1%}{of}{among}."
+    p = about.get("p_value")
+    guess = f": no better than guessing (p {p:.2g})" if isinstance(p, float) and p >= GUESSING else ""
+    return f"{name} prefers the image {whose} in {best:.1%}{of}{among}{guess}."
 
 
 def _counts(report: Report, run: Loaded) -> str:

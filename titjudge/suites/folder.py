@@ -14,7 +14,7 @@ used is a BadItem with its reason; the rest is judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +59,26 @@ class Folder:
     def pairs(self, folder: Path) -> list[Pair]:
         """Preferences of `pairs.jsonl`, if the folder has one."""
         file = folder / "pairs.jsonl"
-        return read_pairs(file) if file.is_file() else []
+        return read_pairs(file, known_prompts(folder)) if file.is_file() else []
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         return []
 
 
-def read_pairs(file: Path) -> list[Pair]:
+def known_prompts(folder: Path) -> dict[str, str]:
+    """Image -> prompt id, of a folder with `images.jsonl`; else nothing."""
+    listed = folder / "images.jsonl"
+    rows = scan_jsonl(listed, ("image", "prompt_id")) if listed.is_file() else ()
+    return {str(record["image"]): str(record["prompt_id"]) for _, record in rows if isinstance(record, Mapping)}
+
+
+def read_pairs(file: Path, prompts: Mapping[str, str] | None = None) -> list[Pair]:
     """Pairs from a JSONL or CSV file with prompt_id, image_a, image_b, preference.
 
+    Args:
+        prompts: image -> prompt id, where they are known: a pair must name the prompt of its images.
     Raises:
-        DataError: a line is malformed; names file and line.
+        DataError: a line is malformed, or its images belong to another prompt; names file and line.
     """
     pairs = []
     for number, record in read_table(file, ("prompt_id", "image_a", "image_b", "preference")):
@@ -78,6 +87,10 @@ def read_pairs(file: Path) -> list[Pair]:
             raise DataError(f"the preference is a, b or tie, not '{record['preference']}'", file, number)
         if record["image_a"] == record["image_b"]:
             raise DataError(f"'{record['image_a']}' is paired with itself", file, number)
+        for image in (str(record["image_a"]), str(record["image_b"])) if prompts else ():
+            prompt, named = prompts.get(image, ""), str(record["prompt_id"])
+            if prompt and named and prompt != named:
+                raise DataError(f"'{image}' is an image of the prompt '{prompt}', not '{named}'", file, number)
         pairs.append(
             Pair(
                 str(record["prompt_id"]),

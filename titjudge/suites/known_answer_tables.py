@@ -92,7 +92,8 @@ def rate(rows: Iterable[tuple[str, bool]]) -> tuple[float | None, Interval | Non
     """(share, 95% interval by resampling groups, hits, n) of (group, hit) rows; share None without rows."""
     import numpy as np
 
-    from titjudge.compare.resample import codes, group_sums, ratio_intervals
+    from titjudge.compare.intervals import share_intervals
+    from titjudge.compare.resample import codes, group_sums
 
     listed = list(rows)
     if not listed:
@@ -100,7 +101,7 @@ def rate(rows: Iterable[tuple[str, bool]]) -> tuple[float | None, Interval | Non
     group, labels = codes(label for label, _ in listed)
     hit = np.array([hit for _, hit in listed], dtype=np.float64)
     sums = group_sums(group, len(labels), hit, np.ones(len(hit)))
-    interval = ratio_intervals(sums[:, 0], sums[:, 1], resamples=RESAMPLES, seed=0)[0]
+    interval = share_intervals(sums[:, 0], sums[:, 1])[0]
     return float(hit.mean()), interval, int(hit.sum()), len(hit)
 
 
@@ -190,7 +191,8 @@ def mean_by_group(rows: Iterable[tuple[str, float]]) -> tuple[float | None, Inte
     """Mean of (group, value) rows with its 95% interval by resampling groups."""
     import numpy as np
 
-    from titjudge.compare.resample import codes, group_sums, ratio_intervals
+    from titjudge.compare.intervals import mean_intervals
+    from titjudge.compare.resample import codes, group_sums
 
     listed = list(rows)
     if not listed:
@@ -198,4 +200,4 @@ def mean_by_group(rows: Iterable[tuple[str, float]]) -> tuple[float | None, Inte
     group, labels = codes(label for label, _ in listed)
     value = np.array([value for _, value in listed], dtype=np.float64)
     sums = group_sums(group, len(labels), value, np.ones(len(value)))
-    return float(value.mean()), ratio_intervals(sums[:, 0], sums[:, 1], resamples=RESAMPLES, seed=0)[0]
+    return float(value.mean()), mean_intervals(sums[:, 0], sums[:, 1], (0.0, 1.0))[0]

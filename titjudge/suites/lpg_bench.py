@@ -43,8 +43,9 @@ class LpgBench:
         "accuracy is over the pairs without a human tie (12,832 of 15,600 in the full set)",
         "a predicted tie counts as wrong: the paper does not say so, its Table 4 implies it; half credit is shown beside",
         "SRCC, KRCC (tau-b) and nDCG are means over prompts; the paper names neither the tau variant nor the gain of nDCG",
-        "significance thresholds are exact binomial, as the paper's, and take pairs as independent, which they are not; the "
-        "intervals resample prompts",
+        "significance thresholds are for scores exchanged within prompts, because pairs of a prompt share images; the paper's "
+        "(A.2: mu + 1.645 sigma and mu + 3.09 sigma of independent pairs) are in results.json as `paper_threshold_05` and "
+        "`paper_threshold_001`",
     )
 
     def load(self, folder: Path) -> Iterator[Item | BadItem]:

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.compare.equality import reaches, with_ties
+from titjudge.compare.intervals import share_intervals
 from titjudge.compare.pairwise import PairIndex, Values, pair_index
-from titjudge.compare.resample import Floats, group_sums, ratio_intervals
+from titjudge.compare.resample import Floats, group_sums
 from titjudge.errors import ConfigError
 from titjudge.trust.cascade_rules import Outcome, Recommendation, Rule
 from titjudge.types import Pair
@@ -88,7 +89,6 @@ def recommend(
     tolerance: float = TOLERANCE,
     longest: int = 2,
     folds: int = FOLDS,
-    resamples: int = 2000,
     seed: int = 0,
 ) -> Recommendation:
     """The cheapest rule that is at most `tolerance` less accurate than the best single judge; or, with `max_price` (USD a
@@ -109,7 +109,7 @@ def recommend(
     table = replace(table, together=together or {})
     rules = _frontier(table, longest)
     single = [_run(table, (k,), ())[0] for k in range(len(table.names))]
-    marked = _with_intervals(table, group, [*rules, *single], resamples, seed)
+    marked = _with_intervals(table, group, [*rules, *single])
     rules, singles = marked[: len(rules)], tuple(marked[len(rules) :])
     chosen = _choose(table, rules, max_price, tolerance)
     best = max(singles, key=lambda each: (each.accuracy, -each.price))
@@ -119,7 +119,7 @@ def recommend(
     if right is not None and cost is not None:
         accuracy, price = float(right.mean()), float(cost.mean())
         sums = group_sums(np.unique(group, return_inverse=True)[1], prompts, right, np.ones(len(right)))
-        interval = ratio_intervals(sums[:, 0], sums[:, 1], resamples=resamples, seed=seed)[0]
+        interval = share_intervals(sums[:, 0], sums[:, 1])[0]
         if chosen.accuracy - accuracy > 0.02:
             warnings.append(
                 f"the choice flatters itself by {100 * (chosen.accuracy - accuracy):.1f} points on the pairs that chose it"
@@ -129,9 +129,7 @@ def recommend(
     )
 
 
-def _with_intervals(
-    table: _Table, group: NDArray[np.int64], outcomes: Sequence[Outcome], resamples: int, seed: int
-) -> list[Outcome]:
+def _with_intervals(table: _Table, group: NDArray[np.int64], outcomes: Sequence[Outcome]) -> list[Outcome]:
     number, prompts = np.unique(group, return_inverse=True)[1], len(np.unique(group))
     right = [
         _run(table, tuple(table.names.index(name) for name in each.rule.judges), each.rule.thresholds)[1][0].astype(
@@ -141,7 +139,7 @@ def _with_intervals(
     ]
     sums = group_sums(number, prompts, *right, np.ones(len(group)))
     asked = np.repeat(sums[:, -1:], len(outcomes), axis=1)
-    found = ratio_intervals(sums[:, :-1], asked, resamples=resamples, seed=seed)
+    found = share_intervals(sums[:, :-1], asked)
     return [replace(each, interval=interval) for each, interval in zip(outcomes, found, strict=True)]
 
 
