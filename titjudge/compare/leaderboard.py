@@ -88,7 +88,10 @@ def standing(
     spans: list[list[Interval | None]] = [[None] * shape[1]] * 2
     if intervals:
         ends = (1.0, float(shape[1]))
-        spans = [mean_intervals(total, count, bounds), mean_intervals(np.where(ranked, ranks, 0.0), ranked * 1.0, ends)]
+        spans = [
+            mean_intervals(total * 1.0, count * 1.0, bounds),
+            mean_intervals(np.where(ranked, ranks, 0.0), ranked * 1.0, ends),
+        ]
     with np.errstate(invalid="ignore"):
         means = total.sum(axis=0) / count.sum(axis=0)
         mean_ranks = np.where(ranked, ranks, 0.0).sum(axis=0) / ranked.sum(axis=0)

@@ -87,8 +87,8 @@ def read_pairs(file: Path, prompts: Mapping[str, str] | None = None) -> list[Pai
             raise DataError(f"the preference is a, b or tie, not '{record['preference']}'", file, number)
         if record["image_a"] == record["image_b"]:
             raise DataError(f"'{record['image_a']}' is paired with itself", file, number)
-        for image in (str(record["image_a"]), str(record["image_b"])) if prompts else ():
-            prompt, named = prompts.get(image, ""), str(record["prompt_id"])
+        for image in (str(record["image_a"]), str(record["image_b"])):
+            prompt, named = (prompts or {}).get(image, ""), str(record["prompt_id"])
             if prompt and named and prompt != named:
                 raise DataError(f"'{image}' is an image of the prompt '{prompt}', not '{named}'", file, number)
         pairs.append(
