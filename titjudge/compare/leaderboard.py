@@ -78,8 +78,12 @@ def standing(
     cell = prompt * shape[1] + generator
     value = np.array([np.nan if (v := values.get(image[0])) is None else v for image in images], dtype=np.float64)
     scored = np.isfinite(value)
-    count = np.bincount(cell, weights=scored, minlength=shape[0] * shape[1]).reshape(shape)
-    total = np.bincount(cell, weights=np.where(scored, value, 0.0), minlength=shape[0] * shape[1]).reshape(shape)
+    count: Floats = np.bincount(cell, weights=scored, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    total: Floats = (
+        np.bincount(cell, weights=np.where(scored, value, 0.0), minlength=shape[0] * shape[1])
+        .reshape(shape)
+        .astype(np.float64)
+    )
     mean = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
     present = np.isfinite(mean)
     ranks = prompt_ranks(mean if higher_is_better else -mean)
@@ -89,7 +93,7 @@ def standing(
     if intervals:
         ends = (1.0, float(shape[1]))
         spans = [
-            mean_intervals(total * 1.0, count * 1.0, bounds),
+            mean_intervals(total, count, bounds),
             mean_intervals(np.where(ranked, ranks, 0.0), ranked * 1.0, ends),
         ]
     with np.errstate(invalid="ignore"):
