@@ -95,6 +95,8 @@ class Limits(_Strict):
     """Requests over the whole run."""
     max_tokens: int | None = Field(default=None, ge=0)
     """Input and output tokens over the whole run."""
+    min_coverage: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    """Least share of images, 0 to 1, that each metric must score; a run below it ends with exit code 4."""
     timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
     """Seconds one request may take."""
     rpm: Positive | None = None

@@ -77,6 +77,16 @@ class Outcome:
     reason: str = ""  # why a cap ended the run
     uncertain: float = 0.0  # USD that requests without an answer may have cost beside what was spent
 
+    @property
+    def covered(self) -> tuple[str, int, int] | None:
+        """The metric that scored the smallest share of the images: its name, how many it scored, and of how many."""
+        found = [
+            (name, each["scored"], each["images"])
+            for name, each in self.results["metrics"].items()
+            if " [" not in name and each["images"]
+        ]
+        return min(found, key=lambda each: each[1] / each[2], default=None)
+
 
 class Session:
     """The parts of one run, put together.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from titjudge.cli.run import run_command
 from titjudge.config import load_config
 from titjudge.csvfile import csv_rows
 from titjudge.errors import DataError
@@ -76,3 +77,34 @@ def test_images_that_are_pipes_are_named_by_judge_and_label(tmp_path: Path) -> N
     assert found["1.png"][0] is Status.BAD_INPUT
     assert "not a file" in found["1.png"][1]
     assert any("1.png: not a file" in problem for problem in load_material(manifest).problems)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        ((), 0, "1 of 4 images have no score by lmm-score: coverage 75.0%\n"),
+        (("--min-coverage", "0.75"), 0, "coverage 75.0%\n"),
+        (("--min-coverage", "0.8"), 4, "coverage 75.0%, less than the 80.0% asked for\n"),
+        (("--min-coverage", "80"), 2, "limits.min_coverage"),
+    ],
+)
+def test_a_share_of_images_can_be_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], code: int, said: str
+) -> None:
+    manifest = data(tmp_path / "d", "", "", "", "")
+    (tmp_path / "d" / "2.png").write_bytes(b"not an image")
+    arguments = ["judge", "--data", str(manifest), "--metric", "lmm-score", "--captioner", "fake", "--no-report"]
+    arguments += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "run"), *flags]
+    assert run_command("titjudge", arguments) == code
+    caught = capsys.readouterr()
+    assert (caught.err if code == 2 else caught.out).endswith(said) or (code == 2 and said in caught.err)
+
+
+def test_a_run_that_scored_everything_says_nothing_of_coverage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = data(tmp_path / "d", "", "")
+    arguments = ["judge", "--data", str(manifest), "--metric", "lmm-score", "--captioner", "fake", "--no-report"]
+    arguments += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "run"), "--min-coverage", "1"]
+    assert run_command("titjudge", arguments) == 0
+    assert "have no score" not in capsys.readouterr().out

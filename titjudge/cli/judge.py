@@ -38,6 +38,12 @@ from titjudge.cli.terminal import say
 )
 @click.option("--max-requests", type=int, metavar="N", help="Hard cap on requests over the whole run.")
 @click.option("--max-tokens", type=int, metavar="N", help="Hard cap on tokens over the whole run.")
+@click.option(
+    "--min-coverage",
+    type=float,
+    metavar="SHARE",
+    help="Least share of images, 0 to 1, that each metric must score; below it the exit code is 4.",
+)
 @click.option("--rpm", type=int, metavar="N", help="Requests a minute the account allows.")
 @click.option("--tpm", type=int, metavar="N", help="Tokens a minute the account allows.")
 @click.option(
@@ -144,7 +150,9 @@ def judge(**flags: Any) -> int:
         "vote": flags["vote"],
         "quorum": flags["quorum"],
     }
-    overrides["limits"] |= {name: flags[name] for name in ("max_requests", "max_tokens", "rpm", "tpm", "batch")}
+    overrides["limits"] |= {
+        name: flags[name] for name in ("max_requests", "max_tokens", "min_coverage", "rpm", "tpm", "batch")
+    }
     config = load_config(flags["config_file"], overrides)
     if config.engine == "ray" and not flags["dry_run"]:
         from titjudge.cluster import Cluster
@@ -191,10 +199,10 @@ def _metric_options(options: tuple[str, ...], max_looks: int | None) -> dict[str
 
 def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
     say(_opening(config))
-    return _tell(work(), json_file)
+    return _tell(work(), json_file, config.limits.min_coverage)
 
 
-def _tell(outcome: Any, json_file: Path | None) -> int:
+def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
     """What a run came to, for people and as JSON; returns the exit code."""
     from titjudge.cli.show import show_tables, write_json
 
@@ -217,9 +225,26 @@ def _tell(outcome: Any, json_file: Path | None) -> int:
     say(f"run    {outcome.folder}")
     if outcome.report is not None:
         say(f"report {outcome.report}")
+    reached = _coverage(outcome, least)
     if outcome.status.startswith("incomplete: budget"):
         return 3
+    if not reached:
+        return 4
     return 1 if nothing else 0 if outcome.status == "complete" else 130 if "interrupted" in outcome.status else 1
+
+
+def _coverage(outcome: Any, least: float | None) -> bool:
+    """Say what a complete run has left without a score; returns whether the share that was asked for is reached."""
+    if outcome.status != "complete":
+        return True
+    name, scored, images = outcome.covered or ("any metric", 0, len(outcome.failures))
+    share = scored / images if images else 0.0
+    reached = least is None or share >= least
+    if scored < images:
+        wanted = "" if reached else f", less than the {least:.1%} asked for"
+        line = f"{images - scored:,} of {images:,} images have no score by {name}: coverage {share:.1%}{wanted}"
+        say(line, colour="yellow" if reached else "red")
+    return reached
 
 
 def goes_on(status: str, reason: str = "") -> str:

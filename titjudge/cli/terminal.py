@@ -20,6 +20,7 @@ def _escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
-def say(message: Any = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print a line, as `click.echo` does, but printable."""
-    click.echo(printable(str(message)), err=err, nl=nl)
+def say(message: Any = "", *, err: bool = False, nl: bool = True, colour: str | None = None) -> None:
+    """Print a line, as `click.echo` does, but printable; `colour` (`yellow`) is for terminals."""
+    text = printable(str(message))
+    click.echo(click.style(text, fg=colour) if colour else text, err=err, nl=nl)
