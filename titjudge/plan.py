@@ -121,7 +121,7 @@ class RoleForecast:
 class Forecast:
     """What a dry run found. Costs are list prices in USD at p10, p50, p90; None where a price is unknown.
 
-    `items` can be judged, `refused` (item, reason) cannot; `drawn` says what `--limit` chose.
+    `items` can be judged, `refused` (item, reason) cannot; `notes` are lines on the data (what `--limit` drew, ...).
     """
 
     items: int
@@ -131,11 +131,11 @@ class Forecast:
     costs: dict[str, tuple[float, float, float] | None]
     cached: dict[str, int]
     embeddings: int
-    drawn: str = ""
+    notes: list[str] = field(default_factory=list)
 
     def lines(self, examples: int = 3) -> list[str]:
         """What was found in the data, for people: how much of it can be judged, and why the rest cannot."""
-        said = [self.drawn] if self.drawn else []
+        said = list(self.notes)
         if not self.refused:
             return [*said, f"{self.items:,} items found, all of them usable"]
         said.append(
@@ -164,6 +164,7 @@ class Forecast:
             "bad_items": len(self.refused),
             "refused": [{"item": item, "reason": reason} for item, reason in self.refused],
             "embeddings": self.embeddings,
+            "notes": list(self.notes),
             "roles": {
                 name: {
                     "model": self.labels[name],

@@ -19,6 +19,7 @@ from titjudge.drawing import Drawn
 from titjudge.engine import Engine
 from titjudge.errors import DataError, FatalProviderError, TitjudgeError, UserError
 from titjudge.journal import told
+from titjudge.languages import Foreign
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.marks import compares
 from titjudge.metrics import Metric
@@ -104,6 +105,7 @@ class Session:
         self.warnings = left_out(config, self.config)
         self.canary: Any = None
         self._drawn: Drawn | None = None
+        self._foreign = Foreign()
         self._before: dict[str, Any] = {}
         self._pins: dict[str, Any] = {}
         self._ended = ("", 0.0)
@@ -136,7 +138,7 @@ class Session:
 
     def _load(self) -> Iterator[Item | BadItem]:
         assert self.config.data is not None
-        return map(storable, self.suite.load(self.config.data))
+        return map(self._foreign.look, map(storable, self.suite.load(self.config.data)))
 
     def _check_usable(self) -> None:
         """Data of which nothing can be judged are an error, and no run.
@@ -183,7 +185,8 @@ class Session:
         planner = Planner(self.config, self.library, self.cache, worst=False)
         try:
             found = await forecast(self.config, planner, prepared(self.items(), self.metrics), self.metrics)
-            found.drawn = self._drawn.line if self._drawn is not None else ""
+            drawn = [self._drawn.line] if self._drawn is not None and self._drawn.line else []
+            found.notes = [*drawn, *self._foreign.notes(self.config, self.metrics.values())]
             return found
         finally:
             await planner.aclose()
@@ -214,6 +217,7 @@ class Session:
                     *self.cache.notes(),
                     *self.warnings,
                     *self._of_limit(pairs, folder),
+                    *self._foreign.notes(self.config, self.metrics.values()),
                     *_drift(folder.manifest()),
                     *(self.canary.lines() if self.canary else ()),
                 ],

@@ -1,0 +1,64 @@
+"""A prompt that the embedder cannot read is said once a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from report_runs import picture
+
+from titjudge.cli.run import run_command
+from titjudge.config import load_config
+from titjudge.defaults import load_metrics
+from titjudge.languages import Foreign, script
+from titjudge.types import Item
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found"),
+    [
+        ("a red cube on a blue ball", ""),
+        ("ein grüner Würfel über einem Bär, déjà vu, niño", ""),
+        ("一只红色的立方体放在蓝色的球上", "CJK"),
+        ("Красный куб на синем шаре", "CYRILLIC"),
+        ("빨간 정육면체", "HANGUL"),
+        ("مكعب أحمر", "ARABIC"),
+        ("a shop in a narrow street at night with a neon sign that reads 拉麺", ""),
+        ("the angle α of the triangle on the blackboard, in white chalk", ""),
+        ("12345 !!! \N{BOWL WITH SPOON}", ""),
+        ("", ""),
+    ],
+)
+def test_the_script_of_a_prompt(prompt: str, found: str) -> None:
+    assert script(prompt) == found
+
+
+@pytest.mark.parametrize(
+    ("embedder", "metric", "said"),
+    [
+        ("default", "tit", True),
+        ("sentence-transformers/all-mpnet-base-v2", "tit", True),
+        ("sentence-transformers/BAAI/bge-large-en-v1.5", "tit", True),
+        ("sentence-transformers/BAAI/bge-m3", "tit", False),
+        ("openai/text-embedding-3-large", "tit", False),
+        ("default", "tit-llm", False),
+    ],
+)
+def test_only_an_english_embedder_that_is_asked_is_named(embedder: str, metric: str, said: bool) -> None:
+    config = load_config(None, {"embedder": embedder, "metrics": [metric], "captioner": "fake", "judge": "fake"})
+    foreign = Foreign()
+    for number in range(3):
+        foreign.look(Item(f"{number}.png", "一只猫", None, group=f"p{number // 2}"))
+    notes = foreign.notes(config, load_metrics(config).values())
+    assert bool(notes) == said
+    if said:
+        assert notes[0].startswith("2 prompts are not in Latin letters (CJK)")
+        assert "--embedder sentence-transformers/BAAI/bge-m3" in notes[0]
+
+
+def test_a_dry_run_says_it_before_anything_is_paid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture(tmp_path / "a.png")
+    (tmp_path / "a.txt").write_text("一只红色的立方体", encoding="utf-8")
+    asked = ["judge", "--data", str(tmp_path), "--captioner", "fake", "--metric", "tit", "--dry-run"]
+    assert run_command("titjudge", [*asked, "--cache", str(tmp_path / "cache")]) == 0
+    assert capsys.readouterr().out.count("1 prompt is not in Latin letters (CJK)") == 1

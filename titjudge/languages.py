@@ -1,0 +1,54 @@
+"""Prompts in a script that the embedder was not trained on: their TIT-Scores mean little, and a run says so once."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+
+from titjudge.config import RunConfig
+from titjudge.metrics import Metric
+from titjudge.types import BadItem, Item
+
+MULTILINGUAL = "sentence-transformers/BAAI/bge-m3"
+_MOSTLY = 0.3  # of a prompt's letters: a few words to be drawn in an English prompt are fewer
+_ENGLISH = re.compile(r"(^|/)all-|[-_.]en([-_.]|$)", re.IGNORECASE)  # as English sentence embedders are named
+
+
+def script(prompt: str) -> str:
+    """The script of a prompt that is not mostly in Latin letters, as Unicode calls it (CJK, HANGUL, CYRILLIC); else empty."""
+    if prompt.isascii():
+        return ""
+    letters = [character for character in prompt if character.isalpha()]
+    names = Counter(unicodedata.name(character, "?").partition(" ")[0] for character in letters)
+    foreign = names.total() - names["LATIN"]
+    del names["LATIN"]
+    return names.most_common(1)[0][0] if foreign > _MOSTLY * len(letters) else ""
+
+
+class Foreign:
+    """Collects such prompts while items pass."""
+
+    def __init__(self) -> None:
+        self._scripts: dict[str, str] = {}  # by prompt id
+
+    def look(self, item: Item | BadItem) -> Item | BadItem:
+        if isinstance(item, Item) and (found := script(item.prompt)):
+            self._scripts[item.group or item.id] = found
+        return item
+
+    def notes(self, config: RunConfig, metrics: Iterable[Metric]) -> list[str]:
+        """What to say of them: one line, or none where the embedder may well know them."""
+        concerned = [metric.name for metric in metrics if "embedder" in metric.roles]
+        known = config.embedder.provider != "default" and not _ENGLISH.search(config.embedder.model_name)
+        if known or not concerned or not self._scripts:
+            return []
+        name = "all-MiniLM-L6-v2" if config.embedder.provider == "default" else config.embedder.model_name
+        kinds = ", ".join(kind for kind, _ in Counter(self._scripts.values()).most_common(3))
+        several = len(self._scripts) > 1
+        return [
+            f"{len(self._scripts):,} prompt{'s are' if several else ' is'} not in Latin letters ({kinds}), and the embedder "
+            f"{name} was trained on English: {', '.join(concerned)} means little there. A multilingual one: "
+            f"--embedder {MULTILINGUAL}"
+        ]
