@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from titjudge.cache import AnswerCache
-from titjudge.config import load_config
+from titjudge.config import Limits, load_config
 from titjudge.engine import Engine
 from titjudge.errors import BudgetExhausted, UserError
+from titjudge.loop import prepared
+from titjudge.memory import MemoryPictures
 from titjudge.panel import Panel
 from titjudge.paths import cache_folder
 from titjudge.prompts import PromptLibrary
 from titjudge.records import score_record
 from titjudge.roles import Roles
 from titjudge.types import Item, Score, Status
+
+_RUNNING = (
+    "an event loop is running here, as in every notebook: `async with Judge(...) as judge: "
+    "score = await judge.ascore(image, prompt)`, or `await judge.ascore_many(pairs)`"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +68,25 @@ class Judge:
     """Scores images against prompts.
 
     Args:
-        metric: name of a metric (`tit`, `tit-llm`, `lmm-score`, ...; see `python cli.py metrics`).
+        metric: name of a metric (`tit`, `tit-llm`, `lmm-score`, ...; see `python cli.py metrics`), or several in a list.
         captioner, judge, embedder: `provider/model`, or a dict as in run.yaml.
         protocol: strict or official.
-        **settings: any further key of run.yaml, for example `limits={"max_cost": 5}`, `prices={...}`, `cache="DIR"`.
+        **settings: any further key of run.yaml, for example `prices={...}`, `cache="DIR"`, and the keys of its `limits`, for
+            example `max_cost=5`.
 
     Raises:
         ConfigError: an unknown name or key; from the first score also a cap on a model without a known price.
 
-    Several judges (`judge=[...]` or `panel=[...]`) and `samples=N` give one score from their votes. What a cap leaves
-    unasked has the status `budget`.
+    An image is a path, a PIL image, the bytes of an image file, or a NumPy array. Several judges (`judge=[...]` or
+    `panel=[...]`) and `samples=N` give one score from their votes. What a cap leaves unasked has the status `budget`.
 
-    Answers are cached on disk: the same question is never paid twice. Use it as a context manager, or call `close`.
+    Answers are cached on disk: the same question is never paid twice. Use it as a context manager (`with`, or `async with`
+    where an event loop runs), or call `close`.
     """
 
     def __init__(
         self,
-        metric: str = "tit",
+        metric: str | Sequence[str] = "tit",
         *,
         captioner: str | dict[str, Any] | None = None,
         judge: str | dict[str, Any] | list[Any] | None = None,
@@ -85,14 +96,19 @@ class Judge:
     ) -> None:
         from titjudge.defaults import load_metrics
 
+        names = [metric] if isinstance(metric, str) else list(metric)
+        limits = {key: settings.pop(key) for key in list(settings) if key in Limits.model_fields}
         given = {"captioner": captioner, "judge": judge, "embedder": embedder, "protocol": protocol, **settings}
-        self._config = load_config(None, {**given, "metrics": [metric]})
-        self._name = metric
-        self._metric = load_metrics(self._config)[metric]
+        if limits:
+            given["limits"] = {**(given.get("limits") or {}), **limits}
+        self._config = load_config(None, {**given, "metrics": names})
+        self._metrics = load_metrics(self._config)
         self._panel = Panel.of(self._config)
+        self._memory = MemoryPictures()
         self._runner: asyncio.Runner | None = None
         self._engine: Engine | None = None
         self._cache: AnswerCache | None = None
+        self._unclosed: weakref.finalize[Any, Any] | None = None
 
     def _open(self) -> Engine:
         if self._engine is None:
@@ -100,51 +116,73 @@ class Judge:
 
             limits = self._config.limits
             roles = Roles(self._config)
-            roles.check_prices(self._metric.roles)
+            roles.check_prices(role for metric in self._metrics.values() for role in metric.roles)
             self._cache = AnswerCache(cache_folder(self._config.cache))
             self._engine = Engine(
                 roles, PromptLibrary(self._config.prompts), self._cache,
                 Budget(limits.max_cost, limits.max_requests, limits.max_tokens),
-                protocol=self._config.protocol, lenient=self._config.lenient, failed=self._config.failed,
+                protocol=self._config.protocol, lenient=self._config.lenient,
             )  # fmt: skip
         return self._engine
 
-    async def _measure(self, engine: Engine, image: Path | str, prompt: str) -> Score:
-        item = Item(str(image), prompt, Path(image))
-        if not prompt.strip():
-            return Score(item.id, self._name, None, Status.BAD_INPUT, "the prompt is empty")
+    async def _measure(self, engine: Engine, item: Item, name: str) -> Score:
+        if not item.prompt.strip():
+            return Score(item.id, name, None, Status.BAD_INPUT, "the prompt is empty")
         try:
-            return (await self._panel.measure(engine, item, self._name, self._metric))[0]
+            return (await self._panel.measure(engine, item, name, self._metrics[name]))[0]
         except BudgetExhausted as error:
-            return Score(item.id, self._name, None, Status.BUDGET, str(error))
+            return Score(item.id, name, None, Status.BUDGET, str(error))
 
-    async def ascore(self, image: Path | str, prompt: str) -> Score:
+    async def ascore(self, image: Any, prompt: str) -> Score:
         """Score one image; see `score`."""
-        return await self._measure(self._open(), image, prompt)
+        self._check_single()
+        return (await self.ascore_many([(image, prompt)]))[0]
 
-    async def ascore_many(self, pairs: Iterable[tuple[Path | str, str]]) -> Scores:
+    async def ascore_many(self, pairs: Iterable[tuple[Any, str]]) -> Scores:
         """Score many (image, prompt) pairs at once; see `score_many`."""
+        checked = _pairs(pairs)
         engine = self._open()
         gate = asyncio.Semaphore(max(64, 2 * self._config.limits.concurrency))
 
-        async def one(image: Path | str, prompt: str) -> Score:
+        async def place(image: Any, prompt: str) -> Item:
+            in_memory = not isinstance(image, str | os.PathLike)
             async with gate:
-                return await self._measure(engine, image, prompt)
+                name, path = (
+                    await asyncio.to_thread(self._memory.place, image) if in_memory else self._memory.place(image)
+                )
+            return Item(name, prompt, path, group=prompt)
 
-        return Scores(tuple(await asyncio.gather(*(one(image, prompt) for image, prompt in pairs))))
+        async def one(item: Item, name: str) -> Score:
+            async with gate:
+                return await self._measure(engine, item, name)
 
-    def score(self, image: Path | str, prompt: str) -> Score:
+        items = await asyncio.gather(*(place(image, prompt) for image, prompt in checked))
+        ready = [item for item in prepared(items, self._metrics) if isinstance(item, Item)]
+        return Scores(tuple(await asyncio.gather(*(one(item, name) for item in ready for name in self._metrics))))
+
+    def score(self, image: Any, prompt: str) -> Score:
         """The score of one image. `value` is None, with a `status` and a `reason`, when there is none.
 
         Raises:
-            UserError: called inside a running event loop (use `await judge.ascore(...)` there).
+            TypeError: it is no image; the message says what is.
+            UserError: called inside a running event loop (use `await judge.ascore(...)` there), or there are several metrics.
             FatalProviderError: a wrong key, no quota, no such model.
         """
         return self._sync(self.ascore(image, prompt))  # type: ignore[no-any-return]
 
-    def score_many(self, pairs: Sequence[tuple[Path | str, str]]) -> Scores:
-        """Scores of (image, prompt) pairs, in order, many at a time."""
+    def score_many(self, pairs: Iterable[tuple[Any, str]]) -> Scores:
+        """Scores of (image, prompt) pairs, in order, many at a time; with several metrics one of each for each pair.
+
+        A metric that compares images (`pairwise`) compares those of the same prompt.
+        """
         return self._sync(self.ascore_many(pairs))  # type: ignore[no-any-return]
+
+    def _check_single(self) -> None:
+        if len(self._metrics) != 1:
+            names = ", ".join(self._metrics)
+            raise UserError(
+                f"this Judge has the metrics {names}: `score_many([(image, prompt)])` gives a score of each"
+            )
 
     def _sync(self, work: Any) -> Any:
         try:
@@ -152,13 +190,17 @@ class Judge:
         except RuntimeError:
             if self._runner is None:
                 self._runner = asyncio.Runner()
-            return self._runner.run(work)
+            try:
+                return self._runner.run(work)
+            finally:
+                if self._unclosed is None and self._engine is not None:
+                    self._unclosed = weakref.finalize(self, _finish, self._runner, self._engine, self._cache)
         work.close()
-        raise UserError(
-            "an event loop is running here: use `await judge.ascore(...)` or `await judge.ascore_many(...)`"
-        )
+        raise UserError(_RUNNING)
 
     async def aclose(self) -> None:
+        """Close connections and the cache, and forget pictures given in memory."""
+        self._memory.close()
         if self._engine is not None:
             await self._engine.aclose()
             self._engine = None
@@ -167,13 +209,25 @@ class Judge:
             self._cache = None
 
     def close(self) -> None:
-        """Close connections and the cache."""
+        """`aclose` where no event loop runs.
+
+        Raises:
+            UserError: an event loop is running here, and there is something to close.
+        """
+        if self._unclosed is not None:
+            self._unclosed.detach()
+            self._unclosed = None
         if self._runner is not None:
             self._runner.run(self.aclose())
             self._runner.close()
             self._runner = None
         elif self._engine is not None:
-            asyncio.run(self.aclose())
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                asyncio.run(self.aclose())
+            else:
+                raise UserError(_RUNNING)
 
     def __enter__(self) -> Judge:
         return self
@@ -182,3 +236,36 @@ class Judge:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    async def __aenter__(self) -> Judge:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
+    """The pairs, each looked at before anything is asked.
+
+    Raises:
+        TypeError: one is no (image, prompt); names which.
+    """
+    found = list(pairs)
+    for number, pair in enumerate(found):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            shown = repr(pair) if isinstance(pair, str) else type(pair).__name__
+            raise TypeError(f"score_many takes (image, prompt) pairs; number {number} is {shown}")
+        if not isinstance(pair[1], str):
+            raise TypeError(f"a prompt is a str; that of number {number} is {type(pair[1]).__name__}")
+    return found
+
+
+def _finish(runner: asyncio.Runner, engine: Engine, cache: AnswerCache | None) -> None:
+    """What `close` would have done, for a Judge that nobody closed."""
+    with contextlib.suppress(Exception):
+        runner.run(engine.aclose())
+        runner.close()
+    if cache is not None:
+        cache.close()

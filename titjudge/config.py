@@ -375,6 +375,8 @@ def _explain(error: ValidationError, path: Path | None) -> str:
     prefix = f"{path}: " if path else ""
     if problem["type"] == "extra_forbidden":
         parent, _, key = where.rpartition(".")
+        if not parent and key in Limits.model_fields:
+            return f"{prefix}unknown key '{key}': it belongs under limits, as limits: {{{key}: ...}}"
         return f"{prefix}unknown key '{where}'.{nearest(key, _keys_of(parent))}"
     if problem["type"] == "missing":
         return f"{prefix}'{where}' is missing"

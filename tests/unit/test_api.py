@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from servers import Server
 
 from titjudge import Judge, Status, UserError
 from titjudge.errors import ConfigError
@@ -65,3 +69,127 @@ def test_the_default_metric_is_tit_score_with_the_embedded_model(tmp_path: Path)
     assert score.metric == "tit"
     assert score.value == pytest.approx(1.0, abs=1e-5)
     assert score.parts["prompt_tokens_used"] == score.parts["prompt_tokens"]
+
+
+def test_pictures_in_memory_are_scored_like_their_files(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    path = picture(tmp_path, red=200)
+    with Image.open(path) as image:
+        image.load()
+    array = numpy.asarray(image)
+    kinds = [
+        path,
+        image,
+        path.read_bytes(),
+        array,
+        array / 255.0,
+        array[:, :, 0],
+        image.convert("CMYK"),
+        image.convert("LA"),
+    ]
+    with Judge("lmm-score", captioner="fake/x", cache=tmp_path / "cache") as judge:
+        scores = judge.score_many([(kind, "a red square") for kind in kinds])
+        assert [score.value for score in scores] == [0] * len(kinds)
+        assert judge.score(image, "a red square").value == 0
+        folder = Path(judge._memory._folder.name)  # type: ignore[union-attr]
+        assert {file.name for file in folder.iterdir()} == {score.item_id for score in scores[1:]}
+    assert not folder.exists()
+    assert scores[1].item_id == scores[3].item_id == scores[4].item_id  # the same content is the same picture
+    assert scores[0].item_id == str(path)
+
+
+@pytest.mark.parametrize("image", [None, 7, object(), ["a.png"]])
+def test_what_is_no_image_is_one_line_that_names_what_is(image: object) -> None:
+    with (
+        Judge("lmm-score", captioner="fake/x") as judge,
+        pytest.raises(
+            TypeError, match=r"^an image is a path .* a PIL image, the bytes of an image file, or a NumPy array"
+        ),
+    ):
+        judge.score(image, "p")
+
+
+def test_arrays_that_are_no_picture_are_refused() -> None:
+    numpy = pytest.importorskip("numpy")
+    wrong = {"height x width": numpy.zeros((2, 3, 4, 5)), "from 0 to 1": numpy.full((4, 4), 2.5),
+             "from 0 to 255": numpy.full((4, 4), 300)}  # fmt: skip
+    with Judge("lmm-score", captioner="fake/x") as judge:
+        for said, array in wrong.items():
+            with pytest.raises(ValueError, match=said):
+                judge.score(array, "p")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"), [(["a.png"], "number 0 is 'a.png'"), ([("a.png", "p"), Path("b.png")], "number 1 is"), ([("a.png", 3)], "a prompt is a str")]
+)  # fmt: skip
+def test_pairs_that_are_none_are_named(pairs: list[object], said: str) -> None:
+    with Judge("lmm-score", captioner="fake/x") as judge, pytest.raises(TypeError, match=said):
+        judge.score_many(pairs)  # type: ignore[arg-type]
+
+
+def test_a_metric_that_compares_images_compares_those_of_a_prompt(tmp_path: Path) -> None:
+    a, b, alone = picture(tmp_path), picture(tmp_path, "b.png", 90), picture(tmp_path, "c.png", 200)
+    with Judge("pairwise", judge="fake/x") as judge:
+        scores = judge.score_many([(a, "p"), (b, "p"), (alone, "another")])
+    assert scores[2].status == Status.BAD_INPUT
+    assert "there is no other image" in scores[2].reason
+    for score in (scores[0], scores[1]):
+        assert "there is no other image" not in score.reason
+
+
+def test_keys_of_limits_may_stand_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    with Server() as server:
+        settings = {"base_url": server.openai, "max_requests": 1, "limits": {"concurrency": 2}, "cache": tmp_path}
+        with Judge("lmm-score", captioner="openai/m", **settings) as judge:  # type: ignore[arg-type]
+            scores = judge.score_many([(picture(tmp_path, f"{n}.png", n), "p") for n in range(3)])
+        assert server.count() == 1
+    assert sorted(str(score.status) for score in scores) == ["budget", "budget", "ok"]
+
+
+def test_a_key_of_limits_in_the_wrong_place_is_led_there(tmp_path: Path) -> None:
+    from titjudge.config import load_config
+
+    (tmp_path / "run.yaml").write_text("max_cost: 5\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"unknown key 'max_cost': it belongs under limits"):
+        load_config(tmp_path / "run.yaml")
+
+
+def test_several_metrics_give_a_score_of_each(tmp_path: Path) -> None:
+    path = picture(tmp_path)
+    with Judge(["lmm-score", "self-eval"], captioner="fake/x") as judge:
+        scores = judge.score_many([(path, "a"), (path, "b")])
+        with pytest.raises(UserError, match="lmm-score, self-eval"):
+            judge.score(path, "a")
+    assert [score.metric for score in scores] == ["lmm-score", "self-eval"] * 2
+
+
+def test_async_with(tmp_path: Path) -> None:
+    path = picture(tmp_path)
+
+    async def work() -> float | None:
+        async with Judge("lmm-score", captioner="fake/x") as judge:
+            with pytest.raises(UserError, match=r"async with Judge\(\.\.\.\) as judge: score = await judge\.ascore"):
+                judge.score(path, "p")
+            return (await judge.ascore(path, "p")).value
+
+    assert asyncio.run(work()) == 0
+
+
+def test_a_judge_that_nobody_closes_leaves_no_noise(tmp_path: Path) -> None:
+    script = (
+        "import gc, sys\n"
+        "from titjudge import Judge\n"
+        "def use():\n"
+        "    judge = Judge('lmm-score', captioner='openai/m', base_url=sys.argv[2], cache=sys.argv[3])\n"
+        "    print(judge.score(sys.argv[1], 'p').status)\n"
+        "    return judge\n"
+        "use(); gc.collect(); kept = use()\n"
+    )
+    path = picture(tmp_path)
+    with Server() as server:
+        arguments = [sys.executable, "-X", "dev", "-c", script, str(path), server.openai, str(tmp_path / "cache")]
+        ran = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True,
+                             env={**os.environ, "OPENAI_API_KEY": "sk-test"})  # fmt: skip
+    assert ran.stdout.split() == ["ok", "ok"]
+    assert "nclosed" not in ran.stderr, ran.stderr

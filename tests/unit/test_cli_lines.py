@@ -221,3 +221,14 @@ def test_paths_as_people_have_them(tmp_path: Path) -> None:
     assert reasons[2] == "the image is a web address: download it into the data folder"
     for reason in (*reasons[:2], *reasons[3:]):
         assert "leads outside the data folder: copy it there, or put the manifest into the folder" in reason
+
+
+def test_score_with_two_metrics_gives_both(cli: Callable[..., Ran], tmp_path: Path) -> None:
+    picture(tmp_path / "a.png")
+    both = ("--metric", "tit-llm", "--metric", "lmm-score")
+    code, out, _ = cli("score", "--prompt", "a thing", "--provider", "fake", *both, "a.png", "--json", "-")
+    assert code == 0
+    assert [(score["metric"], score["item"]) for score in json.loads(out)["scores"]] == [
+        ("tit-llm", "a.png"),
+        ("lmm-score", "a.png"),
+    ]

@@ -15,7 +15,11 @@ from titjudge.cli.options import JSON, PATH, model_options, model_overrides
 @click.option("--prompt", metavar="TEXT", help="The prompt the images were made from.")
 @click.option("--prompt-file", type=PATH, metavar="FILE", help="The same from a file (UTF-8).")
 @click.option(
-    "--metric", default=None, metavar="NAME", help="The metric  [default: tit; tit-llm when there is a judge]."
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="A metric; repeatable  [default: tit; tit-llm when there is a judge].",
 )
 @model_options
 @JSON
@@ -23,7 +27,7 @@ def score(
     images: tuple[Path, ...],
     prompt: str | None,
     prompt_file: Path | None,
-    metric: str | None,
+    metrics: tuple[str, ...],
     json_file: Path | None,
     **flags: Any,
 ) -> int:
@@ -47,12 +51,16 @@ def score(
     if not (prompt or "").strip():
         raise UserError("the prompt is empty")
     settings = _with_file(model_overrides(flags), flags["config_file"])
-    name = metric or ("tit-llm" if settings.get("judge") else "tit")
-    with Judge(name, **settings) as judge:
+    names = list(dict.fromkeys(metrics)) or ["tit-llm" if settings.get("judge") else "tit"]
+    with Judge(names, **settings) as judge:
         scores = judge.score_many([(image, prompt or "") for image in images])
-    rows = tuple((s.item_id, s.value, str(s.status), s.reason) for s in scores)
-    show_tables([Table(f"{name}", ("image", "score", "status", "reason"), rows)])
-    write_json(json_file, {"metric": name, "scores": scores.to_records()})
+    tables = []
+    for name in names:
+        rows = tuple((s.item_id, s.value, str(s.status), s.reason) for s in scores if s.metric == name)
+        tables.append(Table(name, ("image", "score", "status", "reason"), rows))
+    show_tables(tables)
+    single = {"metric": names[0]} if len(names) == 1 else {"metrics": names}
+    write_json(json_file, {**single, "scores": scores.to_records()})
     if any(score.status == "budget" for score in scores):
         return 3
     return 0 if any(score.value is not None for score in scores) else 1
