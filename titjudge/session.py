@@ -15,11 +15,9 @@ from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig
 from titjudge.defaults import complete, left_out, load_metrics, load_suite
-from titjudge.drawing import Drawn
 from titjudge.engine import Engine
-from titjudge.errors import DataError, FatalProviderError, TitjudgeError, UserError
+from titjudge.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.journal import told
-from titjudge.languages import Foreign
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.marks import compares
 from titjudge.metrics import Metric
@@ -28,8 +26,8 @@ from titjudge.paths import cache_folder
 from titjudge.pins import Pins
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
-from titjudge.records import reply_from, reply_record, storable
-from titjudge.refusals import brief
+from titjudge.reading import Reading
+from titjudge.records import reply_from, reply_record
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, default_folder, provenance
 from titjudge.tabulate import tabulate
@@ -100,12 +98,11 @@ class Session:
         self.config = complete(config)
         self.metrics = load_metrics(self.config)
         self.suite = load_suite(self.config)
+        self.reading = Reading(self.config, self.suite)
         self.library = PromptLibrary(self.config.prompts)
         self.cache = AnswerCache(cache_folder(self.config.cache))
         self.warnings = left_out(config, self.config)
         self.canary: Any = None
-        self._drawn: Drawn | None = None
-        self._foreign = Foreign()
         self._before: dict[str, Any] = {}
         self._pins: dict[str, Any] = {}
         self._ended = ("", 0.0)
@@ -114,45 +111,7 @@ class Session:
         return (item for item, _ in self.listed())
 
     def listed(self) -> Iterator[tuple[Item | BadItem, int | None]]:
-        """What is to be judged; for a shard with its place among all items.
-
-        Shards are dealt whole prompts: all images of one are then judged by the same questions, which are paid once.
-        """
-        found = self._found()
-        if self.config.shard is None:
-            yield from ((item, None) for item in found)
-            return
-        first, step = self.config.share
-        prompts: dict[str, int] = {}
-        for place, item in enumerate(found):
-            if prompts.setdefault(item.group or item.id, len(prompts)) % step == first:
-                yield item, place
-
-    def _found(self) -> Iterator[Item | BadItem]:
-        """What the suite finds in the data, as far as `--limit` goes."""
-        if self.config.limit is None:
-            return self._load()
-        if self._drawn is None:
-            self._drawn = Drawn.of(self._load, self.config.limit)
-        return self._drawn.items(self._load)
-
-    def _load(self) -> Iterator[Item | BadItem]:
-        assert self.config.data is not None
-        return map(self._foreign.look, map(storable, self.suite.load(self.config.data)))
-
-    def _check_usable(self) -> None:
-        """Data of which nothing can be judged are an error, and no run.
-
-        Raises:
-            DataError: names the commonest reasons.
-        """
-        refused: list[tuple[str, str]] = []
-        for item in self.items():
-            if isinstance(item, Item):
-                return
-            refused.append((item.id, item.reason))
-        if refused and self.config.shard is None:
-            raise DataError(f"none of {len(refused):,} can be judged: {brief(refused)}", self.config.data)
+        return self.reading.listed()
 
     def pairs(self) -> list[Pair]:
         from titjudge.suites.folder import known_prompts, read_pairs
@@ -185,8 +144,7 @@ class Session:
         planner = Planner(self.config, self.library, self.cache, worst=False)
         try:
             found = await forecast(self.config, planner, prepared(self.items(), self.metrics), self.metrics)
-            drawn = [self._drawn.line] if self._drawn is not None and self._drawn.line else []
-            found.notes = [*drawn, *self._foreign.notes(self.config, self.metrics.values())]
+            found.notes = self.reading.notes(self.metrics.values())
             return found
         finally:
             await planner.aclose()
@@ -201,23 +159,23 @@ class Session:
         folder = RunFolder(self.config.out or default_folder(self.config))
         pairs = self.pairs()  # what is wrong with them is said before anything is paid
         self._check_recordings()
-        self._check_usable()
+        self.reading.check()
         folder.open(self.config)
         try:
             status = asyncio.run(
                 self._run(folder, watcher or Silent())
             )  # what asking took is free when counting begins
+            kept = _within(pairs, folder) if self.config.limit else pairs
             outcome = finish(
                 folder,
                 self.suite,
-                _within(pairs, folder) if self.config.limit else pairs,
+                kept,
                 self.metrics,
                 status=status,
                 extra_warnings=[
                     *self.cache.notes(),
                     *self.warnings,
-                    *self._of_limit(pairs, folder),
-                    *self._foreign.notes(self.config, self.metrics.values()),
+                    *self.reading.notes(self.metrics.values(), pairs, kept),
                     *_drift(folder.manifest()),
                     *(self.canary.lines() if self.canary else ()),
                 ],
@@ -235,15 +193,6 @@ class Session:
         finally:
             folder.close()
             self.cache.close()
-
-    def _of_limit(self, pairs: Sequence[Pair], folder: RunFolder) -> list[str]:
-        """What `--limit` drew, and whether it left human pairs out altogether."""
-        if self._drawn is None or not self._drawn.line:
-            return []
-        said = [self._drawn.line]
-        if pairs and not _within(pairs, folder):
-            said.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")
-        return said
 
     async def _run(self, folder: RunFolder, watcher: Watcher) -> str:
         self._before = folder.manifest()

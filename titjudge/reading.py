@@ -1,0 +1,73 @@
+"""What a run reads: the items of its data, as far as `--limit` and its shard go, and what there is to say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from titjudge.config import RunConfig
+from titjudge.drawing import Drawn, prompt_of
+from titjudge.errors import DataError
+from titjudge.languages import Foreign
+from titjudge.metrics import Metric
+from titjudge.records import storable
+from titjudge.refusals import brief
+from titjudge.types import BadItem, Item, Pair
+
+
+class Reading:
+    """Reads the data again each time it is asked, so that no run needs them all in memory."""
+
+    def __init__(self, config: RunConfig, suite: Any) -> None:
+        self._config, self._suite = config, suite
+        self._drawn: Drawn | None = None
+        self._foreign = Foreign()
+
+    def listed(self) -> Iterator[tuple[Item | BadItem, int | None]]:
+        """What is to be judged; for a shard with its place among all items.
+
+        Shards are dealt whole prompts: all images of one are then judged by the same questions, which are paid once.
+        """
+        found = self._found()
+        if self._config.shard is None:
+            yield from ((item, None) for item in found)
+            return
+        first, step = self._config.share
+        prompts: dict[str, int] = {}
+        for place, item in enumerate(found):
+            if prompts.setdefault(prompt_of(item), len(prompts)) % step == first:
+                yield item, place
+
+    def _found(self) -> Iterator[Item | BadItem]:
+        if self._config.limit is None:
+            return self._load()
+        if self._drawn is None:
+            self._drawn = Drawn.of(self._load, self._config.limit)
+        return self._drawn.items(self._load)
+
+    def _load(self) -> Iterator[Item | BadItem]:
+        assert self._config.data is not None
+        return map(self._foreign.look, map(storable, self._suite.load(self._config.data)))
+
+    def check(self) -> None:
+        """Data of which nothing can be judged are an error, and no run.
+
+        Raises:
+            DataError: names the commonest reasons.
+        """
+        refused: list[tuple[str, str]] = []
+        for item, _ in self.listed():
+            if isinstance(item, Item):
+                return
+            refused.append((item.id, item.reason))
+        if refused and self._config.shard is None:
+            raise DataError(f"none of {len(refused):,} can be judged: {brief(refused)}", self._config.data)
+
+    def notes(
+        self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
+    ) -> list[str]:
+        """Lines for people; `kept` are those of the pairs whose images are among the items."""
+        said = [self._drawn.line] if self._drawn is not None and self._drawn.line else []
+        if said and pairs and kept is not None and not kept:
+            said.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")
+        return [*said, *self._foreign.notes(self._config, metrics)]
