@@ -1,6 +1,6 @@
-"""The cap: room is reserved for the worst case before anything is sent, and the truth replaces it afterwards.
+"""The cap: room is held for the worst case of a request before it is sent, and the truth replaces it afterwards.
 
-    budget.reserve ──> Reservation (an item: all the calls it may make, at once)
+    budget.reserve ──> Reservation (an item: what all its calls are likely to cost)
                            └── draw ──> Draw (one request) ── settle, lost or release
 
 At every moment `spent + uncertain + reserved <= cap`, as long as no answer costs more than its worst case; one that does
@@ -11,10 +11,12 @@ Who waits, and for what:
 - `reserve` waits in a line, first come first served, while anything outstanding could still make room. Who stands in the
   line holds nothing, so nobody waits for them.
 - A `draw` beyond its reservation goes before that line: its holder must get on to give the reservation back. It waits
-  for requests that are on their way, never for what other holders keep (they may be waiting, too): no deadlock.
+  for requests that are on their way. Where none is, and others keep what it needs (they may be waiting, too), it ends
+  as `BudgetHeld`: the item gives back what it holds, reserves again with `again`, before those that have not begun,
+  and finds its answers up to then in the cache. So there is no deadlock, and no money that nobody may use.
 - When nothing can make room, `exhausted` is set and the whole line gets `BudgetExhausted`. Nothing new is admitted from
   then on, not even a smaller item that would still fit: which items are judged depends on their order, not on their
-  price. What holds a reservation drains; its draws go on.
+  price. What has begun drains; its draws go on.
 
 One event loop, no threads. Money is counted in whole picodollars, so that sums are exact.
 """
@@ -27,10 +29,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from titjudge.errors import BudgetExhausted
+from titjudge.errors import BudgetExhausted, BudgetHeld
 
 _PICO = 10**12
-_GRACE = 0.5  # seconds for holders between two requests to go on, before a draw gives up on them
+_GRACE = 0.05  # seconds for holders between two requests to go on, before an item that needs more steps back
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class Budget:
         self._cached = self._overrun = 0
         self._flying = 0  # draws granted and not settled
         self._line: deque[_Wait] = deque()
+        self._again: deque[_Wait] = deque()
         self._draws: deque[_Wait] = deque()
         self._grace: asyncio.TimerHandle | None = None
 
@@ -151,15 +154,15 @@ class Budget:
 
     # -- admission -------------------------------------------------------------------------------------------------
 
-    async def reserve(self, cost: float, tokens: int, requests: int = 1) -> Reservation:
-        """Room for the worst case of an item: all its calls at once. Waits while there may yet be some.
+    async def reserve(self, cost: float, tokens: int, requests: int = 1, *, again: bool = False) -> Reservation:
+        """Room for an item. Waits while there may yet be some; `again` for one that has begun and stepped back.
 
         Not for somebody who holds a reservation already (it would wait for itself): draw from that one.
 
         Raises:
             BudgetExhausted: there is no room, and nothing outstanding can make any.
         """
-        want = await self._enter(_Amount.of(cost, tokens, requests), self._line)
+        want = await self._enter(_Amount.of(cost, tokens, requests), self._again if again else self._line)
         return Reservation(self, want)
 
     async def draw(self, cost: float, tokens: int, requests: int = 1) -> Draw:
@@ -172,7 +175,7 @@ class Budget:
         return Draw(self, None, want)
 
     async def _enter(self, want: _Amount, queue: deque[_Wait]) -> _Amount:
-        if self.exhausted:
+        if self.exhausted and queue is not self._again:
             raise BudgetExhausted(self.reason)
         if self._caps == (None, None, None):
             self._held += want
@@ -203,13 +206,16 @@ class Budget:
             else:
                 self._refuse(wait)
         self._stop_grace()
-        while wait := _head(self._line):
-            if self._fits(wait.want, self._held):
-                self._grant(self._line.popleft(), wait.want)
-            elif self._fits(wait.want, _NOTHING):  # once what is held comes back
-                return
-            else:
-                self._exhaust(wait.want)
+        for line in (self._again, self._line):
+            while wait := _head(line):
+                if self._fits(wait.want, self._held):
+                    self._grant(line.popleft(), wait.want)
+                elif self._fits(wait.want, _NOTHING):  # once what is held comes back
+                    return
+                else:
+                    self._exhaust(wait.want)
+                    if line is self._again:
+                        line.popleft().granted.set_exception(BudgetExhausted(self.reason))
 
     def _fits(self, want: _Amount, held: _Amount) -> bool:
         total = self._spent + self._uncertain + held + want
@@ -246,10 +252,16 @@ class Budget:
         wait.granted.set_result(None)
 
     def _refuse(self, wait: _Wait) -> None:
-        """This draw cannot be had, and so the budget is exhausted; other draws may yet fit once its holder lets go."""
-        self._exhaust(wait.want)
+        """This draw cannot be had: for now, or because the budget is exhausted; others may fit once its holder lets go."""
         self._draws.remove(wait)
-        wait.granted.set_exception(BudgetExhausted(self.reason))
+        if wait.parent is not None and self._fits(wait.want, _NOTHING):
+            held = BudgetHeld(
+                "what is left of the cap is held by other items", wait.want.cost / _PICO, wait.want.tokens
+            )
+            wait.granted.set_exception(held)
+        else:
+            self._exhaust(wait.want)
+            wait.granted.set_exception(BudgetExhausted(self.reason))
         self._return(wait.taken, wait.parent)
         wait.taken = _NOTHING
         self._stop_grace()
@@ -314,7 +326,7 @@ class Reservation:
         After `release`, and after the budget is exhausted, too: a request under way may have to be repeated.
 
         Raises:
-            BudgetExhausted: the budget cannot make up what the reservation lacks.
+            BudgetExhausted: the budget cannot make up what the reservation lacks; BudgetHeld: not while others hold it.
         """
         wait = _Wait(_Amount.of(cost, tokens, requests), self)
         if wait.top_up() != _NOTHING:

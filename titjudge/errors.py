@@ -8,6 +8,7 @@ TitjudgeError
 ├── Unanswered           one question got no usable answer: becomes a Score with value None and a status
 ├── FatalProviderError   asking on is pointless (wrong key, no quota, no such model): the run stops
 ├── BudgetExhausted      the cap is reached: nothing new is sent, the run ends as `incomplete: budget`
+│   └── BudgetHeld       it is not, but what is left is held by others: the item steps back and waits for its turn
 └── CacheWriteError      an answer could not be put on disk: the run ends before more is paid for
 """
 
@@ -68,6 +69,15 @@ class FatalProviderError(TitjudgeError):
 
 class BudgetExhausted(TitjudgeError):
     """The cap on money, requests or tokens is reached; nothing new is sent."""
+
+
+class BudgetHeld(BudgetExhausted):
+    """There is room below the cap, but other items hold it: whoever gives back what it holds, and reserves `cost` USD and
+    `tokens` again, gets its turn. Answers up to then are kept."""
+
+    def __init__(self, reason: str, cost: float, tokens: int) -> None:
+        self.cost, self.tokens = cost, tokens
+        super().__init__(reason)
 
 
 class CacheWriteError(TitjudgeError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.engine import BudgetExhausted, Engine, Interrupted
-from titjudge.errors import CacheWriteError, FatalProviderError
+from titjudge.errors import BudgetHeld, CacheWriteError, FatalProviderError
 from titjudge.marks import compares, mark
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
@@ -129,23 +129,35 @@ class Loop:
                 await asyncio.sleep(0)
 
     async def _judge(self, item: Item, todo: Mapping[str, Metric]) -> None:
+        marks = {name: mark(item, metric) for name, metric in todo.items()}  # before: an image may change meanwhile
+        held: BudgetHeld | None = None
+        while todo:
+            results = await self._measured(item, todo, held)
+            waits = {name: result for name, result in results.items() if isinstance(result, BudgetHeld)}
+            for name in results.keys() - waits.keys():
+                self._take(results[name], marks[name])
+            todo = {name: todo[name] for name in waits}
+            held = max(waits.values(), key=lambda each: each.cost, default=None)
+        self.progress.done += 1
+
+    async def _measured(
+        self, item: Item, todo: Mapping[str, Metric], held: BudgetHeld | None
+    ) -> dict[str, list[Score] | BaseException]:
+        """Scores of one item by metric, or why there are none; `held` when it has stepped back for lack of room before."""
         reservation = None
-        marks = [mark(item, metric) for metric in todo.values()]  # before: an image may change while it is judged
         try:
             if self.planner is not None:
-                reservation = await self.planner.reserve(item, todo, self.engine.budget)
-            results: Sequence[list[Score] | BaseException] = await asyncio.gather(
+                reservation = await self.planner.reserve(item, todo, self.engine.budget, held)
+            results = await asyncio.gather(
                 *(self.panel.measure(self.engine, item, name, metric, reservation) for name, metric in todo.items()),
                 return_exceptions=True,
             )
+            return dict(zip(todo, results, strict=True))
         except BudgetExhausted as error:
-            results = [error] * len(marks)
+            return dict.fromkeys(todo, error)
         finally:
             if reservation is not None:
                 reservation.release()
-        for result, of in zip(results, marks, strict=True):
-            self._take(result, of)
-        self.progress.done += 1
 
     def _take(self, result: list[Score] | BaseException, of: str) -> None:
         if isinstance(result, list):

@@ -13,6 +13,7 @@ from titjudge.budget import Budget, Reservation
 from titjudge.cache import AnswerCache
 from titjudge.config import RoleConfig, RunConfig
 from titjudge.engine import Engine
+from titjudge.errors import BudgetHeld
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
 from titjudge.prompts import PromptLibrary
@@ -26,16 +27,16 @@ class Planner:
     """Prices items before they are asked.
 
     Args:
-        worst: plan the worst case (what a reservation needs) instead of the expected one (what a dry run prints).
+        once: a question that several items ask is counted for the first of them (a dry run), not for each (a reservation).
     """
 
-    def __init__(self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, worst: bool) -> None:
+    def __init__(self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, once: bool) -> None:
         self._found: dict[str, dict[str, Expected]] = defaultdict(dict)
         self._asked: set[str] = set()
         self.embedding_tokens = 0
         self.embeddings = 0
         self.refused: list[Refused] = []  # of a dry run: items that no metric could use
-        self._worst = worst
+        self._once = once
         self._panel = Panel.of(config)
         self._timeout = config.limits.timeout
         self.library = library
@@ -45,11 +46,11 @@ class Planner:
 
     def _provider(self, config: RoleConfig) -> Any:
         real = registry.load("providers", config.provider)(config.settings(self._timeout))
-        return Estimate(real, self._lengths, self._note, worst=self._worst)
+        return Estimate(real, self._lengths, self._note)
 
     def _note(self, found: Expected) -> None:
         """Keep a request once: an item's metrics share answers, and a dry run's items do, too."""
-        if not self._worst:
+        if self._once:
             if found.key in self._asked:
                 return
             self._asked.add(found.key)
@@ -75,21 +76,30 @@ class Planner:
             *(self._panel.measure(self.engine, item, name, metric) for name, metric in metrics.items())
         )
         scores = [score for each in found for score in each]
-        if not self._worst and scores and all(score.status is Status.BAD_INPUT for score in scores):
+        if self._once and scores and all(score.status is Status.BAD_INPUT for score in scores):
             self.refused.append((item.id, scores[0].reason))
         return list(self._found.pop(item.id, {}).values())
 
-    async def reserve(self, item: Item, metrics: Mapping[str, Metric], budget: Budget) -> Reservation:
-        """Room in the budget for everything an item may ask, all at once: a description whose judgement cannot be
-        paid is not worth its money.
+    async def reserve(
+        self, item: Item, metrics: Mapping[str, Metric], budget: Budget, held: BudgetHeld | None = None
+    ) -> Reservation:
+        """Room in the budget for what an item is likely to ask (p90 of its answers' lengths), and at least for the worst case
+        of its dearest request: a description whose judgement cannot be paid is not worth its money. Whatever goes beyond
+        is drawn from the budget when it is asked. `held`: why the item stepped back, when it did.
 
         Raises:
             BudgetExhausted: there is no room, and nothing outstanding will make any.
         """
         found = await self.expect(item, metrics)
-        cost = sum(self.roles[each.role].cost(each.bound) for each in found)
-        tokens = sum(each.bound.input + each.bound.output for each in found)
-        return await budget.reserve(cost, tokens, len(found))
+        likely = [self._amount(each.role, each.high) for each in found]
+        most = [self._amount(each.role, each.bound) for each in found]
+        cost, tokens = (
+            max(sum(each[i] for each in likely), max((each[i] for each in most), default=0)) for i in (0, 1)
+        )
+        return await budget.reserve(cost, int(tokens), len(found))
+
+    def _amount(self, role: str, usage: Usage) -> tuple[float, int]:
+        return self.roles[role].cost(usage), usage.input + usage.output
 
     async def aclose(self) -> None:
         await self.engine.aclose()

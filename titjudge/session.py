@@ -141,7 +141,7 @@ class Session:
         Roles(self.config).check_recordings(role for metric in self.metrics.values() for role in metric.roles)
 
     async def _dry_run(self) -> Forecast:
-        planner = Planner(self.config, self.library, self.cache, worst=False)
+        planner = Planner(self.config, self.library, self.cache, once=True)
         try:
             found = await forecast(self.config, planner, prepared(self.items(), self.metrics), self.metrics)
             found.notes = self.reading.notes(self.metrics.values())
@@ -213,7 +213,7 @@ class Session:
         if self.config.canary:
             await self._ask_canaries(engine, folder.journal)
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
-        planner = Planner(self.config, self.library, self.cache, worst=True) if capped else None
+        planner = Planner(self.config, self.library, self.cache, once=False) if capped else None
         loop = Loop(
             engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,
             in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),

@@ -393,33 +393,29 @@ def test_the_items_budget_ends_the_looks(judging: Judging) -> None:
 
 
 def test_the_plan_is_what_is_asked(judging: Judging, way: Way) -> None:
-    """The worst case is one: what is sent, and how much, stays below it; a dry run expects less."""
+    """A plan has the templates of a run, and no request of a run costs more than its own bound."""
     records: list[dict[str, Any]] = []
     numbers = iter(range(100))
     agent = Agent([lambda seen: does(seen, [(1, "met", "E1")], [ask(f"{next(numbers)} " + "why " * 200)], "so " * 100)])
     with Server(agent) as server:
         config = judging.config(server)
 
-        async def expected(worst: bool) -> list[Any]:
-            planner = Planner(config, PromptLibrary(), None, worst=worst)
+        async def expected() -> list[Any]:
+            planner = Planner(config, PromptLibrary(), None, once=True)
             found = await planner.expect(judging.item(max_looks=3), {"tit-agent": tit_agent})
             await planner.aclose()
             return found
 
-        worst, middle = asyncio.run(expected(True)), asyncio.run(expected(False))
+        planned = asyncio.run(expected())
         assert server.count() == 0
-        score = judging(
-            server, journal=lambda kind, record: records.append(record) if kind == "reply" else None, max_looks=3
-        )
+        score = judging(server, journal=lambda kind, record: records.append({"kind": kind, **record}), max_looks=3)
     assert score.parts["stopped"] == "looks"
     name = "agent/investigate" if way.tools else "agent/orchestrate"
-    for template in (name, "agent/split"):
-        sent = [record["usage"][0] for record in records if record["template"] == template]
-        bounds = sorted((each.bound.input for each in worst if each.template == template), reverse=True)
-        assert len(sent) <= len(bounds)
-        assert sum(sent) <= sum(bounds)
-    assert {each.template for each in middle} == {"agent/split", "tit/describe", name, "agent/ask"}
-    assert len(middle) < len(worst)
+    assert {each.template for each in planned} == {"agent/split", "tit/describe", name, "agent/ask"}
+    worst = {record["id"]: record["worst"] for record in records if record["kind"] == "sent"}
+    bills = [record for record in records if record["kind"] == "bill"]
+    assert len(bills) == len(worst) == sum(record["kind"] == "reply" for record in records)
+    assert all(bill["cost"] <= worst[bill["id"]] for bill in bills if bill["role"] == "judge")
 
 
 def test_a_server_that_knows_no_tools_is_asked_in_json_from_then_on(

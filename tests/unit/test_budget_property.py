@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from virtual_time import run_virtual
 
 from titjudge.budget import Budget
-from titjudge.errors import BudgetExhausted
+from titjudge.errors import BudgetExhausted, BudgetHeld
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -24,6 +24,9 @@ class World:
     budget: Budget
     chance: random.Random
     alone: bool = False
+    calls: int = 2
+    share: float = 1.0  # of the worst case of all calls that a reservation holds
+    stepped_back: int = 0
     billed: float = 0.0
     sent: int = 0
     finished: int = 0
@@ -74,25 +77,47 @@ class World:
             return
 
     async def item(self, number: int) -> None:
-        worst = [round(self.chance.uniform(0.001, 0.4), 6) for _ in range(2)]
+        worst = [round(self.chance.uniform(0.001, 0.4), 6) for _ in range(self.calls)]
         try:
             if self.alone:
                 for each in worst:
                     await self.request(self.budget, each, 100)
             else:
-                with await self.budget.reserve(sum(worst), 200, 2) as held:
-                    self.order.append(number)
-                    self.check()
-                    if self.chance.random() < 0.3:  # two calls at once
-                        await asyncio.gather(*(self.request(held, each, 100) for each in worst))
-                    else:
-                        for each in worst:
-                            await self.request(held, each, 100)
-                            await self.nap()
+                await self.with_reservation(number, worst)
             self.finished += 1
         except BudgetExhausted:
             self.refused += 1
         self.check()
+
+    async def with_reservation(self, number: int, worst: list[float]) -> None:
+        """Set aside a share of what the calls may cost; step back and go on from there when that is not enough."""
+        done: set[int] = set()  # answers in the cache
+        held_back: BudgetHeld | None = None
+
+        async def call(held: object, at: int) -> None:
+            await self.request(held, worst[at], 100)
+            done.add(at)
+
+        while len(done) < len(worst):
+            todo = [at for at in range(len(worst)) if at not in done]
+            amount = max(self.share * sum(worst[at] for at in todo), held_back.cost if held_back else 0.0)
+            with await self.budget.reserve(amount, 100 * len(todo), len(todo), again=held_back is not None) as held:
+                if held_back is None:
+                    self.order.append(number)
+                self.check()
+                try:
+                    if self.chance.random() < 0.3:  # all calls at once
+                        found = await asyncio.gather(*(call(held, at) for at in todo), return_exceptions=True)
+                        for each in found:
+                            if isinstance(each, BaseException):
+                                raise each
+                    else:
+                        for at in todo:
+                            await call(held, at)
+                            await self.nap()
+                except BudgetHeld as error:
+                    held_back = error
+                    self.stepped_back += 1
 
 
 async def _live(world: World, items: int, cancel: float) -> None:
@@ -123,6 +148,26 @@ def test_the_cap_holds_and_everybody_comes_to_an_end(seed: int, items: int, cap:
     if not cancel:
         assert world.finished + world.refused == items
         assert bool(world.refused) == world.budget.exhausted
+
+
+@QUICK
+@given(
+    seed=st.integers(0, 2**32),
+    items=st.integers(1, 64),
+    cap=st.floats(0.01, 20),
+    calls=st.integers(2, 9),
+    share=st.floats(0.05, 0.6),
+)
+def test_items_that_reserve_too_little_step_back_and_use_the_cap_up(
+    seed: int, items: int, cap: float, calls: int, share: float
+) -> None:
+    world = World(Budget(max_cost=cap), random.Random(seed), calls=calls, share=share)
+    run_virtual(_live(world, items, 0.0))
+    assert world.finished + world.refused == items
+    assert bool(world.refused) == world.budget.exhausted
+    if world.refused:  # no run ends while there is money for what it wants next
+        most = share * calls * 0.4 + 0.4
+        assert world.budget.spent + world.budget.uncertain + most > cap
 
 
 @QUICK

@@ -273,17 +273,16 @@ def test_without_a_picture_nothing_is_asked() -> None:
 def test_a_plan_counts_the_questions_a_prompt_will_bring(tmp_path: Path, metric: Any) -> None:
     item = Item("i", "word " * 40, picture(tmp_path))
 
-    async def go(worst: bool) -> int:
+    async def go() -> int:
         cache = AnswerCache(tmp_path / "cache")
-        planner = Planner(config(), PromptLibrary(), cache, worst=worst)
+        planner = Planner(config(), PromptLibrary(), cache, once=False)
         try:
             return len(await planner.expect(item, {metric.name: metric}))
         finally:
             await planner.aclose()
             cache.close()
 
-    assert asyncio.run(go(False)) == 1 + 12
-    assert asyncio.run(go(True)) == 1 + MOST
+    assert asyncio.run(go()) == 1 + 12
 
 
 def test_the_request_for_an_answer_is_dsgs_own() -> None:

@@ -100,8 +100,8 @@ async def tit_agent(
     try:
         score = await _judge(item, watched, case, looks, max_cost)
         return replace(score, parts={**score.parts, "max_cost": max_cost})
-    except Planned as planned:
-        await plan(item, ask, case, looks, worst=planned.worst, max_cost=max_cost, paid=watched.cost)
+    except Planned:
+        await plan(item, ask, case, looks, max_cost=max_cost, paid=watched.cost)
         return Score.none(Status.MISSING, "a plan: nothing was asked")
 
 

@@ -120,11 +120,7 @@ class Report:
 
 
 class Planned(Exception):
-    """A dry run: the answers are stubs from here on. `worst` when it plans for the worst case."""
-
-    def __init__(self, worst: bool) -> None:
-        self.worst = worst
-        super().__init__("a plan")
+    """A plan: the answers are stubs from here on."""
 
 
 class Watched:
@@ -143,7 +139,7 @@ class Watched:
         reply: Reply = await self._ask(template, **rest)
         if reply.model_version == "estimate":
             self.cost += reply.list_cost or 0.0
-            raise Planned(worst="estimate" not in reply.flags)
+            raise Planned
         if reply.list_cost is None and self._priced:
             raise ConfigError(
                 f"the price of the {rest['role']} is unknown, so an item's budget cannot hold: add --price"

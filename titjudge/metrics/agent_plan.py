@@ -1,8 +1,7 @@
 """What an item of the agentic judge will ask, for dry runs and reservations: the same questions with filler in them.
 
-What an orchestrator will want to know cannot be foreseen. A plan for the worst case uses every look and every round,
-each with reports as long as may be read; one for what is expected uses about half of the looks, several at once. With
-native tools every round sends the conversation up to then again.
+What an orchestrator will want to know cannot be foreseen. A plan uses about half of the looks, several at once; what an
+item asks beyond it is drawn from the budget. With native tools every round sends the conversation up to then again.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from titjudge.metrics.agent_calls import SETTLE, TOOLS, following
 from titjudge.metrics.agent_case import Case, Evidence, Talk, Turn
 from titjudge.metrics.agent_claims import sketched
 from titjudge.metrics.agent_looks import DECODING as LOOK_DECODING
-from titjudge.metrics.agent_looks import MAX_QUESTION, MAX_REPORT, Order, Report
-from titjudge.metrics.agent_loop import DECODING, SPARE_ROUNDS
-from titjudge.metrics.tit import Verdict, describe
+from titjudge.metrics.agent_looks import Order, Report
+from titjudge.metrics.agent_loop import DECODING
+from titjudge.metrics.tit import describe
 from titjudge.types import Ask, Item, Message, Reply, ToolCall
 
 EXPECTED_LOOKS = 5  # of which the first is the description, the others come in two answers
@@ -34,45 +33,40 @@ async def plan(
     case: Case,
     max_looks: int,
     *,
-    worst: bool,
     max_cost: float | None = None,
     paid: float = 0.0,
 ) -> None:
     """Ask what is still to be asked after the point that `case` has reached. Answers do not matter.
 
     `ask` is one that an estimating provider stands behind. Where the expected price of the item, `paid` (USD) so far,
-    reaches `max_cost`, one last answer is planned and no further look. A plan for the worst case goes on: an item may be
-    over its budget by a whole round, and which one cannot be foreseen.
+    reaches `max_cost`, one last answer is planned and no further look.
     """
     assert item.image is not None
     if not case.claims.claims:
         case.claims = sketched(item.prompt)
-    looks = max_looks if worst else min(EXPECTED_LOOKS, max_looks)
-    rounds = max_looks + SPARE_ROUNDS if worst else EXPECTED_ROUNDS
-    question = "word " * ((MAX_QUESTION if worst else _EXPECTED_QUESTION) // 5 - 2)
-    report = "word " * ((MAX_REPORT if worst else _EXPECTED_REPORT) // 5)
+    looks = min(EXPECTED_LOOKS, max_looks)
+    question = "word " * (_EXPECTED_QUESTION // 5 - 2)
+    report = "word " * (_EXPECTED_REPORT // 5)
     if not case.evidence:
         paid += await _stub(describe(item, ask))
         _found(case, Order("describe"), f"{item.id} {_DESCRIPTION}")  # no item asks what another one asks
     first, seen = case.counts["rounds"] or 1, len(case.evidence)
+    rounds = max(first, EXPECTED_ROUNDS)
     for number in range(first, rounds + 1):
-        over = not worst and max_cost is not None and paid >= max_cost
+        over = max_cost is not None and paid >= max_cost
         last = number == rounds or over
         if number > first:
             case.notes = [f"{number} {question}"]  # no round asks what another one asked
-            _answered(case, DECODING["max_tokens"] if worst else _EXPECTED_ANSWER, seen)
+            _answered(case, _EXPECTED_ANSWER, seen)
             seen = len(case.evidence)
         paid += await _stub(_consult(case, ask, 0 if last else max(0, max_looks - len(case.evidence))))
         if over:
             break
-        share = 0 if last else 1 if worst else -(-(looks - 1) // (rounds - 1))
+        share = 0 if last else -(-(looks - 1) // (EXPECTED_ROUNDS - 1))
         for _ in range(max(0, min(share, looks - len(case.evidence)))):
             order = Order("ask", f"{len(case.evidence)} {question.strip()}")
             paid += await _stub(_look(item, ask, order))
             _found(case, order, report)
-    if worst:
-        text = f"{item.id} {_DESCRIPTION}"
-        await _stub(ask("tit/compare", role="judge", schema=Verdict, prompt=item.prompt, description=text))
 
 
 async def _stub(question: Awaitable[Reply]) -> float:

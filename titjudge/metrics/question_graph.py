@@ -317,10 +317,10 @@ _QUESTION_PARAMS = {"max_tokens": 4096}
 
 
 def _planned(reply: Reply, prompt: str) -> int:
-    """How many questions a dry run expects of a prompt (0 when this is none); a reservation allows for the most."""
+    """How many questions a dry run expects of a prompt (0 when this is none)."""
     if reply.model_version != "estimate":
         return 0
-    return max(1, min(MOST, len(prompt.split()) // _WORDS_A_QUESTION + 2)) if "estimate" in reply.flags else MOST
+    return max(1, min(MOST, len(prompt.split()) // _WORDS_A_QUESTION + 2))
 
 
 async def _all(questions: Sequence[Awaitable[Any]]) -> list[Any] | Score:

@@ -121,7 +121,7 @@ async def yes_no(item: Item, ask: Ask) -> Score:
                 template=template,
                 tries=sample + 1,
             )
-        if "estimate" in reply.flags:  # a dry run expects a good answer; a reservation allows for every try
+        if reply.model_version == "estimate":  # a plan expects a good answer
             break
     return Score.none(
         Status.UNPARSED,

@@ -38,7 +38,6 @@ class Estimate:
         real: the provider that would be asked (never sent anything).
         lengths: expected output tokens of a template, or None when nothing is known.
         sink: gets one Expected for each request.
-        worst: answers are as long as they may be, so that what is built on them is bounded too.
     """
 
     def __init__(
@@ -46,10 +45,8 @@ class Estimate:
         real: Provider,
         lengths: Callable[[str], Lengths | None],
         sink: Callable[[Expected], None],
-        *,
-        worst: bool = False,
     ) -> None:
-        self.real, self._lengths, self._sink, self._worst = real, lengths, sink, worst
+        self.real, self._lengths, self._sink = real, lengths, sink
         self.name, self.version, self.base_url, self.account = real.name, real.version, real.base_url, real.account
         self.free = real.capabilities.local
         self.capabilities = replace(real.capabilities, local=True)
@@ -64,19 +61,12 @@ class Estimate:
         else:
             bound = self.real.usage_bound(request)
             low, middle, high = self._expect(request, bound)
-            words = int((bound.output if self._worst else middle.output - middle.thinking) * _WORDS_PER_TOKEN)
+            words = int((middle.output - middle.thinking) * _WORDS_PER_TOKEN)
         self._sink(
             Expected(request_key(request), request.item_id, request.role, request.template, low, middle, high, bound)
         )
         text = stub(request.schema) if request.schema else f"{request_key(request)} " + "words " * words
-        return Reply(
-            text,
-            usage=middle,
-            finish="stop",
-            model_version="estimate",
-            endpoint="estimate",
-            flags=() if self._worst else ("estimate",),
-        )
+        return Reply(text, usage=middle, finish="stop", model_version="estimate", endpoint="estimate")
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
         most = int(request.params.get("max_tokens", bound.output) or bound.output)

@@ -71,7 +71,7 @@ def dry_run(config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: S
 
 async def _dry_run(session: Session, repeats: int, edits: int, rivals: Sequence[RoleConfig]) -> Forecast:
     seated = session.config.model_copy(update={"panel": list(rivals)})
-    planner = Planner(seated, session.library, session.cache, worst=False)
+    planner = Planner(seated, session.library, session.cache, once=True)
     seen: dict[str, Item] = {}
 
     def scored(score: Score) -> None:
