@@ -319,6 +319,19 @@ def test_a_text_only_model_and_its_thoughts(llm: Path) -> None:
     assert provider._loaded is None
 
 
+def test_a_metric_may_ask_for_thinking(llm: Path, tmp_path: Path) -> None:
+    """Qwen-Image-Bench's decoding asks for it; where it cannot be asked for, it is neither sent nor recorded."""
+    on, off = ({"enable_thinking": value} for value in (True, False))
+    thinking, plain = complete(llm, [ask("Hi", chat_template_kwargs=each) for each in (on, off)])
+    assert plain.usage.input > thinking.usage.input
+    (settled,) = complete(llm, [ask("Hi")], enable_thinking=False)
+    assert settled.usage.input == plain.usage.input
+    mute = tiny_models.qwen3_llm(tmp_path, chat="{% for m in messages %}{{ m['content'] }}{% endfor %}")
+    for folder, options, sent in ((llm, {}, True), (llm, {"enable_thinking": True}, False), (mute, {}, False)):
+        able = Local(ProviderSettings(str(folder), options=options)).capabilities
+        assert ("chat_template_kwargs" not in able.omit) is sent
+
+
 @pytest.mark.parametrize(
     ("text", "opened", "parts"),
     [

@@ -310,6 +310,11 @@ def test_gates() -> None:
 # -- the metric --------------------------------------------------------------------------------------------------------
 
 
+def test_the_decoding_is_that_of_the_paper() -> None:
+    plain = {"temperature": 0, "top_p": 1, "top_k": 1, "repetition_penalty": 1.05, "seed": 42, "max_tokens": 4096}
+    assert plain | {"chat_template_kwargs": {"enable_thinking": True}} == DECODING
+
+
 def test_official_all_marked_facets_count_and_decoding_is_q_judgers() -> None:
     score, ask = run({Q: GOOD, "Aesthetics": AESTHETICS})
     assert score.parts["level2"][Q] == {"Realism": 0, "Detail": 80, "Resolution": None}
@@ -326,6 +331,7 @@ def test_gated_only_the_activated_facets_count() -> None:
     assert score.parts["level1"] == {Q: 60, "Aesthetics": 100}
     assert score.value == 80
     assert not any(call["accept_truncated"] for call in ask.calls)
+    assert all(call["params"] == DECODING for call in ask.calls)  # as Q-Judger was calibrated, under both protocols
 
 
 def test_gated_what_is_no_mark_is_named() -> None:

@@ -257,6 +257,25 @@ def test_structured_prompt_does_not_constrain(model: Path) -> None:
 
 
 @pytest.mark.usefixtures("vllm")
+def test_template_arguments_reach_a_template_that_takes_them(model: Path) -> None:
+    """One call for those alike; where no template takes them, or an option settles it, they are not sent, nor recorded."""
+    assert "chat_template_kwargs" in provider(model).capabilities.omit
+    (model / "chat_template.jinja").write_text("{% if enable_thinking %}<think>{% endif %}")
+    asked = provider(model)
+    assert "chat_template_kwargs" not in asked.capabilities.omit
+    on, off = ({"chat_template_kwargs": {"enable_thinking": value}} for value in (True, False))
+    found = ask(asked, question("a", **on), question("b", **off), question("c", **on), question("d"))
+    assert [text_of(each) for each in found] == [f"an answer to {name}" for name in "abcd"]
+    calls = LLM.made[0].calls
+    assert sorted((len(messages), str(given.get("chat_template_kwargs"))) for messages, _, given in calls) == [
+        (1, "None"),
+        (1, "{'enable_thinking': False}"),
+        (2, "{'enable_thinking': True}"),
+    ]
+    assert "chat_template_kwargs" in provider(model, enable_thinking=False).capabilities.omit
+
+
+@pytest.mark.usefixtures("vllm")
 def test_options_are_the_engines_and_what_changes_answers_is_in_the_identity(model: Path) -> None:
     asked = provider(model, dtype="bfloat16", tensor_parallel_size=2, enable_thinking=False)
     ask(asked, question("a"))

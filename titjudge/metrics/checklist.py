@@ -247,6 +247,7 @@ def gate(protocol: str, activated: Activated, pillar: str) -> Sequence[Sequence[
     "checklist",
     roles=("judge",),
     range=(0, 100),
+    version="2",  # 1 asked for the decoding of Q-Judger under the official protocol alone
     source="Qwen-Image-Bench paper, 3.3, 3.4 and A.3; official code @b6b556b",
     needs=("facets",),
 )
@@ -254,8 +255,8 @@ async def checklist(item: Item, ask: Ask) -> Score:
     """Mean over the pillars a prompt activates of 0/60/100 points for checklist facets, judged one pillar at a time.
 
     `item.meta["facets"]` maps each active pillar to its (sub-capability, facet) pairs. Under the official protocol every
-    facet the judge marks counts and the decoding of Q-Judger is asked for; under the strict one only the activated facets
-    count. A pillar without a usable answer is named in `parts["failed"]` and the mean is over the others.
+    facet the judge marks counts, under the strict one only the activated facets; both ask for the decoding of Q-Judger. A
+    pillar without a usable answer is named in `parts["failed"]` and the mean is over the others.
     """
     facets = item.meta.get("facets")
     if not isinstance(facets, Mapping) or not facets:
@@ -275,7 +276,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
                 "qwen_image_bench/pillar",
                 role="judge",
                 images=[item.image],
-                params=DECODING if official else {"temperature": 0, "max_tokens": DECODING["max_tokens"]},
+                params=DECODING,
                 accept_truncated=official,
                 prompt=item.prompt,
                 pillar=pillar,

@@ -73,6 +73,16 @@ class InProcess(Generic[M]):
         return any(name in config for name in ("vision_config", "vision_tower", "mm_vision_tower", "perceiver_config"))
 
     @cached_property
+    def _untold(self) -> frozenset[str]:
+        """`chat_template_kwargs` where they would change nothing: thinking is settled by an option, or no template asks.
+
+        What is not sent is then not recorded as sent.
+        """
+        told = str(self._options.get("chat_template") or "") or _templates(self._place[0])
+        settled = "enable_thinking" in self._options or "enable_thinking" not in told
+        return frozenset({"chat_template_kwargs"}) if settled else frozenset()
+
+    @cached_property
     def _weights(self) -> str:
         """What pins the weights: the commit on the hub, or the hash of the folder's content."""
         pinned = hub.identity_of(self.model, self._revision)
@@ -131,6 +141,16 @@ class InProcess(Generic[M]):
 def answer_limit(request: Request) -> int:
     """The longest answer to a request, in tokens."""
     return int(request.params.get("max_tokens") or _ANSWER)
+
+
+def _templates(folder: Path) -> str:
+    """The chat templates in a model's small files, one after the other."""
+    files = [*folder.glob("*.jinja"), *folder.glob("additional_chat_templates/*.jinja")]
+    found = [path.read_text(encoding="utf-8", errors="replace") for path in files]
+    for name in ("chat_template.json", "tokenizer_config.json", "processor_config.json"):
+        held = hub.read_json(folder, name).get("chat_template") or ""
+        found += [str(each.get("template", "")) for each in held] if isinstance(held, list) else [str(held)]
+    return "\n".join(found)
 
 
 def _known(model_type: str) -> bool:

@@ -86,7 +86,7 @@ class Local(InProcess["Loaded"]):
         Raises:
             UserError: no such model, or it wants to run its own code.
         """
-        return Capabilities(images=self._sees, schema=False, omit=OMITTED, local=True)
+        return Capabilities(images=self._sees, schema=False, omit=OMITTED | self._untold, local=True)
 
     @cached_property
     def base_url(self) -> str:
@@ -107,7 +107,7 @@ class Local(InProcess["Loaded"]):
             requests,
             rows=self._rows,
             tokens=self._tokens,
-            template=thinking,
+            template=thinking,  # the person's word, before the metric's
             stopping=lambda: self._closing,
         )
         said = f"{self._weights[:12]} {loaded.dtype} {loaded.attention} pil".replace("  ", " ")

@@ -49,7 +49,7 @@ def run(
     Args:
         rows: requests generated for at once, at most.
         tokens: padded tokens of a batch, answers included, at most (one request may have more).
-        template: arguments of the chat template, for example `enable_thinking`.
+        template: arguments of the chat template, for example `enable_thinking`, beside those of a request.
         stopping: asked at every token; True ends generation.
     """
     results: list[Reply | Exception] = [RowError("not generated")] * len(requests)
@@ -182,7 +182,8 @@ def _generate(
 ) -> list[Reply | Exception]:
     import torch
 
-    inputs, opened = _inputs(loaded, batch, template)
+    asked = batch[0].request.params.get("chat_template_kwargs") or {}
+    inputs, opened = _inputs(loaded, batch, {**asked, **template})
     width = int(inputs["input_ids"].shape[1])
     room = min(batch[0].limit, loaded.positions - width)
     if room <= 0:

@@ -13,7 +13,7 @@ import importlib.util
 import os
 import sys
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -58,6 +58,7 @@ class VLLM(InProcess[Any]):
     """
 
     name = "vllm"
+    version = 2  # 1 did not hand chat_template_kwargs on
 
     def __init__(self, settings: ProviderSettings) -> None:
         if settings.base_url:
@@ -75,7 +76,7 @@ class VLLM(InProcess[Any]):
         Raises:
             UserError: no such model, or it wants to run its own code.
         """
-        return Capabilities(images=self._sees, schema=self._constrains, omit=OMITTED, local=True)
+        return Capabilities(images=self._sees, schema=self._constrains, omit=OMITTED | self._untold, local=True)
 
     @cached_property
     def base_url(self) -> str:
@@ -99,11 +100,14 @@ class VLLM(InProcess[Any]):
                 found[at] = Unanswered(Status.BAD_INPUT, str(error))
             except Exception as error:
                 found[at] = RowError(str(error))
-        todo = [ready] if ready else []
+        groups: dict[str, list[tuple[int, list[dict[str, Any]], Any]]] = {}
+        for each in ready:  # one call has one set of template arguments
+            groups.setdefault(repr(requests[each[0]].params.get("chat_template_kwargs")), []).append(each)
+        todo = list(groups.values())
         while todo:
             batch = todo.pop()
             try:
-                outputs = self._generate(llm, batch)
+                outputs = self._generate(llm, batch, requests[batch[0][0]].params.get("chat_template_kwargs") or {})
             except Exception as error:  # one request too long fails the whole batch: find it
                 if len(batch) > 1:
                     todo += [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
@@ -114,10 +118,14 @@ class VLLM(InProcess[Any]):
                 found[at] = self._reply(output)
         return found
 
-    def _generate(self, llm: Any, batch: Sequence[tuple[int, list[dict[str, Any]], Any]]) -> list[Any]:
+    def _generate(
+        self, llm: Any, batch: Sequence[tuple[int, list[dict[str, Any]], Any]], template: Mapping[str, Any]
+    ) -> list[Any]:
         arguments: dict[str, Any] = {"use_tqdm": False}
         if "enable_thinking" in self._options:
-            arguments["chat_template_kwargs"] = {"enable_thinking": bool(self._options["enable_thinking"])}
+            template = {**template, "enable_thinking": bool(self._options["enable_thinking"])}
+        if template:
+            arguments["chat_template_kwargs"] = dict(template)
         if "chat_template" in self._options:
             arguments["chat_template"] = self._options["chat_template"]
         outputs = llm.chat([turns for _, turns, _ in batch], [params for _, _, params in batch], **arguments)
