@@ -128,10 +128,31 @@ def test_cases_and_models(tmp_path: Path, metadata: Path) -> None:
     assert result["models"]["n"] == {"overall": None, "level1": {}, "level2": {}, "level3": {}}
     assert result["coverage"]["n"]["parse_failure"] == 1
     assert result["coverage"]["m"] == {
-        "prompts": 2, "of_prompts": 2, "answers": 3, "ok": 3, "parse_failure": 0, "invalid": 0, "missing": 0,
+        "prompts": 2, "images": 2, "of_prompts": 2, "answers": 3, "ok": 3, "parse_failure": 0, "invalid": 0, "missing": 0,
     }  # fmt: skip
     assert tables[0].rows[-1][0] == "n"
     assert any("different numbers" in note for note in tables[0].notes)
+
+
+def test_every_row_of_an_id_counts_as_upstream(tmp_path: Path, metadata: Path) -> None:
+    """Several images for one prompt: 0 and 2 are 50.0, in every shape; each row keeps its own pillars."""
+    aesthetics = json.dumps({"Composition": {"Composition": {"score": 2}}})
+    wide = [
+        {"ID": 1, "quality_response_m": q(0), "aesthetics_response_m": None},
+        {"ID": 1, "quality_response_m": q(2), "aesthetics_response_m": aesthetics},
+    ]
+    judged = [
+        {"ID": 1, "quality_judge_output": q(0), "aesthetics_judge_output": None},
+        {"ID": 1, "quality_judge_output": q(2), "aesthetics_judge_output": aesthetics},
+    ]
+    answers = [line("a", 1, "m", q(0)), line("b", 1, "m", q(2)), line("c", 1, "m", aesthetics, "Aesthetics")]
+    for name, rows, overall in (("w.jsonl", wide, 50), ("m_judged.jsonl", judged, 50), ("r.jsonl", answers, 75)):
+        result, _ = aggregate_responses(write_lines(tmp_path / name, rows), metadata)
+        assert result["models"]["m"]["level1"]["Quality"] == 50.0
+        assert result["models"]["m"]["overall"] == overall  # the pillars of a row are averaged before the rows are
+        assert (result["coverage"]["m"]["prompts"], result["coverage"]["m"]["images"]) == (1, 2)
+        assert result["coverage"]["m"]["missing"] == 1
+        assert not problems(result)
 
 
 def test_gated(tmp_path: Path, metadata: Path) -> None:
@@ -168,14 +189,13 @@ def test_bad_input_is_counted_and_named_and_nothing_crashes(tmp_path: Path, meta
     result, _ = aggregate_responses(path, metadata)
     named = problems(result)
     assert "a: the case is there again; kept as 'a (2)'" in named
-    assert "b: a second answer on ID 1, Quality; the first counts" in named
     assert "c: invalid: there is no pillar 'Charm'" in named
     assert "e: the metadata have no ID 99" in named
     assert "f: the line names no model" in named
     assert all(f"r.jsonl:{number}: " in named for number in (8, 9, 10, 11))
     assert result["cases"]["d"]["status"] == "invalid"
     assert set(result["models"]) == {"m"}
-    assert result["models"]["m"]["level1"] == {"Quality": (60 + 100 + 60) / 3}
+    assert result["models"]["m"]["level1"] == {"Quality": (60 + 100 + 100 + 60) / 4}
 
 
 def test_no_answers_at_all(tmp_path: Path, metadata: Path) -> None:
@@ -272,13 +292,13 @@ def test_loading(tmp_path: Path, metadata: Path) -> None:
     write_lines(tmp_path / "gen_judged.jsonl", rows)
     loaded = list(QwenImageBench().load(tmp_path))
     items = [item for item in loaded if isinstance(item, Item)]
-    assert [item.id for item in items] == ["gen/1", "other/2", "gen/4"]
+    assert [item.id for item in items] == ["gen/1", "other/2", "gen/1 (2)", "gen/4"]
     assert items[0] == Item(
         "gen/1", "a", tmp_path / "img/1.png", "gen", "1",
         {"lang": "en", "ID": "1", "facets": {"Quality": [["Detail", "Noise"]], "Aesthetics": [["Composition", "Composition"]]}},
     )  # fmt: skip
     bad = {item.id: item.reason for item in loaded if isinstance(item, BadItem)}
-    assert list(bad) == ["gen/1 (again)", "gen/3", "gen/2", "gen.jsonl:7", "gen.jsonl:8"]
+    assert list(bad) == ["gen/3", "gen/2", "gen.jsonl:7", "gen.jsonl:8"]
     assert bad["gen/3"] == "the metadata have no ID 3"
     assert "outside" in bad["gen/2"]
     assert bad["gen.jsonl:7"] == "the row has no prompt"

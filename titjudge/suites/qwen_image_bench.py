@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +72,7 @@ def aggregate_responses(
     return result, tables(models, counts, judged.problems)
 
 
-def _statuses(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+def _statuses(rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[tuple[str, int], dict[str, str]]:
     return {name: {pillar: verdict.status for pillar, verdict in row.items()} for name, row in rows.items()}
 
 
@@ -109,8 +111,11 @@ class QwenImageBench:
         "or N/A, and anything else (true, 0.5, '01') is unread, not converted; a truncated answer is not read",
         "both: one call for each active pillar (3 to 5), as upstream; the paper says that all 56 facets are judged",
         "facet names with a slash are kept whole in the metadata; upstream cuts them",
-        "official: decoding asks for T=0, top_k 1, top_p 1, repetition penalty 1.05, seed 42, 4,096 tokens and thinking; "
-        "what a model does not take is not sent. Level 3 is aggregated and exported; upstream it is not",
+        "both: decoding asks for T=0, top_k 1, top_p 1, repetition penalty 1.05, seed 42, 4,096 tokens and thinking, as judge.py; "
+        "what a model does not take is not sent, and the run's record then does not hold it",
+        "level 3 is aggregated and exported; upstream it is not",
+        "the images of the published board were made from the Chinese prompts (prompt_cn); whoever makes them from "
+        "prompt_en does not compare with it",
         "a pillar without a usable answer drops out of the image's mean, as upstream, but is named and counted",
     )
 
@@ -120,6 +125,9 @@ class QwenImageBench:
     def load(self, folder: Path) -> Iterator[Item | BadItem]:
         """Items in the order of the files. `id` is `<generator>/<ID>`, `group` the ID; `meta`: ID, facets, further columns.
 
+        Further rows of an ID are further images, `<generator>/<ID> (2)` and so on: every row counts in the means, as
+        upstream.
+
         Raises:
             DataError: no table of images, a table that cannot be read, or no metadata for it.
         """
@@ -128,14 +136,12 @@ class QwenImageBench:
             raise DataError("no table of images: expected a csv, json or jsonl with ID, prompt and image_path", folder)
         place = self._metadata or find_metadata(folder if folder.is_dir() else folder.parent)
         known = read_metadata(place) if place else None
-        seen: set[str] = set()
+        seen: Counter[str] = Counter()
         for file in files:
             for found in _items(file, known):
-                if isinstance(found, Item) and found.id in seen:
-                    reason = f"the ID is listed twice in {file.name}; the first row counts"
-                    found = BadItem(f"{found.id} (again)", reason, found.generator, found.group)
-                seen.add(found.id)
-                yield found
+                seen[found.id] += 1
+                again = seen[found.id]
+                yield replace(found, id=f"{found.id} ({again})") if again > 1 else found
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Qwen-Image-Bench publishes no human pairs."""
@@ -152,7 +158,7 @@ class QwenImageBench:
         """`models` and `coverage` as in `aggregate_responses`, and the failed pillars by name."""
         by_id = {item.id: item for item in items}
         rows: dict[str, list[Levels]] = {item.generator: [] for item in items}
-        statuses: dict[str, dict[str, dict[str, str]]] = {item.generator: {} for item in items}
+        statuses: dict[str, dict[tuple[str, str], dict[str, str]]] = {item.generator: {} for item in items}
         problems = []
         for score in scores:
             item = by_id.get(score.item_id)
@@ -161,7 +167,7 @@ class QwenImageBench:
             row = {level: score.parts.get(level, {}) for level in ("level1", "level2", "level3")}
             rows[item.generator].append(row)
             failed = score.parts.get("failed", {})
-            statuses[item.generator][item.group] = dict.fromkeys(row["level1"], "ok") | {
+            statuses[item.generator][item.group, item.id] = dict.fromkeys(row["level1"], "ok") | {
                 pillar: "invalid" if ": invalid:" in f": {reason}" else "parse_failure"
                 for pillar, reason in failed.items()
             }

@@ -19,21 +19,27 @@ from titjudge.suites.qwen_load import Metadata, Problem, id_text, read_rows
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One answer: `id` and `model` are empty where the line names none; `text` is None where there is no answer."""
+    """One answer: `id` and `model` are empty where the line names none; `text` is None where there is no answer.
+
+    `line` is that of the row that holds all answers about one image, 0 where each line is an answer.
+    """
 
     case: str
     id: str
     model: str
     pillar: str
     text: Any
+    line: int = 0
 
 
 @dataclass(slots=True)
 class Judged:
-    """Verdicts by case, and by model, ID and pillar; `problems` names what was left out."""
+    """Verdicts by case, and by model, image and pillar; an image is an ID and which of its rows; `problems` names what was
+    left out."""
 
     cases: dict[str, Verdict] = field(default_factory=dict)
-    rows: dict[str, dict[str, dict[str, Verdict]]] = field(default_factory=dict)
+    rows: dict[str, dict[tuple[str, int], dict[str, Verdict]]] = field(default_factory=dict)
+    lines: dict[tuple[str, str, int], int] = field(default_factory=dict)  # of each model, ID and which of its rows
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -56,11 +62,11 @@ def read_responses(path: Path) -> Iterator[Response | Problem]:
                 where if case is None else str(case), id_text(row.get("ID")), model, str(row["dim"]), row["response"]
             )
         else:
-            yield from _columns(row, where, path.stem.removesuffix("_judged"))
+            yield from _columns(row, number, path)
 
 
-def _columns(row: Mapping[str, Any], where: str, stem: str) -> Iterator[Response | Problem]:
-    name = id_text(row.get("ID"))
+def _columns(row: Mapping[str, Any], line: int, path: Path) -> Iterator[Response | Problem]:
+    name, where, stem = id_text(row.get("ID")), f"{path.name}:{line}", path.stem.removesuffix("_judged")
     known = False
     for column, text in row.items():
         for start, pillar in COLUMNS.items():
@@ -72,7 +78,7 @@ def _columns(row: Mapping[str, Any], where: str, stem: str) -> Iterator[Response
                 continue
             known = True
             if _asked(text):
-                yield Response(f"{name or where}/{model}/{pillar}", name, model, pillar, text)
+                yield Response(f"{name or where}/{model}/{pillar}", name, model, pillar, text, line)
     if not known:
         yield Problem(
             where, "no answer columns: expected dim and response, <dim>_response_<model> or <dim>_judge_output"
@@ -109,7 +115,8 @@ def _place(found: Judged, response: Response, metadata: Metadata, protocol: str)
         again = 2
         while f"{case} ({again})" in found.cases:
             again += 1
-        found.problems.append(Problem(case, f"the case is there again; kept as '{case} ({again})'", response.model))
+        if not response.line:
+            found.problems.append(Problem(case, f"the case is there again; kept as '{case} ({again})'", response.model))
         case = f"{case} ({again})"
     verdict = _verdict(response, metadata, protocol)
     found.cases[case] = verdict
@@ -126,12 +133,21 @@ def _place(found: Judged, response: Response, metadata: Metadata, protocol: str)
         return
     if response.id not in metadata.facets:
         found.problems.append(Problem(case, f"the metadata have no ID {response.id}", response.model))
-    row = found.rows.setdefault(response.model, {}).setdefault(response.id, {})
-    if response.pillar in row:
-        reason = f"a second answer on ID {response.id}, {response.pillar}; the first counts"
-        found.problems.append(Problem(case, reason, response.model))
-    else:
-        row[response.pillar] = verdict
+    found.rows.setdefault(response.model, {}).setdefault(_image(found, response), {})[response.pillar] = verdict
+
+
+def _image(found: Judged, response: Response) -> tuple[str, int]:
+    """Which image of an ID an answer is about: of a row each time that of the row, else the first that lacks its pillar."""
+    rows, nth = found.rows.get(response.model, {}), 1
+    while (response.id, nth) in rows:
+        if response.line:
+            if found.lines[response.model, response.id, nth] == response.line:
+                break
+        elif response.pillar not in rows[response.id, nth]:
+            break
+        nth += 1
+    found.lines[response.model, response.id, nth] = response.line
+    return response.id, nth
 
 
 def _verdict(response: Response, metadata: Metadata, protocol: str) -> Verdict:

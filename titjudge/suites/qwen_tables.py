@@ -65,15 +65,17 @@ def summarise(rows: Iterable[Levels]) -> dict[str, Any]:
     }
 
 
-def coverage(rows: Mapping[str, Mapping[str, str]], facets: Mapping[str, Facets]) -> dict[str, Any]:
-    """One generator's counts. `rows` holds the status of every judged pillar by ID.
+def coverage(rows: Mapping[tuple[str, Any], Mapping[str, str]], facets: Mapping[str, Facets]) -> dict[str, Any]:
+    """One generator's counts. `rows` holds the status of every judged pillar by image: its ID, and what tells images of one
+    ID apart.
 
-    `asked` counts the pillars that the prompts of these IDs activate; `missing` those of them without any answer.
+    `missing` counts the pillars that the prompts of these images activate, without any answer.
     """
     statuses = [status for row in rows.values() for status in row.values()]
-    missing = [(name, pillar) for name, row in rows.items() for pillar in facets.get(name, {}) if pillar not in row]
+    missing = [row for (name, _), row in rows.items() for pillar in facets.get(name, {}) if pillar not in row]
     return {
-        "prompts": len(rows),
+        "prompts": len({name for name, _ in rows}),
+        "images": len(rows),
         "of_prompts": len(facets),
         "answers": len(statuses),
         "ok": statuses.count("ok"),
@@ -135,7 +137,7 @@ def _at(tree: Any, key: Sequence[str]) -> Any:
 
 
 def _coverage_table(order: Sequence[str], counts: Mapping[str, Any]) -> Table:
-    columns = ("prompts", "of_prompts", "answers", "ok", "parse_failure", "invalid", "missing")
+    columns = ("prompts", "images", "of_prompts", "answers", "ok", "parse_failure", "invalid", "missing")
     rows = tuple((name, *(counts[name][column] for column in columns)) for name in order if name in counts)
     notes = (
         "answers counts pillars; parse_failure: no JSON object; invalid: JSON on which the official code crashes; "
