@@ -296,7 +296,7 @@ def test_what_cannot_be_used_is_counted_and_named(tmp_path: Path) -> None:
     )
     result, _ = aggregate_generations(path, split)
     assert result["coverage"] == {
-        "results": 8, "parsed": 3, "incomplete": 1, "unparsed": 1, "failed": 3, "duplicates": 1, "compared": 2, "scored": 2,
+        "results": 8, "parsed": 4, "incomplete": 1, "unparsed": 1, "failed": 3, "duplicates": 1, "compared": 3, "scored": 3,
     }  # fmt: skip
     named = {problem["name"]: problem["reason"] for problem in result["problems"]}
     assert named["result 1"] == "no memory"
@@ -354,8 +354,8 @@ def test_loading(tmp_path: Path, place: str) -> None:
     (root / "image_prompts_1st").mkdir()
     (root / "image_prompts_1st" / "b.png").write_bytes(b"")
     loaded = list(LongT2IBench().load(tmp_path))
-    assert [each.id for each in loaded] == ["a/1.png", "a/1.png (again)", "../x.png", "test.json[3]", "b.png"]
-    assert [isinstance(each, BadItem) for each in loaded] == [False, True, True, True, False]
+    assert [each.id for each in loaded] == ["a/1.png", "a/1.png (2)", "../x.png", "test.json[3]", "b.png"]
+    assert [isinstance(each, BadItem) for each in loaded] == [False, False, True, True, False]
     first, last = loaded[0], loaded[4]
     assert isinstance(first, Item)
     assert isinstance(last, Item)

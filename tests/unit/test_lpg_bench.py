@@ -38,8 +38,10 @@ def test_listed_images(tmp_path: Path) -> None:
     loaded = list(LpgBench().load(tmp_path))
     assert loaded[0] == Item("g0/0.png", "prompt 0", tmp_path / "g0/0.png", "g0", "0", {"generator": "g0"})
     bad = {each.id: each.reason for each in loaded if isinstance(each, BadItem)}
-    assert list(bad) == ["/0.png", "again.png", "x.png"]
-    assert "second image of g0" in bad["again.png"]
+    assert list(bad) == ["/0.png", "x.png"]
+    assert [
+        (each.id, each.generator, each.group) for each in loaded if isinstance(each, Item) and each.id == "again.png"
+    ]
 
 
 def test_images_without_a_generator_are_named(tmp_path: Path) -> None:
@@ -57,10 +59,11 @@ def test_a_tree_of_images(tmp_path: Path) -> None:
     assert [name for name, each in loaded.items() if isinstance(each, Item)] == [
         "images/g0/a.png",
         "images/g0/b.jpg",
+        "images/g0/b.png",
         "images/g1/a.webp",
     ]
     reasons = {name: each.reason for name, each in loaded.items() if isinstance(each, BadItem)}
-    assert list(reasons) == ["images/g0/b.png", "images/g1/c.png", "images/g1/b"]
+    assert list(reasons) == ["images/g1/c.png", "images/g1/b"]
     assert reasons["images/g1/c.png"] == "prompts.jsonl has no prompt 'c'"
 
 
@@ -81,9 +84,27 @@ def test_the_full_set_has_its_published_size(tmp_path: Path) -> None:
     items = [item for item in suite.load(tmp_path) if isinstance(item, Item)]
     assert len(suite.pairs(tmp_path)) == 15_600
     (table,) = suite.aggregate(items, [])
-    assert table.rows == (("prompts", 200, 200), ("generators", 13, 13), ("images", 2600, 2600))
+    rows = (("prompts", 200, 200, 1000), ("generators", 13, 13, 13), ("images", 2600, 2600, 13000))
+    assert table.rows == rows
     assert table.notes == ()
-    assert suite.aggregate(items[:5], [])[0].notes
+    assert "are others" in suite.aggregate(items[:5], [])[0].notes[0]
+
+
+def test_the_data_set_of_today_is_known(tmp_path: Path) -> None:
+    """1,000 prompts, of which the paper's 200 have ranks."""
+    items = [Item(f"{g}/{n}", "p", None, g, str(n)) for g in GENERATORS for n in range(1000)]
+    (table,) = LpgBench().aggregate(items, [])
+    assert table.notes == ("The full set of today; people's ranks, and the paper's tables, are of 200 of its prompts.",)
+
+
+def test_people_ranked_the_first_of_several_images(tmp_path: Path) -> None:
+    listed(tmp_path, 1, ["g0", "g1"])
+    with (tmp_path / "images.jsonl").open("a") as file:
+        file.write('{"image": "again.png", "prompt_id": 0, "generator": "g0"}\n')
+    lines(tmp_path / "ranks.jsonl", [{"prompt_id": 0, "g0": 1, "g1": 2}])
+    assert sum(isinstance(each, Item) for each in LpgBench().load(tmp_path)) == 3
+    (pair,) = LpgBench().pairs(tmp_path)
+    assert {pair.a, pair.b} == {"g0/0.png", "g1/0.png"}
 
 
 @pytest.mark.parametrize("shape", ["long.jsonl", "wide.jsonl", "long.csv", "wide.csv"])

@@ -9,7 +9,7 @@ import pytest
 
 from titjudge.errors import ConfigError, DataError
 from titjudge.suites.tiif import Tiif
-from titjudge.types import BadItem, Item
+from titjudge.types import BadItem, Item, Score
 
 Builder = Callable[..., Path]
 FULL = {"style": 60, "real_world": 100, "text": 40, "numeracy": 75}
@@ -103,11 +103,28 @@ def test_stray_and_double_images_are_named(mini: Path) -> None:
     image(mini, "text", "cover")
     (mini / "images/text/g/short_description/Thumbs.db").write_bytes(b"")
     good, bad = load(mini)
-    assert "several images for one prompt: 0.jpg and 0.png" in bad["g/text/short/0"]
+    assert [good[name].image.name for name in ("g/text/short/0", "g/text/short/0 (2)")] == ["0.jpg", "0.png"]  # type: ignore[union-attr]
+    assert good["g/text/short/0 (2)"].group == good["g/text/short/0"].group
     assert "no prompt of this number" in bad["g/text/short/30"]
     assert "not the number of a prompt" in bad["g/text/short/cover.png"]
-    assert len(bad) == 3
-    assert "g/text/short/0" not in good
+    assert len(bad) == 2
+
+
+def test_several_images_of_a_prompt_count_as_one_with_their_mean(mini: Path) -> None:
+    image(mini, "text", 0, suffix="jpg")
+    good, _ = load(mini)
+    gold = good["g/text/short/0"].meta["gold_answers"]
+
+    def score(item: str, preds: list[str]) -> Score:
+        return Score(item, "yes-no", 1.0, parts={"preds": preds, "gold": gold})
+
+    wrong = ["no" if each == "yes" else "yes" for each in gold]
+    both = [score("g/text/short/0", gold), score("g/text/short/0 (2)", wrong)]
+    found = Tiif().summary(list(good.values()), both)["generators"]["g"]["short"]
+    assert found["types"]["text"] == 50.0
+    assert found["per_image"]["types"]["text"] == 50.0
+    assert (found["files"], found["questions"], found["correct"]) == (1, len(gold), len(gold) / 2)
+    assert found["coverage"]["scored"] == 1
 
 
 def test_full_set_and_images_decide_between_both(tmp_path: Path) -> None:
@@ -292,7 +309,7 @@ def test_suite_facts() -> None:
     suite = Tiif()
     assert suite.name == "tiif"
     assert suite.VERSION
-    assert suite.metrics == ("yes-no",)
+    assert suite.metrics == ("yes-no", "text-rendering")
     assert len(suite.DEVIATIONS) > 5
     assert suite.pairs(Path()) == []
 

@@ -1,6 +1,6 @@
 """Embedding models that run here, through sentence-transformers: the packaged MiniLM, Qwen3-Embedding, any folder.
 
-What is computed is the TIT-Score recipe (paper section 3.2, README of the release): both texts plain, no instruction;
+What is computed is the TIT-Score recipe (paper section 4, README of the release): both texts plain, no instruction;
 cut at 8192 tokens or at what the model reads; the pooling the model was trained with; L2-normalised.
 """
 

@@ -44,7 +44,7 @@ async def describe(item: Item, ask: Ask) -> Reply:
     "tit",
     roles=("captioner", "embedder"),
     range=(-1, 1),
-    source="TIT-Score paper, section 4.2, Eq. 1-3; README snippet",
+    source="TIT-Score paper, section 4; README snippet",
 )
 async def tit(item: Item, ask: Ask) -> Score:
     """TIT-Score: cosine between the embeddings of prompt and description."""
@@ -83,7 +83,7 @@ async def _compare(item: Item, ask: Ask, role: str) -> Score:
     )
 
 
-@metric("tit-llm", roles=("captioner", "judge"), range=(0, 100), source="TIT-Score paper, section 4.2; template ours")
+@metric("tit-llm", roles=("captioner", "judge"), range=(0, 100), source="TIT-Score paper, section 4; template ours")
 async def tit_llm(item: Item, ask: Ask) -> Score:
     """TIT-Score-LLM: a language model compares prompt and description."""
     return await _compare(item, ask, "judge")

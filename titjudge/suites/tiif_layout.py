@@ -65,10 +65,10 @@ class Cell:
 
     files: int = 0
     questions: int = 0
-    correct: int = 0
+    correct: float = 0
     image_sum: float = 0.0
 
-    def add(self, correct: int, questions: int) -> None:
+    def add(self, correct: float, questions: int) -> None:
         self.files += 1
         self.questions += questions
         self.correct += correct
