@@ -120,8 +120,9 @@ class Loop:
                 self.progress.bad += 1
                 self.progress.done += 1
                 continue
-            todo = {name: metric for name, metric in self.metrics.items() if (item.id, name) not in self._done}
-            self.progress.resumed += not todo
+            mine = {name: metric for name, metric in self.metrics.items() if metric.applies(item)}
+            todo = {name: metric for name, metric in mine.items() if (item.id, name) not in self._done}
+            self.progress.resumed += bool(mine) and not todo
             self.progress.done += not todo
             if todo:
                 await self._judge(item, todo)

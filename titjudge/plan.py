@@ -73,7 +73,11 @@ class Planner:
     async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
         """The requests an item would send now; what is cached is not among them."""
         found = await asyncio.gather(
-            *(self._panel.measure(self.engine, item, name, metric) for name, metric in metrics.items())
+            *(
+                self._panel.measure(self.engine, item, name, each)
+                for name, each in metrics.items()
+                if each.applies(item)
+            )
         )
         scores = [score for each in found for score in each]
         if self._once and scores and all(score.status is Status.BAD_INPUT for score in scores):

@@ -20,7 +20,7 @@ from titjudge.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.journal import told
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.marks import compares
-from titjudge.metrics import Metric
+from titjudge.metrics import Metric, everywhere
 from titjudge.panel import Panel
 from titjudge.paths import cache_folder
 from titjudge.pins import Pins
@@ -343,7 +343,7 @@ def finish(
     """Tables, results.json and report of what a run folder holds."""
     slim, money = not suite.AGGREGATES, folder.money()
     scores = list(folder.scores(slim=slim).values())
-    items = list(folder.items(slim=slim))
+    items = list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values())))
     extra_warnings = [*extra_warnings, *told(folder.damage)]
     results, tables = tabulate(
         items, scores, suite, pairs, metrics, status=status, money=money, extra_warnings=extra_warnings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from titjudge.metrics import Metric
+from titjudge.metrics import Metric, everywhere
 from titjudge.types import BadItem, Item, Pair, Score, Table
 
 CONSTRUCTED = "the preferences of these data come from how the images were made; read `people` as `construction`"
@@ -35,7 +35,8 @@ def tabulate(
     marks = {s.metric for s in scores if s.metric.partition(" [")[0] in suite.MARKS_JUDGE}
     shown = [item for item in listed if item.generator or item.group or isinstance(item, Item)]
     ranges = {s.metric: metrics[s.metric.partition(" [")[0]].range for s in scores}
-    found = agreement(shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges)
+    apart = _apart(shown, scores, metrics)
+    found = agreement(shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=apart)
     steadiness = _steadiness(scores)
     tables = [*found.tables(), *([steadiness] if steadiness else []), *suite.aggregate(items, scores)]
     failures = [(b.id, "bad_input", b.reason) for b in bad]
@@ -50,9 +51,15 @@ def tabulate(
         "pairs": [{"group": p.group, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
         "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
         "cut": _cut(scores),
+        "not_applicable": {name: len(ids) for name, ids in apart.items()},
         "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
     }
     results["warnings"] = [*results.get("warnings", []), *extra_warnings, *_cut_warnings(results["cut"])]
+    results["warnings"] += [
+        f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"
+        for name, ids in apart.items()
+        if items and ids.issuperset(item.id for item in items)
+    ]
     if results["reference"] == "construction":
         results["warnings"].append(CONSTRUCTED)
     return results, tables
@@ -65,6 +72,25 @@ def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[s
     kept = [score for score in scores if score.item_id in place and score.metric.partition(" [")[0] in metrics]
     kept.sort(key=lambda score: place[score.item_id])
     return kept
+
+
+def _apart(
+    shown: Sequence[Item | BadItem], scores: Sequence[Score], metrics: Mapping[str, Metric]
+) -> dict[str, frozenset[str]]:
+    """For each metric that does not apply everywhere, the inputs to which it does not: no score is lacking there.
+
+    To an input that cannot be used it applies where it does to another image of its prompt.
+    """
+    found = {}
+    for name, metric in metrics.items():
+        if metric.applies is everywhere:
+            continue
+        groups = {each.group for each in shown if isinstance(each, Item) and metric.applies(each)}
+        out = {e.id for e in shown if (not metric.applies(e) if isinstance(e, Item) else e.group not in groups)}
+        out -= {score.item_id for score in scores if score.metric.partition(" [")[0] == name}
+        if out:
+            found[name] = frozenset(out)
+    return found
 
 
 _STEADY = {

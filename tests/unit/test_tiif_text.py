@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
+from titjudge import registry
+from titjudge.config import load_config
 from titjudge.errors import DataError
 from titjudge.ocr import gned_and_recall, strings_of, words_from_questions, words_read
+from titjudge.providers import Capabilities
+from titjudge.session import Session
 from titjudge.suites.tiif import Tiif, aggregate_text
-from titjudge.types import Item, Score, Status
+from titjudge.types import Item, Reply, Request, Score, Status, Usage
 
 BOX = [[0, 0], [1, 0], [1, 1], [0, 1]]
 
@@ -205,3 +210,61 @@ def test_table_from_scores() -> None:
     scores.append(Score(items[2].id, "text-rendering", None, Status.BAD_INPUT, "unreadable"))
     table = Tiif().aggregate(items, scores)[-1]
     assert table.rows == (("g", "short", 0.25, 1.0, 2, 3),)
+
+
+# -- in a run ----------------------------------------------------------------------------------------------------------
+
+
+class Yes:
+    """A judge that says yes to everything."""
+
+    def __init__(self, settings: Any) -> None:
+        self.name, self.version, self.account, self.base_url = "yes", 1, "yes", ""
+        self.capabilities = Capabilities(images=True, schema=False, local=True)
+
+    async def complete(self, request: Request) -> Reply:
+        return Reply("yes\n" * request.messages[-1].text.count("Is "), usage=Usage(1, 1), model_version="yes")
+
+    def classify(self, error: Exception) -> Any:
+        raise error
+
+    def usage_bound(self, request: Request) -> Usage:
+        return Usage(1, 1)
+
+    async def aclose(self) -> None:
+        pass
+
+
+def test_text_rendering_runs_along_where_words_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One command; images without words are neither failures nor a loss of coverage."""
+    monkeypatch.setitem(registry.TABLES, "providers", {**registry.TABLES["providers"], "yes": f"{__name__}:Yes"})
+    monkeypatch.setattr("titjudge.ocr.read_text", lambda path: ["Tea"])
+    monkeypatch.setattr("titjudge.defaults._installed", lambda metric: True)
+    asked = {"text": "Is the text 'Tea' in the image?", "style": "Is it a drawing?"}
+    for kind, question in asked.items():
+        write(tmp_path / f"testmini_prompts/{kind}_prompts.jsonl", {
+            "type": kind, "short_description": f"{kind}", "long_description": f"{kind}, at length",
+        })  # fmt: skip
+        write(tmp_path / f"testmini_eval_prompts/{kind}_eval_prompts.jsonl", {
+            "type": kind, "yn_question_list": [question], "yn_answer_list": ["Yes"],
+        })  # fmt: skip
+        folder = tmp_path / "images" / kind / "g" / "short_description"
+        folder.mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(folder / "0.png")
+    settings = {"data": tmp_path, "suite": "tiif", "judge": "yes/x", "out": tmp_path / "run", "report": False}
+    outcome = Session(load_config(None, settings)).run()
+    assert outcome.failures == []
+    assert outcome.results["not_applicable"] == {"text-rendering": 1}
+    told = {
+        name: (each["scored"], each["images"], each["coverage"]) for name, each in outcome.results["metrics"].items()
+    }
+    assert told == {"yes-no": (2, 2, 1.0), "text-rendering": (1, 1, 1.0)}
+    titles = [table["title"] for table in outcome.results["tables"]]
+    assert any("accuracy in percent" in title for title in titles)
+    (rows,) = [each["rows"] for each in outcome.results["tables"] if "text rendering" in each["title"]]
+    assert [tuple(row) for row in rows] == [("g", "short", 0.0, 1.0, 1, 1)]
+
+
+def write(path: Path, record: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record) + "\n", encoding="utf-8")

@@ -67,6 +67,9 @@ class Agreement:
         return agreement_tables(self)
 
 
+NOTHING: Mapping[str, Collection[str]] = {}
+
+
 def agreement(
     items: Sequence[Item | BadItem],
     scores: Sequence[Score],
@@ -75,6 +78,7 @@ def agreement(
     negate: Collection[str] = (),
     marks_judge: Collection[str] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
+    apart: Mapping[str, Collection[str]] = NOTHING,
     ndcg_gain: str = "linear",
     strengths: bool = False,
     resamples: int = 2000,
@@ -89,6 +93,7 @@ def agreement(
         negate: names of metrics where less is better.
         marks_judge: names of metrics whose scores say nothing of which image is better: they get their mean and coverage.
         ranges: name -> (low, high) of metrics whose scores have ends; no interval leaves them.
+        apart: for a metric the images to which it does not apply: they are no part of its base.
         strengths: also fit Bradley-Terry strengths (about a second a metric).
         resamples: bootstrap draws of prompts for the strengths; 0 for no intervals at all.
     Raises:
@@ -104,9 +109,10 @@ def agreement(
     index = PairIndex.of(grouped)
     human = human_scores(index)
     warnings += _pair_warnings(index, images)
+    base = {name: _without(images, apart.get(name.partition(" [")[0], ())) for name in own}
     standings = {
         name: standing(
-            images,
+            base[name],
             own[name],
             higher_is_better=name not in negate,
             bounds=(ranges or {}).get(name),
@@ -123,7 +129,7 @@ def agreement(
             if name in ranked
             else _unranked(values[name], ndcg_gain)
         )
-        | _means(own[name], images)
+        | _means(own[name], base[name])
         | {"higher_is_better": name not in negate}
         for name in values
     }
@@ -153,6 +159,10 @@ def _images(items: Sequence[Item | BadItem], scores: Sequence[Score]) -> tuple[l
     if strangers:
         warnings.append(f"{len(strangers)} scored images are not in the data and left out, the first: {min(strangers)}")
     return list(known.values()), warnings
+
+
+def _without(images: Sequence[Image], ids: Collection[str]) -> Sequence[Image]:
+    return [image for image in images if image[0] not in ids] if ids else images
 
 
 def _values(images: Sequence[Image], scores: Sequence[Score]) -> tuple[dict[str, Values], list[str]]:

@@ -13,6 +13,11 @@ from titjudge.types import Ask, Item, Score
 MetricFunction = Callable[..., Awaitable[Score]]
 
 
+def everywhere(item: Item) -> bool:
+    """Most metrics apply to every item."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A metric function and its facts.
@@ -20,7 +25,8 @@ class Metric:
     `roles` are the models it asks (`captioner`, `judge`, `embedder`, or a fixed `provider/model`); `range` is the span
     of its values, higher is better unless `higher_is_better` is False; `needs` are the keys it reads from `item.meta`;
     `extra` is the optional extra without which it cannot run at all, and `package` the module that shows whether it is
-    installed; `options` are values for the function's keyword-only parameters, where some were given.
+    installed; `options` are values for the function's keyword-only parameters, where some were given. `applies` says of an
+    item whether the metric has anything to measure there: an item without it gets no score, and lacks none.
     """
 
     name: str
@@ -35,6 +41,7 @@ class Metric:
     extra: str = ""
     package: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    applies: Callable[[Item], bool] = everywhere
 
     async def __call__(self, item: Item, ask: Ask) -> Score:
         return await self.function(item, ask, **self.options)
@@ -93,6 +100,7 @@ def metric(
     higher_is_better: bool = True,
     extra: str = "",
     package: str = "",
+    applies: Callable[[Item], bool] = everywhere,
 ) -> Callable[[MetricFunction], Metric]:
     """Declare a metric; the first line of the function's docstring becomes its summary, and its keyword-only parameters
     (annotated, with defaults) its options.
@@ -102,6 +110,8 @@ def metric(
 
     def declare(function: MetricFunction) -> Metric:
         summary = (function.__doc__ or "").strip().partition("\n")[0]
-        return Metric(name, function, roles, range, version, source, needs, higher_is_better, summary, extra, package)
+        return Metric(
+            name, function, roles, range, version, source, needs, higher_is_better, summary, extra, package, applies=applies
+        )  # fmt: skip
 
     return declare

@@ -17,6 +17,11 @@ def gold_words(item: Item) -> list[str] | None:
     return list(words)
 
 
+def asks_for_words(item: Item) -> bool:
+    """Whether there are words to look for (or a list of words that is none, which the score then says)."""
+    return gold_words(item) != []
+
+
 @metric(
     "text-rendering",
     roles=(),
@@ -26,12 +31,13 @@ def gold_words(item: Item) -> list[str] | None:
     higher_is_better=False,
     extra="ocr",
     package="rapidocr",
+    applies=asks_for_words,
 )
 async def text_rendering(item: Item, ask: Ask) -> Score:
     """GNED: how far the words in the image are from those that were asked for; 0 is perfect, 1 is worst.
 
-    Needs the extra `ocr`. Parts: recall, gold, read (the strings as OCR gave them), engine. An item without words to
-    look for has no score (missing), an image that cannot be read has none (bad input).
+    Needs the extra `ocr`. Parts: recall, gold, read (the strings as OCR gave them), engine. To an item without words
+    to look for it does not apply; an image that cannot be read has none (bad input).
 
     Raises:
         MissingExtra: rapidocr is not installed.
