@@ -40,6 +40,11 @@ def complete(config: RunConfig) -> RunConfig:
     changes |= {name: seat for name, seat in seats.items() if seat != getattr(config, name)}
     if any(seat.provider == "recorded" for seat in config.panel):
         changes["panel"] = [_replaying(seat, recorded) for seat in config.panel]
+    if (
+        config.prompts is None
+        and (templates := _recorded_templates(config.model_copy(update=changes), data)) is not None
+    ):
+        changes["prompts"] = templates
     if not config.metrics:
         chosen = config.model_copy(update=changes)
         changes["metrics"] = _affordable(registry.load("suites", config.suite).metrics, chosen)
@@ -64,6 +69,15 @@ def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
     if role is None or role.provider != "recorded" or "file" in role.options:
         return role
     return role.model_copy(update={"options": {**role.options, "file": str(file)}})
+
+
+def _recorded_templates(config: RunConfig, data: Path) -> Path | None:
+    """The templates that lie beside recorded answers: those the answers were given to, where all of them are recorded."""
+    seats = [seat for seat in (config.captioner, config.judge, *config.panel) if seat is not None]
+    folder = (data if data.is_dir() else data.parent) / "prompts"
+    if seats and all(seat.provider == "recorded" for seat in seats) and any(folder.glob("*/*.md")):
+        return folder
+    return None
 
 
 def _hint(role: str, data: Path) -> str:

@@ -107,6 +107,20 @@ def test_a_missing_answer_is_missing_and_never_a_score(
     assert told(again) == golden(metric)
 
 
+def test_answers_are_replayed_to_the_templates_they_were_given_to(example: Path, tmp_path: Path) -> None:
+    """Templates beside a recording are used where all of a run is recorded, and nowhere else."""
+    recorded = complete(load_config(None, {"data": example, "captioner": "recorded", "judge": "recorded"}))
+    assert recorded.prompts == example / "prompts"
+    asked = complete(load_config(None, {"data": example, "captioner": "recorded", "judge": "fake/m"}))
+    assert asked.prompts is None
+    data = moved(example, tmp_path)
+    shutil.rmtree(data / "prompts")
+    outcome = replay(data, tmp_path / "run", ["tit-agent"], limit=1)
+    assert [status for _, status, _ in outcome.failures] == ["missing"]
+    mine = complete(load_config(None, {"data": example, "captioner": "recorded", "judge": "recorded", "prompts": data}))
+    assert mine.prompts == data
+
+
 def test_a_repeated_question_is_not_answered_with_the_first_answer(example: Path, tmp_path: Path) -> None:
     outcome = replay(example, tmp_path / "run", ["yes-no"], samples=2, limit=1)
     (score,) = (record for _, record in read_jsonl(outcome.folder / "scores.jsonl"))

@@ -86,12 +86,34 @@ def test_any_run_of_words_is_found_whatever_its_case(words: list[str], data: st.
     assert locate(span.upper(), prompt) is not None or "ß" in span
 
 
-def test_claims_follow_the_prompt_and_carry_its_words() -> None:
-    found = checked([claim("another cat"), claim("blue bowl", level="macro"), claim("a cat")], PROMPT)
+def test_claims_follow_the_sentences_of_the_prompt_and_carry_its_words() -> None:
+    found = checked([claim("a cat"), claim("another cat"), claim("blue bowl", level="macro")], PROMPT)
     assert [each.number for each in found.claims] == [1, 2, 3]
     assert [PROMPT[each.start : each.end] for each in found.claims] == ["blue bowl", "a cat", "another cat"]
     assert found.weight == WEIGHTS["macro"] + 2 * WEIGHTS["micro"]
     assert WEIGHTS["macro"] > WEIGHTS["micro"] > 0
+
+
+def test_a_thing_keeps_its_place_before_its_attributes() -> None:
+    prompt = "On the shelf stand exactly three brown jars. Two jars are open! The rest\nis empty。很好"
+    given = [
+        claim("exactly three brown jars", "There are jars"),
+        claim("three", "There are exactly three jars", "attribute"),
+        claim("brown", "The jars are brown", "attribute"),
+        claim("the shelf", "The jars stand on a shelf", "relation"),
+        claim("很好", "It is good"),
+        claim("The rest", "The rest is empty"),
+        claim("open", "Two jars are open", "attribute"),
+    ]
+    assert [each.text for each in checked(given, prompt).claims] == [
+        "There are jars",
+        "There are exactly three jars",
+        "The jars are brown",
+        "The jars stand on a shelf",
+        "Two jars are open",
+        "The rest is empty",
+        "It is good",
+    ]
 
 
 def test_what_the_prompt_does_not_say_is_no_claim() -> None:
@@ -115,8 +137,9 @@ def test_style_is_a_detail_whatever_the_model_says() -> None:
 
 
 def test_covered_is_the_share_of_words_inside_spans() -> None:
-    assert checked([claim("A round blue bowl")], "A round blue bowl and four other words").covered == 0.5
-    assert checked([claim("bowl"), claim("round blue bowl")], "A round blue bowl").covered == 0.75
+    assert checked([claim("A round blue bowl")], "A round blue bowl and three other words").covered == 0.5
+    assert checked([claim("bowl"), claim("blue bowl")], "The round blue bowl is on the table").covered == 0.5
+    assert checked([claim("碗")], "桌上有碗").covered == 0.25
 
 
 def test_kinds_and_levels_are_read_in_any_case() -> None:

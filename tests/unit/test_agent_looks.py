@@ -77,13 +77,16 @@ def test_what_is_not_on_file_settles_nothing(image: Path) -> None:
     assert score.value == 100
 
 
-def test_zoom_sends_a_part_at_full_resolution(image: Path) -> None:
+def test_zoom_sends_an_enlarged_part(image: Path) -> None:
     ask = StandIn(
         turn(looks=[("zoom", "what?", [0.5, 0, 1, 0.5]), ("zoom", "what?", [0, 0, 0.05, 0.5])]), turn(all_met("E2"))
     )
     judged(ask, image)
     zooms = [each for each in ask.asked if each["template"] == "agent/zoom"]
-    assert sorted(size for each in zooms for size in each["sizes"]) == [(64, 320), (200, 100)]
+    assert sorted(size for each in zooms for size in each["sizes"]) == [
+        (80, 400),
+        (400, 200),
+    ]  # as wide or high as the image
     assert not any(path.exists() for each in zooms for path in each["images"])
 
 
@@ -131,5 +134,5 @@ def test_a_part_is_described_and_the_whole_only_once(image: Path) -> None:
     assert [(each["tool"], each["box"], each["text"]) for each in score.parts["evidence"][1:]] == [
         ("describe", [0, 0, 0.5, 0.5], "a bowl")
     ]
-    assert [each["sizes"] for each in ask.asked if each["template"] == "agent/describe"] == [[(200, 100)]]
+    assert [each["sizes"] for each in ask.asked if each["template"] == "agent/describe"] == [[(400, 200)]]
     assert (score.parts["counts"]["repeats_refused"], score.parts["counts"]["bad_boxes"]) == (1, 1)

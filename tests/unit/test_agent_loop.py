@@ -244,6 +244,28 @@ def test_one_that_dawdles_is_out_of_rounds(image: Path) -> None:
     assert verdicts(score).count("open") == 40 - 4 - SPARE_ROUNDS
 
 
+@pytest.mark.parametrize(
+    ("open_claims", "looks", "stopped", "asked"), [(1, 6, "little left", 0), (2, 6, "covered", 1), (1, 5, "covered", 1)]
+)
+def test_the_last_looks_are_not_spent_on_what_weighs_little(
+    image: Path, open_claims: int, looks: int, stopped: str, asked: int
+) -> None:
+    """Two of forty details are 5% of the weight, one is less; six looks of eight are three quarters."""
+    many = [(f"Claim {n}", "entity", "micro", "bowl") for n in range(40)]
+    settled = [(n, "met", "E1") for n in range(1, 41 - open_claims)]
+    rest = [(n, "met", "E1") for n in range(41 - open_claims, 41)]
+    ask = StandIn(
+        turn(looks=[("ask", f"question {n}") for n in range(looks - 1)]),
+        turn(settled, [("count", "bowls")]),
+        turn(rest),
+        claims=many,
+    )
+    score = judged(ask, image)
+    assert (score.parts["stopped"], ask.count("agent/count")) == (stopped, asked)
+    assert verdicts(score).count("open") == (open_claims if stopped == "little left" else 0)
+    assert score.value == 100
+
+
 def test_with_one_look_there_is_one_answer(image: Path) -> None:
     ask = StandIn(turn(all_met(but={2: "not_met"}), [("ask", "more?")]))
     score = judged(ask, image, max_looks=1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from titjudge.errors import DataError
-from titjudge.metrics.agent_zoom import SMALLEST, Crops, crop, fitted
+from titjudge.metrics.agent_zoom import SMALLEST, Box, Crops, crop, fitted
 
 
 def gradient(path: Path, size: tuple[int, int] = (200, 100)) -> Path:
@@ -66,18 +66,34 @@ def test_a_box_is_inside_the_image_or_there_is_none(box: list[float]) -> None:
         assert right - left >= SMALLEST
 
 
-def test_a_crop_keeps_every_pixel(tmp_path: Path) -> None:
-    part = opened(crop(gradient(tmp_path / "a.png"), (0.25, 0.1, 0.75, 0.9)))
-    assert part.size == (100, 80)
-    assert part.getpixel((0, 0)) == (50, 10, 7)
-    assert part.getpixel((99, 79)) == (149, 89, 7)
+def test_a_crop_of_a_large_picture_keeps_every_pixel(tmp_path: Path) -> None:
+    Image.new("RGB", (3000, 2000)).save(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as image:
+        image.putpixel((1500, 200), (9, 8, 7))
+        image.save(tmp_path / "a.png")
+    part = opened(crop(tmp_path / "a.png", (0.5, 0.1, 1, 0.9)))
+    assert part.size == (1500, 1600)
+    assert part.getpixel((0, 0)) == (9, 8, 7)
 
 
-def test_only_a_tiny_crop_is_enlarged(tmp_path: Path) -> None:
-    source = gradient(tmp_path / "a.png")
-    assert opened(crop(source, (0, 0, 0.1, 0.4))).size == (64, 128)
-    assert opened(crop(source, (0, 0, 0.32, 0.64))).size == (64, 64)
-    assert opened(crop(gradient(tmp_path / "b.png", (1, 3)), (0.4, 0, 0.5, 1))).size == (64, 192)
+@pytest.mark.parametrize(
+    ("whole", "box", "size"),
+    [
+        ((768, 768), (0, 0, 0.3, 0.4), (576, 768)),  # to the longer side of the image
+        ((768, 768), (0, 0, 0.1, 0.1), (308, 308)),  # at most fourfold
+        ((2000, 2000), (0, 0, 0.4, 0.3), (1024, 768)),  # to 1,024
+        ((2000, 2000), (0, 0, 0.6, 0.3), (1200, 600)),  # larger than that: as it is
+        ((1024, 256), (0, 0, 0.25, 1), (512, 512)),  # never more pixels than the image has
+        ((200, 100), (0, 0, 0.5, 1), (141, 141)),
+        ((200, 100), (0, 0, 0.05, 0.1), (64, 64)),  # but 64 in any case
+        ((1, 3), (0.4, 0, 0.5, 1), (64, 192)),
+    ],
+)
+def test_a_crop_is_enlarged_towards_the_size_of_the_image(
+    tmp_path: Path, whole: tuple[int, int], box: Box, size: tuple[int, int]
+) -> None:
+    Image.new("L", whole).save(tmp_path / "a.png")
+    assert opened(crop(tmp_path / "a.png", box)).size == size
 
 
 def test_a_picture_on_its_side_is_turned_first(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ The share is taken of decided weight (met and not met). Where less than 60% of a
                     it), refused (lines: what was not accepted, and why)}
     number, weight  of claims, by verdict; levels: met share of decided claims, by level (null where none is decided)
     counts          looks, rounds, and everything that was refused, by kind (`agent_case.COUNTS`)
-    stopped         covered, looks, budget, no progress, rounds, or "no answer: STATUS"
+    stopped         covered, little left, looks, budget, no progress, rounds, or "no answer: STATUS"
     protocol        that of the last round: "tools", "json", or "" where no round was begun
     max_looks, max_cost  the bounds it was judged under (max_cost in USD, or null)
     unfounded, repeated, claims_over, prompt_words, prompt_covered, ocr: see `agent_claims.Claims`, `ocr.engine_version`
@@ -59,7 +59,7 @@ _STATES = ("met", "not_met", "cannot_be_seen", "open")
     "tit-agent",
     roles=("captioner", "judge"),
     range=(0, 100),
-    version="2",
+    version="3",
     source="titjudge; macro and micro level of adherence as in the TIT-Score paper, A.11; weights ours (3 and 1)",
 )
 async def tit_agent(

@@ -6,6 +6,7 @@ A language model takes the prompt apart; everything it says of the prompt is che
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -27,6 +28,16 @@ _FUZZY_LENGTH = 12  # characters; shorter spans must be exact
 _WORDS_IN_CLAIM = 6  # of a planned claim
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?:(?![\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[\w'’\-])+"
+)
+_SENTENCE = re.compile(r"""[.!?]["'”’»)\]]*\s+|[。！？]|\n+""")  # the end of one
+_FUNCTION_WORDS = frozenset(  # of English: a prompt is not less covered because nobody quotes them
+    re.findall(
+        r"\w+",
+        "a an the this that these those and or but nor so as if than then while of in on at to from by with into onto over "
+        "under above below between behind before after near next across along around through toward towards against upon "
+        "off out up down for is are was were be been being am has have had having do does did it its he him his she her "
+        "hers they them their there here which who whom whose what where when how very just also too such own like",
+    )
 )
 _TAG = re.compile(r"<(?=\s*/?\s*(?:prompt|claims|evidence|verdicts|question|thing|description)\b)", re.IGNORECASE)
 _SAME = {ord(a): b for a, b in zip("‘’‚“”„«»–—−‐‑\u00a0", '\'\'\'"""""----- ', strict=True)}
@@ -73,7 +84,8 @@ class Split(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim. `number` counts from 1 in the order of the prompt; `start` and `end` are characters of the prompt."""
+    """One claim. `number` counts from 1, sentence by sentence of the prompt and in a sentence as the claims were given: a
+    thing before its attributes. `start` and `end` are characters of the prompt."""
 
     number: int
     text: str
@@ -92,7 +104,8 @@ class Claims:
     """The claims of a prompt.
 
     `unfounded` are claims whose span is not in the prompt: they are shown and take no part. `repeated` said something
-    twice, `over` came after the first `MAX_CLAIMS`. `covered` is the share of the prompt's words inside some span.
+    twice, `over` came after the first `MAX_CLAIMS`. `covered` is the share of the prompt's words inside some span, articles,
+    prepositions and the like (of English) left out.
     """
 
     claims: tuple[Claim, ...]
@@ -118,7 +131,7 @@ async def split(prompt: str, ask: Ask) -> Claims:
 
 
 def checked(given: Sequence[SplitClaim], prompt: str) -> Claims:
-    """The claims that stand on words of the prompt, in its order.
+    """The claims that stand on words of the prompt, in the order of its sentences.
 
     Style and mood are details (A.11), whatever level the model gave them.
     """
@@ -139,7 +152,8 @@ def checked(given: Sequence[SplitClaim], prompt: str) -> Claims:
             continue
         after = where[0]
         found.append((*where, each))
-    found.sort(key=lambda entry: entry[0])
+    ends = [match.end() for match in _SENTENCE.finditer(prompt)]
+    found.sort(key=lambda entry: bisect_right(ends, entry[0]))
     claims = tuple(
         Claim(number, each.claim, each.kind, "micro" if each.kind == "style" else each.level, start, end)
         for number, (start, end, each) in enumerate(found, 1)
@@ -149,7 +163,7 @@ def checked(given: Sequence[SplitClaim], prompt: str) -> Claims:
 
 
 def _covered(claims: Sequence[Claim], prompt: str) -> float:
-    words = words_of(prompt)
+    words = [(start, end) for start, end in words_of(prompt) if _fold(prompt[start:end]) not in _FUNCTION_WORDS]
     inside = sum(any(claim.start < end and start < claim.end for claim in claims) for start, end in words)
     return inside / len(words) if words else 0.0
 

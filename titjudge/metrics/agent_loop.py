@@ -1,9 +1,10 @@
 """The loop of the agentic judge: an orchestrator settles claims by evidence and sends for more, within bounds.
 
 It answers by native tool calls where the judge's provider has them (`agent_calls`), else by one JSON object a round. Only
-what validates acts. The loop ends for five reasons, and no text can name a sixth:
+what validates acts. The loop ends for six reasons, and no text can name a seventh:
 
     covered       no claim is open
+    little left   three quarters of the looks are used, and open claims weigh less than 5% of all: a look more is not worth it
     looks         all looks are used up (the orchestrator sees what the last ones brought, and is not asked again)
     budget        the item's questions have cost what they may (one last answer settles what the evidence decides)
     no progress   two answers in a row brought neither a look nor a verdict
@@ -23,6 +24,7 @@ from titjudge.types import Ask, Status
 
 SPARE_ROUNDS = 3  # answers beyond one for each look
 IDLE = 2  # answers without progress that end the loop
+LATE_PERCENT, LITTLE_PERCENT = 75, 5  # of the looks; of the claims' weight
 DECODING = {"temperature": 0, "max_tokens": 6144}
 _ENDS_RUN = (Status.FAILED, Status.BAD_INPUT)  # of a look: an outage is not an answer, and the item has no score
 
@@ -54,7 +56,7 @@ async def _converse(case: Case, ask: Ask, looks_left: int) -> Turn:
 
 
 async def investigate(case: Case, eyes: Eyes, ask: Watched, max_looks: int, max_cost: float | None = None) -> None:
-    """Look and settle until one of the five ends; `case.stopped` says which. The first look is a description.
+    """Look and settle until one of the six ends; `case.stopped` says which. The first look is a description.
 
     Raises:
         Unanswered: the orchestrator has no answer, or a look ended in an outage or on an image that cannot be used.
@@ -70,6 +72,8 @@ async def investigate(case: Case, eyes: Eyes, ask: Watched, max_looks: int, max_
         settled = _settle(case, turn.settle, entry)
         if not case.open:
             case.stopped = "covered"
+        elif _little_left(case, max_looks):
+            case.stopped = "little left"
         outcomes = [] if case.stopped else _admit(case, turn.looks, left)
         orders = [each for each in outcomes if isinstance(each, Order)]
         await _carry_out(case, eyes, orders, entry)
@@ -82,6 +86,11 @@ async def investigate(case: Case, eyes: Eyes, ask: Watched, max_looks: int, max_
         if not case.stopped and idle >= IDLE:
             case.stopped = "no progress"
         tell(case, outcomes, settled)
+
+
+def _little_left(case: Case, max_looks: int) -> bool:
+    late = 100 * case.counts["looks"] >= LATE_PERCENT * max_looks
+    return late and 100 * sum(claim.weight for claim in case.open) < LITTLE_PERCENT * case.claims.weight
 
 
 def _settle(case: Case, given: list[Settlement], entry: dict[str, Any]) -> int:

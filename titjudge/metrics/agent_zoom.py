@@ -1,6 +1,8 @@
 """A part of an image as a picture of its own: boxes in fractions, crops at full resolution.
 
-A crop keeps every pixel of its part; only one with a side under 64 pixels is enlarged, until that side has 64.
+A crop keeps every pixel of its part. It is enlarged towards the size of the whole image: until its longer side has as many
+pixels as that of the image (or 1,024), at most fourfold, and never to more pixels than the image has, so that looking at a
+part costs no more than looking at all. A side under 64 pixels is enlarged to 64 in any case.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom; fractions o
 
 SLACK = 0.05  # how far a corner may lie outside the image and still be taken for its edge
 SMALLEST = 0.02  # of width and height
-ENLARGED_TO = 64  # pixels
+SMALLEST_SIDE = 64  # pixels
+ENLARGED_TO, ENLARGED_BY = 1024, 4.0  # pixels of the longer side; times
 _MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
 
 
@@ -66,13 +69,21 @@ def crop(path: Path, box: Box) -> bytes:
         left, top = math.floor(box[0] * width), math.floor(box[1] * height)
         right, bottom = math.ceil(box[2] * width), math.ceil(box[3] * height)
         part = whole.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
-    scale = ENLARGED_TO / min(part.size)
+    scale = max(_enlargement(part.size, (width, height)), SMALLEST_SIDE / min(part.size))
     if scale > 1:
         size = tuple(min(_MOST_ENLARGED, round(side * scale)) for side in part.size)
         part = part.resize((size[0], size[1]), Image.Resampling.LANCZOS)
     out = io.BytesIO()
     part.save(out, "PNG")
     return out.getvalue()
+
+
+def _enlargement(part: tuple[int, int], whole: tuple[int, int]) -> float:
+    return min(
+        ENLARGED_BY,
+        min(ENLARGED_TO, max(whole)) / max(part),
+        math.sqrt(whole[0] * whole[1] / (part[0] * part[1])),
+    )
 
 
 @dataclass(frozen=True, slots=True)
