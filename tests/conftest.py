@@ -10,9 +10,11 @@ those out. Most that are slow start a process: `commands.cli` runs a command wit
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 os.environ.update(
     HF_HUB_OFFLINE="1",
@@ -21,6 +23,8 @@ os.environ.update(
     TOKENIZERS_PARALLELISM="false",
     TQDM_DISABLE="1",
 )
+for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+    del os.environ[name]
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run side by side already
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,11 +39,35 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(8, len(usable(0)) if usable else os.cpu_count() or 1)
 
 
+@pytest.fixture(scope="session")
+def main_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which `judge` was run without arguments, once for all workers: run, cache, out.json, printed.txt."""
+    from commands import cli
+
+    place = tmp_path_factory.getbasetemp()
+    place = place.parent if "PYTEST_XDIST_WORKER" in os.environ else place
+    folder, printed = place / "main_job", place / "main_job" / "printed.txt"
+    with FileLock(place / "main_job.lock"):
+        if not printed.is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            printed.write_text(cli(folder, "judge", "--json", "out.json"), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def judged(main_job: Path, tmp_path: Path) -> Path:
+    """A folder with the example's run as `one`, and the cache of its vectors as `cache`."""
+    (run,) = (main_job / "runs").iterdir()
+    shutil.copytree(run, tmp_path / "one")
+    shutil.copytree(main_job / "cache", tmp_path / "cache")
+    return tmp_path
+
+
 @pytest.fixture(autouse=True)
 def _no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in list(os.environ):
-        if name.endswith("_API_KEY"):
-            monkeypatch.delenv(name)
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:  # what an earlier test has left
+        monkeypatch.delenv(name)
     monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
 
 

@@ -59,25 +59,9 @@ def hosted(server: Server) -> dict[str, str]:
     return {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
 
 
-@pytest.fixture(scope="session")
-def main_job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder in which the example was judged, with its cache, and what was printed."""
-    folder = tmp_path_factory.mktemp("main_job")
-    return folder, cli(folder, "judge", "--json", "out.json")
-
-
-@pytest.fixture
-def judged(main_job: tuple[Path, str], tmp_path: Path) -> Path:
-    """A folder with the example's run as `one`, and the cache of its vectors."""
-    (run,) = (main_job[0] / "runs").iterdir()
-    shutil.copytree(run, tmp_path / "one")
-    shutil.copytree(main_job[0] / "cache", tmp_path / "cache")
-    return tmp_path
-
-
 @pytest.mark.slow
-def test_the_main_job_without_any_argument(main_job: tuple[Path, str]) -> None:
-    folder, out = main_job
+def test_the_main_job_without_any_argument(main_job: Path) -> None:
+    folder, out = main_job, (main_job / "printed.txt").read_text(encoding="utf-8")
     found = results(folder)["metrics"]["tit"]
     assert found["accuracy"] == pytest.approx(32 / 36)
     assert found["pairs"] == 36
