@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import titjudge
 from titjudge.cli import help_text, main
@@ -55,6 +56,21 @@ print([m for m in {[m for m in HEAVY if m != "asyncio"]!r} if m in sys.modules])
 
 def test_import_titjudge_is_light() -> None:
     assert run(f"import titjudge, sys; print([m for m in {HEAVY!r} if m in sys.modules])").strip() == "[]"
+
+
+def test_a_run_without_pairs_imports_no_statistics_and_no_model(tmp_path: Path) -> None:
+    """Each of these takes longer to import than such a run lasts."""
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    (tmp_path / "a.txt").write_text("a cat")
+    given = ["judge", "--data", str(tmp_path), "--captioner", "fake/x", "--judge", "fake/x", "--metric", "tit-llm"]
+    slow = ["scipy.stats", "torch", "pandas", "matplotlib", "litellm", "openai", "transformers"]
+    code = f"""
+import sys
+from titjudge.cli.run import run_command
+assert run_command("titjudge", {[*given, "--out", str(tmp_path / "run")]!r}) == 0
+print([name for name in {slow!r} if name in sys.modules])
+"""
+    assert run(code).splitlines()[-1] == "[]"
 
 
 def test_the_public_names() -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from titjudge.compare.equality import with_ties
 from titjudge.compare.intervals import mean_intervals
 from titjudge.compare.pairwise import Values
+from titjudge.compare.rankdata import rankdata
 from titjudge.compare.resample import Floats, Interval, codes, number
 
 UNEVEN = "ranked under different coverage"
@@ -121,16 +122,11 @@ def standing(
 
 def prompt_ranks(scores: Floats) -> Floats:
     """Ranks within each row, 1 for the highest, equal scores share the average; NaN stays NaN; shape unchanged."""
-    from scipy.stats import rankdata
-
-    found: Floats = rankdata(-with_ties(scores), axis=1, nan_policy="omit")
-    return found
+    return rankdata(-with_ties(scores))
 
 
 def _order(mean_ranks: Floats) -> list[int | None]:
-    from scipy.stats import rankdata
-
-    place = rankdata(with_ties(mean_ranks), method="min", nan_policy="omit")
+    place = rankdata(with_ties(mean_ranks), method="min")
     return [int(k) if np.isfinite(k) else None for k in place]
 
 

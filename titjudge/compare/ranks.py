@@ -12,6 +12,7 @@ import numpy as np
 from titjudge.compare.equality import with_ties
 from titjudge.compare.intervals import mean_intervals
 from titjudge.compare.pairwise import PairIndex, Values, pair_index
+from titjudge.compare.rankdata import rankdata
 from titjudge.compare.resample import Floats, Interval, number
 from titjudge.errors import ConfigError, nearest
 from titjudge.types import Pair
@@ -48,12 +49,10 @@ def human_scores(pairs: Sequence[Pair] | PairIndex) -> dict[str, dict[str, float
 
 def ranks_to_scores(ranks: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """Human scores from ranks with ties (1 is best): the same numbers as `human_scores(ranks_to_pairs(ranks))`."""
-    from scipy.stats import rankdata
-
     found: dict[str, dict[str, float]] = {}
     for group, images in ranks.items():
         if len(images) > 1:
-            above = rankdata(list(images.values())) - 1
+            above = rankdata(np.array(list(images.values()))) - 1
             found[group] = dict(zip(images, (1 - above / (len(images) - 1)).tolist(), strict=True))
     return found
 
@@ -174,12 +173,12 @@ def _each_prompt(human: HumanScores, values: Values, gain: str) -> Floats:
 
 def _correlations(people: Floats, metric: Floats) -> Floats:
     """Row by row (srcc, tau-b): shape (rows, 2); NaN for a constant metric row; no row of `people` is constant."""
-    from scipy.stats import kendalltau, pearsonr, rankdata
+    from scipy.stats import kendalltau, pearsonr
 
     out = np.full((len(people), 2), np.nan)
     varied = np.ptp(metric, axis=1) > 0
     if varied.any():
-        x, y = rankdata(people[varied], axis=1), rankdata(metric[varied], axis=1)
+        x, y = rankdata(people[varied]), rankdata(metric[varied])
         out[varied, 0] = pearsonr(x, y, axis=1).statistic
         out[varied, 1] = [kendalltau(a, b).statistic for a, b in zip(x, y, strict=True)]
     return out
@@ -192,12 +191,10 @@ def expected_ndcg(gains: Floats, scores: Floats) -> Floats:
         gains: at least 0, with something above 0 in each row; shape (rows, images).
         scores: higher is placed first; same shape.
     """
-    from scipy.stats import rankdata
-
     discount = 1 / np.log2(np.arange(gains.shape[1]) + 2)
     reached = np.concatenate(([0.0], np.cumsum(discount)))
-    last = rankdata(-scores, method="max", axis=1).astype(int)
-    before = rankdata(-scores, method="min", axis=1).astype(int) - 1
+    last = rankdata(-scores, method="max").astype(int)
+    before = rankdata(-scores, method="min").astype(int) - 1
     share = (reached[last] - reached[before]) / (last - before)
     ideal = np.sort(gains, axis=1)[:, ::-1] @ discount
     found: Floats = (gains * share).sum(axis=1) / ideal
