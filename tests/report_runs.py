@@ -10,7 +10,9 @@ from typing import Any
 import orjson
 from PIL import Image
 
-from titjudge.records import item_record, score_record
+from titjudge.marks import listed_record
+from titjudge.records import score_record
+from titjudge.report.pictures import Judged
 from titjudge.run import RunFolder
 from titjudge.types import BadItem, Item, Score, Status
 
@@ -42,7 +44,7 @@ def write_run(
     """A run folder with these contents; `manifest` goes on top of a small complete one."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = {
-        "items": [item_record(item) for item in items],
+        "items": [listed_record(item) for item in items],
         "scores": [score_record(score) for score in scores],
         "replies": list(replies),
         "vectors": list(vectors),
@@ -78,6 +80,12 @@ def write_run(
     if results is not None:
         (folder / "results.json").write_bytes(orjson.dumps(results))
     return RunFolder(folder)
+
+
+def judged(path: Path) -> Judged:
+    """The picture at a path, as a run without answers tells it."""
+    size = path.stat().st_size if path.exists() else 0
+    return Judged(path, (size, 0))
 
 
 def sha256(path: Path) -> str:

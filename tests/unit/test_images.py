@@ -151,7 +151,7 @@ def test_formats_nobody_needs_are_not_opened_whatever_the_name_says(tmp_path: Pa
     file.write_bytes(other_format(kind))
     with pytest.raises(DataError, match="not an image"):
         opened(file)
-    assert "not an image" in str(thumbnail(Judged(file), 100, 50))
+    assert "not an image" in str(thumbnail(Judged(file, (file.stat().st_size, 0)), 100, 50))
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "MPO", "AVIF"])
@@ -180,7 +180,7 @@ def test_zooms_thumbnails_and_attacks_show_sixteen_bits_a_pixel_as_they_are(deep
     from titjudge.report.thumbnails import thumbnail
     from titjudge.trust.attacks import changed_picture
 
-    shown = thumbnail(Judged(deep), 64, 90)
+    shown = thumbnail(Judged(deep, (deep.stat().st_size, 0)), 64, 90)
     assert isinstance(shown, bytes)
     attacked = changed_picture(deep, "recompressed", "prompt", tmp_path / "out").read_bytes()
     for content in (crop(deep, (0, 0, 1, 1)), shown, attacked):

@@ -17,12 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from report_runs import PROMPT, picture, score, small_run, write_run
+from report_runs import PROMPT, judged, picture, score, small_run, write_run
 
 from titjudge.report import write_report
 from titjudge.report.charts import charts, plain
 from titjudge.report.model import load
-from titjudge.report.pictures import Judged
 from titjudge.report.thumbnails import LADDER, thumbnail, thumbnails
 from titjudge.report.write import render, script_safe
 from titjudge.types import BadItem, Item
@@ -214,7 +213,7 @@ def test_an_image_that_cannot_be_shown_says_why(tmp_path: Path) -> None:
     whole = picture(tmp_path / "whole.png", size=(300, 200)).read_bytes()
     (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])
     made = {
-        name: thumbnail(Judged(tmp_path / name), 64, 60)
+        name: thumbnail(judged(tmp_path / name), 64, 60)
         for name in ("broken.png", "empty.png", "cut.png", "gone.png", ".")
     }
     assert made["empty.png"] == "the image file is empty"
@@ -228,7 +227,7 @@ def test_an_image_that_cannot_be_shown_says_why(tmp_path: Path) -> None:
 def test_every_kind_of_image_gets_a_thumbnail(tmp_path: Path, mode: str) -> None:
     path = tmp_path / ("x.tif" if mode == "CMYK" else "x.png")
     Image.new(mode, (90, 60)).save(path)
-    made = thumbnail(Judged(path), 64, 60)
+    made = thumbnail(judged(path), 64, 60)
     assert isinstance(made, bytes), made
     with Image.open(io.BytesIO(made)) as image:
         assert max(image.size) == 64
@@ -239,14 +238,14 @@ def test_size_and_quality_go_down_until_all_fit(tmp_path: Path) -> None:
     for number in range(6):
         noise = Image.effect_noise((400, 400), 80)
         noise.save(tmp_path / f"{number}.png")
-        pictures.append(Judged(tmp_path / f"{number}.png"))
+        pictures.append(judged(tmp_path / f"{number}.png"))
     free = thumbnails(pictures, 10_000_000)
     tight = thumbnails(pictures, 20_000)
     assert sum(map(len, tight)) <= 20_000 < sum(map(len, free))
     with Image.open(io.BytesIO(bytes(free[0]))) as image:  # type: ignore[arg-type]
         assert max(image.size) == 400  # never made larger than it is
     assert sum(map(len, thumbnails(pictures, 0))) < 6 * 4_000  # the last step of the ladder
-    (full,) = thumbnails([Judged(_large(tmp_path))], 0, full=True)
+    (full,) = thumbnails([judged(_large(tmp_path))], 0, full=True)
     with Image.open(io.BytesIO(bytes(full))) as image:  # type: ignore[arg-type]
         assert max(image.size) > LADDER[0][0]
 

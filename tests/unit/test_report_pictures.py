@@ -133,7 +133,7 @@ def test_texts_without_a_picture_are_told_apart_by_their_description(tmp_path: P
 def test_sixteen_bit_pictures_are_not_white(tmp_path: Path) -> None:
     path = tmp_path / "grey.png"
     Image.new("I;16", (40, 30), 30_000).save(path)
-    made = thumbnail(Judged(path), 64, 80)
+    made = thumbnail(Judged(path, (path.stat().st_size, 0)), 64, 80)
     assert isinstance(made, bytes)
     with Image.open(io.BytesIO(made)) as image:
         value = image.convert("L").getpixel((20, 15))
@@ -178,3 +178,19 @@ def test_two_real_runs_of_two_checkpoints(tmp_path: Path, capsys: pytest.Capture
 def _pictures(answer: dict[str, object] | None) -> list[dict[str, str]]:
     told = json.loads(json.dumps((answer or {}).get("messages", [])))
     return [part for turn in told for part in turn if isinstance(part, dict)]
+
+
+def test_a_report_of_a_strangers_run_takes_no_picture_that_the_run_does_not_know(tmp_path: Path) -> None:
+    private = picture(tmp_path / "private.png", RED)
+    items = [Item("a.png", PROMPT, private, "g", "p"), Item("b.png", PROMPT, tmp_path / "key.txt", "g", "p")]
+    (tmp_path / "key.txt").write_text("S3CRET")
+    run = write_run(tmp_path / "run", items, [score(item, "tit-llm", 50) for item in items])
+    lines = [json.loads(line) for line in (run.path / "items.jsonl").read_text().splitlines()]
+    for stat in (None, [1, 1]):
+        for line in lines:
+            line["stat"] = stat
+        (run.path / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        shown = [entry.shown for entry in load([RunFolder(run.path)]).entries]
+        made = [thumbnail(one, 64, 60) for one in shown if one is not None]
+        assert len(made) == 2
+        assert not [one for one in made if isinstance(one, bytes)]

@@ -36,6 +36,9 @@ class Judged:
     def refusal(self, raw: bytes) -> str:
         """Why the present content of the file is not to be shown as what was judged; empty where it may be.
 
+        A run folder may come from anybody, and a report goes to others: a file that neither the run's answers nor, where
+        no picture was shown, its size identify stays where it is, whatever path the folder names.
+
         Raises:
             DataError: it is no image.
         """
@@ -43,7 +46,9 @@ class Judged:
             here = hashlib.sha256(raw).hexdigest()
             same = here in self.sent or inspect(raw, self.path or Path())["sha256"] in self.sent
         else:
-            same = self.stat is None or self.stat[0] == len(raw)
+            if self.stat is None:
+                return "the run does not say which picture it judged"
+            same = self.stat[0] == len(raw)
         return "" if same else "the file has changed since it was judged"
 
 
