@@ -28,6 +28,9 @@ FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
 hands to another program."""
 _AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 _ORIENTATION = 0x0112
+_BLOCK = (
+    2**12
+)  # bytes that Pillow decodes at a time: in between, other threads run (as little may be a hundred times as much)
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
 _SMALL_PICTURE = 2**17  # pixels
 
@@ -81,6 +84,7 @@ def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Ite
             raise DataError(
                 f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path
             )
+        image.decodermaxblock = _BLOCK
         large = decode and width * height > _SMALL_PICTURE
         with _room.hold(width * height) if large else contextlib.nullcontext():
             yield image

@@ -254,7 +254,7 @@ def test_pictures_are_read_hashed_and_encoded_aside_from_the_event_loop(
 
     monkeypatch.setattr(images, "inspect", noting("inspect", images.inspect))
     if name != "packed.png":
-        monkeypatch.setattr("titjudge.providers.hosted.b64encode", noting("encode", base64.b64encode))
+        monkeypatch.setattr("titjudge.providers.hosted._base64", noting("encode", base64.b64encode))
     if name == "noise.png":
         monkeypatch.setattr(images, "_hashed", noting("hash", images._hashed))
 
@@ -264,3 +264,35 @@ def test_pictures_are_read_hashed_and_encoded_aside_from_the_event_loop(
     asyncio.run(send())
     assert threads
     assert all("MainThread" not in names for names in threads.values()), threads
+
+
+def test_no_piece_of_the_work_on_a_large_picture_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoding and base64 keep other threads, the event loop's among them, waiting while a piece is worked on."""
+    from titjudge.providers import hosted
+
+    raw = bytes(range(256)) * 20_000
+    pieces: list[int] = []
+    monkeypatch.setattr(hosted, "b64encode", lambda piece: pieces.append(len(piece)) or base64.b64encode(piece))
+    assert hosted._base64(raw) == base64.b64encode(raw)
+    assert max(pieces) < 2**20
+    out = io.BytesIO()
+    Image.new("RGB", (3000, 3000)).save(out, "PNG")
+    given: list[int] = []
+    real = Image._getdecoder
+
+    class Noting:
+        def __init__(self, decoder: Any) -> None:
+            self._decoder = decoder
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._decoder, name)
+
+        def decode(self, data: bytes) -> Any:
+            given.append(len(data))
+            return self._decoder.decode(data)
+
+    monkeypatch.setattr(Image, "_getdecoder", lambda *args: Noting(real(*args)))
+    with open_image(out.getvalue(), Path("a.png")) as picture:
+        picture.load()
+    assert given
+    assert max(given) < 2**14

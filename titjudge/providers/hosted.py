@@ -19,6 +19,12 @@ from titjudge.providers.faults import ProviderFailure, classify, one_line
 from titjudge.types import Failure, FailureKind, Picture, Request, Usage
 
 _PICTURES = 64 * 2**20  # bytes of base64 kept
+_PIECE = 3 * 2**18  # bytes; a multiple of three
+
+
+def _base64(raw: bytes) -> bytes:
+    """Base64 in pieces: Python's own function keeps all other threads waiting for as long as it works."""
+    return b"".join(b64encode(raw[at : at + _PIECE]) for at in range(0, len(raw), _PIECE))
 
 
 class _Encoded:
@@ -38,7 +44,7 @@ class _Encoded:
         if found is not None:
             self._kept.move_to_end(picture.sha256)
             return found
-        encoded = await loaded(picture, b64encode)
+        encoded = await loaded(picture, _base64)
         if picture.sha256 not in self._kept:
             self._kept[picture.sha256] = encoded
             self._held += len(encoded)
