@@ -28,8 +28,9 @@ from typing import Any
 from titjudge.config import RunConfig
 from titjudge.defaults import complete, load_metrics
 from titjudge.errors import ConfigError, FatalProviderError, MissingExtra, UserError
+from titjudge.identity import default_folder
 from titjudge.merge import merge
-from titjudge.run import CAPS, RunFolder, default_folder
+from titjudge.run import CAPS, RunFolder
 from titjudge.session import Outcome, Session
 
 LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # what uses a GPU of the worker's

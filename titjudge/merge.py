@@ -19,11 +19,12 @@ import orjson
 
 from titjudge.defaults import load_metrics, load_suite
 from titjudge.errors import UserError
+from titjudge.identity import identity
 from titjudge.journal import records, told
 from titjudge.jsonl import Appender
 from titjudge.marks import PLACE
 from titjudge.metrics import Metric
-from titjudge.run import RunFolder, identity
+from titjudge.run import RunFolder
 from titjudge.session import Outcome, finish
 from titjudge.trust.canary import drift_between
 from titjudge.types import Pair, Status

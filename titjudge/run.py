@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import math
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,10 @@ from titjudge import journal
 from titjudge.config import RunConfig
 from titjudge.engine import Engine
 from titjudge.errors import DataError, UserError
+from titjudge.identity import differing, extends, identity, other_run
 from titjudge.jsonl import Appender
 from titjudge.marks import PLACE, Marks, compares, listed_record
 from titjudge.metrics import Metric
-from titjudge.providers.http import Endpoint
 from titjudge.records import score_from, score_record
 from titjudge.roles import Tally
 from titjudge.seal import sealed
@@ -54,37 +53,6 @@ CAPS = ("max_cost", "max_requests", "max_tokens")
 NOTHING: dict[str, Any] = {}
 FILES_OF = {"reply": "replies", "vector": "vectors", "sent": "billing", "bill": "billing"}
 FILES = (*dict.fromkeys(FILES_OF.values()), "scores")
-
-
-def identity(config: RunConfig) -> dict[str, Any]:
-    """The part of a configuration that decides what the scores mean; the rest may change between resumptions."""
-    record: dict[str, Any] = config.model_dump(
-        mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report", "canary", "retry_failed"}
-    )
-    if config.data is not None:
-        record["data"] = str(config.data.resolve())
-    for name in ("engine", "ray_address", "workers"):
-        del record[name]
-    if config.shard is None:
-        del record["shard"]  # a whole run has the identity it had before there were shards
-    if not config.metric_options:
-        del record["metric_options"]  # likewise
-    for role in (record["captioner"], record["judge"], record["embedder"], *record["panel"]):
-        if role and role["base_url"]:
-            role["base_url"] = without_credentials(role["base_url"])
-    return record
-
-
-def without_credentials(addresses: str) -> str:
-    """Comma-separated addresses without what may be secret in them: user, password, query."""
-    return ",".join(Endpoint(url.strip()).identity for url in addresses.split(","))
-
-
-def default_folder(config: RunConfig) -> Path:
-    """`runs/<data>-<hash>`: the same command finds the same folder again, and so resumes."""
-    digest = hashlib.sha256(orjson.dumps(identity(config), option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
-    name = config.data.resolve().stem if config.data else config.suite
-    return Path("runs") / f"{name}-{digest}"
 
 
 class RunFolder:
@@ -225,10 +193,12 @@ class RunFolder:
     def _take(self, mine: dict[str, Any]) -> None:
         if (self.path / "manifest.json").is_file() or (self.path / _BEGUN).is_file():
             theirs = self._begun_as()
-            changed = sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
-            if changed and self.begun:
-                raise UserError(self._other(mine, theirs, changed))
-            if changed:  # a start that failed before anything was asked
+            if (changed := differing(theirs, mine)) and self.begun:
+                if not extends(theirs, mine):
+                    raise UserError(f"{self.path} {other_run(theirs, mine)}")
+                self.write(_BEGUN, mine)
+                self.write("manifest.json", self.manifest() | {"identity": mine})
+            elif changed:  # a start that failed before anything was asked
                 self._begin(mine)
         elif any(each.is_file() and not each.name.startswith(".") for each in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty and not a run: choose another --out")
@@ -268,14 +238,6 @@ class RunFolder:
     def _begin(self, mine: Mapping[str, Any]) -> None:
         self.write(_BEGUN, mine)
         self.write("manifest.json", {"schema_version": SCHEMA_VERSION, "identity": mine, "status": "running"})
-
-    def _other(self, mine: Mapping[str, Any], theirs: Mapping[str, Any], changed: Sequence[str]) -> str:
-        """That a folder holds another run, and what to do."""
-        kept = "what was answered comes from the cache and is not paid again"
-        if changed == ["metrics"]:
-            has, wants = (", ".join(each.get("metrics", ())) for each in (theirs, mine))
-            return f"{self.path} holds a run of {has}, and a run keeps its metrics: give {wants} another --out ({kept})"
-        return f"{self.path} holds a run with another {', '.join(changed)}: choose another --out ({kept})"
 
     @property
     def begun(self) -> bool:

@@ -17,6 +17,7 @@ from titjudge.config import RunConfig
 from titjudge.defaults import complete, left_out, load_metrics, load_suite
 from titjudge.engine import Engine
 from titjudge.errors import FatalProviderError, TitjudgeError, UserError
+from titjudge.identity import default_folder
 from titjudge.journal import told
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.marks import compares
@@ -29,7 +30,7 @@ from titjudge.prompts import PromptLibrary
 from titjudge.reading import Reading
 from titjudge.records import reply_from, reply_record
 from titjudge.roles import Roles
-from titjudge.run import RunFolder, default_folder, provenance
+from titjudge.run import RunFolder, provenance
 from titjudge.tabulate import tabulate
 from titjudge.types import BadItem, Item, Pair, Status, Table
 

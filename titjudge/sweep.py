@@ -24,9 +24,10 @@ import orjson
 from titjudge.config import RoleConfig, RunConfig, load_config
 from titjudge.defaults import complete, load_metrics
 from titjudge.errors import ConfigError, FatalProviderError, UserError
+from titjudge.identity import without_credentials
 from titjudge.metrics import Metric
 from titjudge.plan import Forecast
-from titjudge.run import CAPS, RunFolder, without_credentials
+from titjudge.run import CAPS, RunFolder
 from titjudge.session import Outcome, Session, Watcher
 from titjudge.textfile import read_yaml
 from titjudge.types import Pair, Score, Status, Table

@@ -25,12 +25,12 @@ from titjudge.cache import AnswerCache
 from titjudge.cli.run import run_command
 from titjudge.config import RoleConfig, RunConfig, load_config
 from titjudge.engine import Engine
+from titjudge.identity import default_folder
 from titjudge.metrics.agent import tit_agent
 from titjudge.offline import export, import_answers
 from titjudge.prompts import PromptLibrary
 from titjudge.providers.batch import Batches, Pace
 from titjudge.roles import Roles
-from titjudge.run import default_folder
 from titjudge.session import Session, complete
 from titjudge.types import Item
 from titjudge.verify import verify

@@ -13,6 +13,7 @@ from PIL import Image
 
 from titjudge.config import load_config
 from titjudge.errors import UserError
+from titjudge.identity import extends
 from titjudge.pins import Pins
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
@@ -231,3 +232,37 @@ def test_another_embedder_under_the_same_name_is_noticed(data: Path) -> None:
     pins("1").check(run, together=False)
     with pytest.raises(UserError, match=r"as embedder has changed .*\(revision=1 then, revision=2 now\)"):
         pins("2").check(run, together=False)
+
+
+def test_a_metric_is_added_to_a_finished_run(data: Path) -> None:
+    run = judged(data, metrics=["lmm-score"], captioner="fake/m", judge=None)
+    before = (run.path / "scores.jsonl").read_bytes()
+    judged(data, metrics=["pairwise", "lmm-score"], captioner="fake/m")
+    assert (run.path / "scores.jsonl").read_bytes().startswith(before)
+    assert {name for _, name in run.scores()} == {"lmm-score", "pairwise"}
+    assert len(run.scores()) == 2 * len(ALL)
+    assert run.manifest()["identity"]["metrics"] == ["pairwise", "lmm-score"]
+    assert set(run.results()["metrics"]) == {"lmm-score", "pairwise"}
+    assert verify(run.path).holds
+
+
+def test_what_changes_the_scores_that_are_there_is_no_addition(data: Path) -> None:
+    judged(data, metrics=["lmm-score"], captioner="fake/m")
+    for change in (
+        {"captioner": "fake/other"},
+        {"judge": "fake/other"},
+        {"metric_options": {"lmm-score": {}}, "seed": 1},
+    ):
+        with pytest.raises(UserError, match="choose another --out"):
+            judged(data, **{"metrics": ["lmm-score", "pairwise"], "captioner": "fake/m", **change})
+    with pytest.raises(UserError, match="metrics can only be added"):
+        judged(data, metrics=["pairwise"], captioner="fake/m")
+
+
+def test_options_of_an_old_metric_are_no_addition() -> None:
+    old = {"metrics": ["tit-agent"], "judge": None, "metric_options": {"tit-agent": {"max_looks": 8}}}
+    new = {**old, "metrics": ["tit-agent", "pairwise"], "judge": {"model": "m"}}
+    assert extends(old, new)
+    assert not extends(old, {**new, "metric_options": {"tit-agent": {"max_looks": 9}}})
+    assert not extends({**old, "metric_options": {}}, new)
+    assert not extends(old, {**old, "judge": {"model": "m"}})

@@ -151,13 +151,13 @@ def test_a_folder_in_which_nothing_began_is_taken_over(cli: Callable[..., Ran], 
     assert cli("judge", "--data", "data", *FAKE, "--out", "run")[0] == 0
 
 
-def test_another_metric_for_a_finished_run_says_what_to_do(cli: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_run_with_fewer_metrics_says_what_to_do(cli: Callable[..., Ran], tmp_path: Path) -> None:
     _folder(tmp_path / "data")
-    assert cli("judge", "--data", "data", *FAKE, "--out", "run")[0] == 0
+    assert cli("judge", "--data", "data", *FAKE, "--metric", "lmm-score", "--out", "run")[0] == 0
     before = (tmp_path / "run" / "manifest.json").read_bytes()
-    code, _, err = cli("judge", "--data", "data", *FAKE, "--metric", "lmm-score", "--out", "run")
+    code, _, err = cli("judge", "--data", "data", *FAKE, "--out", "run")
     assert code == 2
-    assert "run holds a run of tit-llm, and a run keeps its metrics: give tit-llm, lmm-score another --out" in err
+    assert "run holds a run of tit-llm, lmm-score, and metrics can only be added: give tit-llm another --out" in err
     assert "is not paid again" in err
     assert (tmp_path / "run" / "manifest.json").read_bytes() == before
 

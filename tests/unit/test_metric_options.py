@@ -10,8 +10,8 @@ from pydantic import Field
 from titjudge.config import load_config
 from titjudge.defaults import load_metrics
 from titjudge.errors import ConfigError
+from titjudge.identity import identity
 from titjudge.metrics import Metric, metric
-from titjudge.run import identity
 from titjudge.types import Ask, Item, Score
 
 

@@ -13,10 +13,11 @@ from titjudge import registry
 from titjudge.config import RoleConfig, RunConfig
 from titjudge.engine import Engine
 from titjudge.errors import ConfigError
+from titjudge.identity import default_folder
 from titjudge.paths import example_folder
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.roles import Roles
-from titjudge.run import RunFolder, default_folder, provenance
+from titjudge.run import RunFolder, provenance
 from titjudge.session import Session
 from titjudge.trust.battery import MOST
 from titjudge.trust.card import Card

@@ -1,0 +1,77 @@
+"""What makes two runs the same run: the part of a configuration that decides what the scores mean."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.config import RunConfig
+from titjudge.providers.http import Endpoint
+
+_ADDED = ("metrics", "metric_options", "captioner", "judge")  # what a run may get more of
+
+
+def identity(config: RunConfig) -> dict[str, Any]:
+    """The part of a configuration that decides what the scores mean; the rest may change between resumptions."""
+    record: dict[str, Any] = config.model_dump(
+        mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report", "canary", "retry_failed"}
+    )
+    if config.data is not None:
+        record["data"] = str(config.data.resolve())
+    for name in ("engine", "ray_address", "workers"):
+        del record[name]
+    if config.shard is None:
+        del record["shard"]  # a whole run has the identity it had before there were shards
+    if not config.metric_options:
+        del record["metric_options"]  # likewise
+    for role in (record["captioner"], record["judge"], record["embedder"], *record["panel"]):
+        if role and role["base_url"]:
+            role["base_url"] = without_credentials(role["base_url"])
+    return record
+
+
+def without_credentials(addresses: str) -> str:
+    """Comma-separated addresses without what may be secret in them: user, password, query."""
+    return ",".join(Endpoint(url.strip()).identity for url in addresses.split(","))
+
+
+def default_folder(config: RunConfig) -> Path:
+    """`runs/<data>-<hash>`: the same command finds the same folder again, and so resumes."""
+    digest = hashlib.sha256(orjson.dumps(identity(config), option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
+    name = config.data.resolve().stem if config.data else config.suite
+    return Path("runs") / f"{name}-{digest}"
+
+
+def differing(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    """The keys in which two identities differ."""
+    return sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
+
+
+def extends(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:
+    """Whether `mine` is the run `theirs` with more metrics, and perhaps a model that only they need: then every score it
+    has already keeps its meaning."""
+    before, now = theirs.get("metrics") or [], mine.get("metrics") or []
+    options = mine.get("metric_options") or {}
+    return (
+        set(differing(theirs, mine)) <= set(_ADDED)
+        and set(before) < set(now)
+        and all(options.get(name) == given for name, given in (theirs.get("metric_options") or {}).items())
+        and not any(name in before and name not in (theirs.get("metric_options") or {}) for name in options)
+        and all(theirs.get(role) in (None, mine.get(role)) for role in ("captioner", "judge"))
+    )
+
+
+def other_run(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
+    """That a folder holds another run than the one that is asked for, and what to do."""
+    changed, kept = differing(theirs, mine), "what was answered comes from the cache and is not paid again"
+    if changed == ["metrics"]:
+        has, wants = (", ".join(each.get("metrics", ())) for each in (theirs, mine))
+        return (
+            f"holds a run of {has}, and metrics can only be added: give {wants} another --out ({kept}), or name the "
+            "others as well"
+        )
+    return f"holds a run with another {', '.join(changed)}: choose another --out ({kept})"
