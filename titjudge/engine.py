@@ -67,6 +67,7 @@ class Engine:
     ) -> None:
         self.roles, self.library, self.cache = roles, library, cache
         self.sender = Sender(budget or Budget(), journal, self.stop)
+        self.sender.well_known = any((known or {}).values())
         self.protocol, self.lenient = protocol, lenient
         self.pictures = Pictures(None if read_only else cache, decode=not read_only)
         self.killed = False
@@ -281,7 +282,9 @@ class Engine:
         worst = _bill(role, bound)
         job = request_key(request).rpartition(":")[2][:32] if getattr(role.provider, "batch", False) else ""
         try:
-            reply = await self.sender.send(role, request.role, once, role.provider.classify, worst, reservation, job)
+            reply = await self.sender.send(
+                role, request.role, once, role.provider.classify, worst, reservation, item=request.item_id, job=job
+            )
         except Unanswered as error:
             if error.status is Status.REFUSED:  # by a content filter, with an error in place of an answer
                 return Reply("", Status.REFUSED, error.reason, finish="content_filter", list_cost=0.0)

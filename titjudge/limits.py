@@ -195,11 +195,14 @@ class Limiter:
         self._gap = min(1.0, max(self._fastest, retry_after / 4)) / self._gaps_left
 
     def observe_headers(self, headers: Mapping[str, str]) -> None:
-        """Set the pace by the limits an answer reports; call it for every answer, the failed ones, too."""
-        found = read_limits(headers)
+        """Set the pace by the limits an answer reports; call it for every answer, the failed ones, too.
+
+        What one answer said does not hold for ever when the next ones say nothing: it may have been a proxy's.
+        """
+        found, now = read_limits(headers), self._now()
         if not found:
+            self._told = {name: pacer for name, pacer in self._told.items() if not pacer.passed_over(now)}
             return
-        now = self._now()
         self._forget_transit(now)
         for name, told in found.items():
             tokens = name != "requests"

@@ -18,6 +18,8 @@ _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
 _LONGEST_RESET = 2 * 86400.0  # a larger "reset" is a point in time, not a span
 _PROBE = 60.0  # seconds after which one request goes out whatever the headers said
+_SILENT = 3  # answers in a row without a word of limits after which one is forgotten
+_STALE = 10.0  # seconds after which one is enough
 _HEADROOM = 0.1  # seconds' worth left in a server's bucket, for requests that travel at different speeds
 _EPSILON = 1e-9
 
@@ -110,7 +112,7 @@ class Pacer:
         rate, capacity: None until headers tell them; nothing is held up before.
     """
 
-    __slots__ = ("_at", "_level", "_probe", "_remaining", "capacity", "margin", "rate", "tokens")
+    __slots__ = ("_at", "_level", "_passed", "_probe", "_remaining", "_said", "capacity", "margin", "rate", "tokens")
 
     def __init__(
         self, *, now: float, tokens: bool = False, rate: float | None = None, capacity: float | None = None
@@ -119,6 +121,7 @@ class Pacer:
         self.margin = 0.0
         self._at, self._level = now, self.capacity
         self._probe, self._remaining = math.inf, math.inf
+        self._said, self._passed = now, 0
 
     @classmethod
     def explicit(cls, per_minute: float, now: float, *, tokens: bool = False) -> Self:
@@ -162,8 +165,14 @@ class Pacer:
         self.capacity = max(1.0, self.capacity)
         self.margin = min(_HEADROOM * self.rate, 0.1 * self.capacity)
         self._probe, self._remaining = now + _PROBE, told.remaining
+        self._said, self._passed = now, 0
         low, high = told.remaining - in_transit, told.remaining + 0.999  # remaining is rounded down
         self._level = low if first else min(max(self._level, low), high)
+
+    def passed_over(self, now: float) -> bool:
+        """Told of an answer without a word of limits; True when what was said before is out of date."""
+        self._passed += 1
+        return self._passed >= _SILENT or now - self._said > _STALE
 
     def _fill(self, now: float) -> None:
         self._level = min(self.capacity, self._level + self.rate * max(0.0, now - self._at))

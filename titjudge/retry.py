@@ -2,7 +2,7 @@
 
     retry, rate_limit   again, after a wait that is never shorter than Retry-After
     refused, rejected   `Unanswered`: this request has no answer
-    fatal               `FatalProviderError`: no request has
+    fatal, barred       `FatalProviderError`: no request has
 
 Faults use up attempts; answers that cannot be used get fewer of them, since each is likely to be billed. Rate limits and
 outages (a server that answered before and is gone) use up patience, in seconds, since they say "later" and not "no"; both
@@ -176,7 +176,7 @@ async def call(
 
 
 def _ending(failure: Failure) -> TitjudgeError:
-    if failure.kind is FailureKind.FATAL:
+    if failure.kind in (FailureKind.FATAL, FailureKind.BARRED):
         return FatalProviderError(failure.message)
     refused = failure.kind is FailureKind.REFUSED
     return Unanswered(Status.REFUSED if refused else Status.FAILED, failure.message)

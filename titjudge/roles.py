@@ -32,6 +32,7 @@ class Tally:
     spent: float = 0.0
     seconds: float = 0.0
     versions: dict[tuple[str, str], int] = field(default_factory=dict)
+    trouble: str = ""  # the last failure, until an answer comes
 
     def add(self, reply: Reply) -> None:
         self.asked += 1

@@ -11,9 +11,10 @@ import asyncio
 import itertools
 import os
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from titjudge import retry
@@ -25,7 +26,9 @@ from titjudge.types import Failure, FailureKind, Usage
 
 T = TypeVar("T")
 Journal = Callable[[str, dict[str, Any]], None]
-_DEAF = 64  # failures without a single answer after which a server is taken to be out of reach
+_DEAF = 64  # requests without a word of reply after which a server that never answered is taken to be out of reach
+_REFUSED = 10.0  # seconds of refused connections, and nothing else, after which it is, too
+_BARRED = 8  # different items in a row that an address bars before it bars everybody
 JOB = "job:"  # how the ledger's entries of batch jobs begin
 _OUTAGE = retry.DEFAULT.patience  # seconds without an answer after which one that did answer is, too
 
@@ -42,6 +45,22 @@ class Bill:
     tokens: int = 0
 
 
+@dataclass(slots=True)
+class _Reach:
+    """What is known of an address: when it last answered well, and the failures since, or before it ever has."""
+
+    answered: float | None = None
+    since: float | None = None  # the first failure
+    silent: int = 0  # requests without a word of reply
+    faults: int = 0
+    barred: set[str] = field(default_factory=set)  # items it barred in a row
+
+    def heard(self) -> None:
+        self.answered = time.monotonic()
+        self.since, self.silent, self.faults = None, 0, 0
+        self.barred.clear()
+
+
 class Sender:
     """Sends for one run. `stopping`: nothing new goes out. `fatal` or `disk`: why not; `on_fatal` is called then."""
 
@@ -52,7 +71,8 @@ class Sender:
         self.disk: CacheWriteError | None = None  # the run folder cannot be written
         self._desk = asyncio.Lock()
         self._on_their_way: set[asyncio.Task[Any]] = set()
-        self._heard: dict[str, float] = {}  # when each address last answered
+        self.well_known = False  # an earlier session has had good answers
+        self._reach: defaultdict[str, _Reach] = defaultdict(_Reach)
         self._session, self._numbers = os.urandom(4).hex(), itertools.count(1)
 
     def is_sending(self, task: asyncio.Task[Any]) -> bool:
@@ -89,6 +109,8 @@ class Sender:
         classify: Callable[[Exception], Failure],
         worst: Bill,
         reservation: Reservation | None,
+        *,
+        item: str = "",
         job: str = "",
     ) -> T:
         """Send until there is an answer or no point.
@@ -99,6 +121,7 @@ class Sender:
             classify: what kind of failure an exception of `once` is.
             worst: the most one attempt can cost.
             reservation: where the money comes from; None: from the budget.
+            item: whom it is for.
             job: what a batch job knows this question by: it goes on without us, and a later session finds it again.
 
         Raises:
@@ -115,7 +138,8 @@ class Sender:
                     with self.not_dropped():
                         answer, bill = await once()
                     slot.used(bill.tokens)
-                self._heard[_address(role)] = time.monotonic()
+                self._reach[_address(role)].heard()
+                role.tally.trouble = ""
                 with self.not_dropped():  # a bill that cannot be written stops the run, but not the answer it is for
                     self._bill(draw, name, entry, bill)
                 return answer
@@ -130,8 +154,11 @@ class Sender:
             except Exception as error:
                 failure = classify(error)
                 role.tally.errors += 1
+                role.tally.trouble = failure.message
                 self._book(draw, role, name, entry, failure, worst)
-                raise _Classified(self._unless_out_of_reach(role, failure)) from error
+                if failure.kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
+                    self.check()  # no waiting, and nothing again, when the run is ending
+                raise _Classified(self._in_reach(role, item, failure)) from error
             finally:
                 draw.release()
 
@@ -151,19 +178,42 @@ class Sender:
             async with self._desk:
                 await asyncio.sleep(0)
 
-    def _unless_out_of_reach(self, role: Role, failure: Failure) -> Failure:
-        """The failure; a fatal one where nobody answers at all; an outage where somebody has, and is gone for now."""
-        heard = self._heard.get(_address(role))
-        if heard is None:
-            errors = role.tally.errors
-            if errors < max(_DEAF, 3 * role.limiter.concurrency):
-                return failure
-            return _fatal(failure, f"{role.label}: {errors} requests and no answer yet")
-        if not failure.unsent:
+    def _in_reach(self, role: Role, item: str, failure: Failure) -> Failure:
+        """The failure in the light of what else came from its address: fatal where nobody answers, or all are barred; an
+        outage where somebody has answered, and is gone for now."""
+        reach, now = self._reach[_address(role)], time.monotonic()
+        if failure.kind is FailureKind.BARRED:
+            return self._barred(role, reach, item, failure)
+        if failure.kind in (FailureKind.FATAL, FailureKind.RATE_LIMIT):
             return failure
-        if time.monotonic() - heard > _OUTAGE:
-            return _fatal(failure, f"{role.label}: no answer for {_OUTAGE / 60:g} minutes")
-        return replace(failure, outage=True)
+        if reach.answered is not None:
+            if not failure.unsent:
+                return failure
+            if now - reach.answered > _OUTAGE:
+                return _fatal(failure, f"{role.label}: no answer for {_OUTAGE / 60:g} minutes")
+            return replace(failure, outage=True)
+        reach.since = reach.since or now
+        reach.faults += 1
+        reach.silent += failure.unsent or (failure.lost and not failure.answered)
+        for_good = f"{role.label}: {reach.faults} requests and no answer yet"
+        if failure.unsent and reach.silent == reach.faults and now - reach.since > _REFUSED:
+            return _fatal(failure, f"{for_good} in {now - reach.since:.0f} s")
+        if reach.silent >= max(_DEAF, 3 * role.limiter.concurrency):
+            return _fatal(failure, for_good)
+        if reach.faults >= _DEAF and now - reach.since > _OUTAGE:
+            return _fatal(failure, f"{for_good} in {_OUTAGE / 60:g} minutes")
+        return failure
+
+    def _barred(self, role: Role, reach: _Reach, item: str, failure: Failure) -> Failure:
+        """One item's failure where others are answered; until that is known the item waits for those on their way."""
+        reach.barred.add(item)
+        if len(reach.barred) >= _BARRED:
+            return _fatal(failure, f"{role.label}: {len(reach.barred)} different items in a row")
+        if reach.answered is not None or self.well_known:
+            return replace(failure, kind=FailureKind.REJECTED)
+        if role.limiter.in_flight:
+            return replace(failure, kind=FailureKind.RETRY)
+        return failure
 
     def _announce(self, name: str, worst: Bill, job: str) -> str:
         """Write down what is about to go out, and at most costs; returns the name of the entry.

@@ -235,7 +235,8 @@ class FailureKind(StrEnum):
     RATE_LIMIT = "rate_limit"  # 429: retried, and the concurrency goes down
     REFUSED = "refused"  # a content filter answered with an error
     REJECTED = "rejected"  # 400, 413, 422: this request will never pass
-    FATAL = "fatal"  # 401, 403, 404 for the model, no quota: no request will pass
+    BARRED = "barred"  # 403, 404, 405: no request will pass; or, where others do, this one will not
+    FATAL = "fatal"  # 401, no such model, no quota: no request will pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from titjudge.limits import Limiter
 from titjudge.pacing import Pacer, Told, read_limits, seconds_of
 
 
@@ -113,3 +114,20 @@ def test_an_explicit_limit_is_never_passed_beyond_its_burst(rpm: float, bursts: 
         while sent[first] <= moment - 60:
             first += 1
         assert last - first + 1 <= rpm + burst + 1e-6
+
+
+@pytest.mark.parametrize(("every", "free_after"), [(0.1, 3), (60.0, 1)])
+def test_what_one_answer_said_is_forgotten_when_the_next_ones_say_nothing(every: float, free_after: int) -> None:
+    now = 0.0
+    limiter = Limiter(8, now=lambda: now)
+    odd = {"x-ratelimit-limit-requests": "1", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1d"}
+    limiter.observe_headers(odd)
+    for _ in range(free_after):
+        assert limiter._delay(1) > 0
+        now += every
+        limiter.observe_headers({"content-type": "application/json"})
+    assert limiter._delay(1) <= 0
+    for _ in range(5):  # and what every other answer says stays
+        limiter.observe_headers(odd)
+        limiter.observe_headers({})
+    assert limiter._delay(1) > 0

@@ -109,7 +109,8 @@ def test_statuses_by_kind() -> None:
         for status in (302, 400, 401, 402, 404, 408, 409, 413, 422, 425, 429, 500, 529)
     }
     assert [status for status, kind in kinds.items() if kind is FailureKind.RETRY] == [408, 409, 425, 500, 529]
-    assert [status for status, kind in kinds.items() if kind is FailureKind.FATAL] == [302, 401, 402, 404]
+    assert [status for status, kind in kinds.items() if kind is FailureKind.FATAL] == [302, 401, 402]
+    assert [status for status, kind in kinds.items() if kind is FailureKind.BARRED] == [404]
     assert [status for status, kind in kinds.items() if kind is FailureKind.REJECTED] == [400, 413, 422]
 
 

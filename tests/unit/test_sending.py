@@ -108,6 +108,110 @@ def test_a_server_that_stays_away_ends_the_run(tmp_path: Path, monkeypatch: pyte
     asyncio.run(work())
 
 
+class Status(Exception):
+    """An HTTP status as a provider would report it."""
+
+    def __init__(self, kind: FailureKind, **more: Any) -> None:
+        self.failure = Failure(kind, "HTTP", **more)
+        super().__init__("HTTP")
+
+
+class Web(Hosted):
+    def classify(self, error: Exception) -> Failure:
+        return error.failure if isinstance(error, Status) else classify(error)
+
+
+def many(tmp_path: Path, answers: Any, count: int, known: dict[str, bool] | None = None) -> tuple[list[Any], int]:
+    """What becomes of so many questions of different items; and how many requests went out."""
+
+    async def work() -> tuple[list[Any], int]:
+        fake = Web(None, answers, capabilities=Capabilities(), latency=0.001)
+        config = load_config(None, {"judge": "fake/m", "limits": {"concurrency": 4}})
+        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), known=known)
+
+        async def one(number: int) -> Reply:
+            who = Item(f"i{number}", f"p{number}", None, "g", "p")
+            return await BoundAsk(engine, who)("tit/compare", role="judge", prompt=who.prompt, description="d")
+
+        found = await asyncio.gather(*map(one, range(count)), return_exceptions=True)
+        await engine.aclose()
+        return found, len(fake.requests)
+
+    return asyncio.run(work())
+
+
+def only(number: int, error: Exception) -> Callable[[Request], Any]:
+    return lambda request: error if f"p{number}\n" in request.messages[-1].text else "fine"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_one_item_that_an_address_bars_is_that_items_failure(tmp_path: Path, first: bool) -> None:
+    found, _ = many(tmp_path, only(0 if first else 17, Status(FailureKind.BARRED)), 30)
+    assert [type(each) for each in found].count(Reply) == 29
+    (failed,) = (each for each in found if not isinstance(each, Reply))
+    assert isinstance(failed, Unanswered)
+    assert failed.status == "failed"
+
+
+def test_a_barred_item_alone_is_its_own_failure_where_others_were_answered_before(tmp_path: Path) -> None:
+    found, _ = many(tmp_path, lambda _: Status(FailureKind.BARRED), 1, {"ask:" + "0" * 64: True})
+    assert isinstance(found[0], Unanswered)
+    found, _ = many(tmp_path, lambda _: Status(FailureKind.BARRED), 1)
+    assert isinstance(found[0], FatalProviderError)
+
+
+@pytest.mark.parametrize("answered", [0, 5])
+def test_an_address_that_bars_everybody_ends_the_run(tmp_path: Path, answered: int) -> None:
+    good = iter(["fine"] * answered)
+    found, requests = many(tmp_path, lambda _: next(good, Status(FailureKind.BARRED)), 60)
+    assert any(isinstance(each, FatalProviderError) for each in found)
+    assert requests <= answered + 20
+
+
+@pytest.mark.parametrize("kind", [FailureKind.RATE_LIMIT, FailureKind.RETRY])
+def test_a_server_that_says_later_at_first_is_waited_for(tmp_path: Path, kind: FailureKind) -> None:
+    seen = 0
+
+    def later(request: Request) -> Any:
+        nonlocal seen
+        seen += 1
+        return Status(kind) if seen <= 120 else "fine"
+
+    found, _ = many(tmp_path, later, 60)
+    assert {type(each) for each in found} == {Reply}
+
+
+def test_refused_connections_end_a_run_soon_and_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "_REFUSED", -1.0)
+    found, requests = many(tmp_path, lambda _: Unreachable("cannot connect to 127.0.0.1:9: refused"), 8)
+    assert any("cannot connect to 127.0.0.1:9: refused" in str(each) for each in found)
+    assert any(isinstance(each, FatalProviderError) for each in found)
+    assert requests <= 8
+
+
+def test_a_stopped_run_waits_for_no_retry_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(seconds: float) -> None:
+        raise AssertionError(f"it waits {seconds} s")
+
+    monkeypatch.setattr(retry, "call", partial(retry.call, sleep=never))
+
+    async def work() -> None:
+        engine, fake = build(tmp_path, lambda _: None)
+
+        def limited(request: Request) -> Any:
+            engine.stop()
+            return Status(FailureKind.RATE_LIMIT, retry_after=25.0)
+
+        fake._function = limited
+        fake.classify = lambda error: error.failure  # type: ignore[attr-defined, method-assign]
+        with pytest.raises(sending.Interrupted):
+            await ask(engine, "p")
+        assert len(fake.requests) == 1
+        await engine.aclose()
+
+    asyncio.run(work())
+
+
 def test_a_server_that_never_answered_is_given_up_after_few_requests(tmp_path: Path) -> None:
     async def work() -> None:
         engine, fake = build(tmp_path, Outage(0, 10_000))

@@ -11,6 +11,7 @@ from titjudge.engine import Engine
 from titjudge.loop import Progress
 
 _OBSERVED = 20  # answers after which the cost of the rest is told from those that came
+_TROUBLE = 100  # characters of the last error
 _PLAIN = 10.0  # seconds between plain lines
 
 
@@ -32,7 +33,8 @@ def line(progress: Progress, engine: Engine, cap: float | None) -> str:
         parts.append(f"{progress.failed + progress.bad} without a score")
     retries = sum(role.tally.errors for role in engine.roles.open())
     if retries:
-        parts.append(f"{retries} errors met")
+        trouble = next((role.tally.trouble for role in engine.roles.open() if role.tally.trouble), "")
+        parts.append(f"{retries} errors met" + (f" ({trouble[:_TROUBLE]})" if trouble else ""))
     parts.append(f"{rate:.1f} items/s")
     if engine.budget.spent or cap is not None:
         parts.append(f"${engine.budget.spent:.3f}" + (f" of ${cap:.2f}" if cap is not None else " spent"))
@@ -57,11 +59,13 @@ class Plain:
     """Lines on standard error."""
 
     def __init__(self, cap: float | None) -> None:
-        self._cap, self._last, self._shown = cap, time.monotonic(), -1
+        self._cap, self._last, self._shown = cap, time.monotonic(), (-1, 0)
 
     def show(self, progress: Progress, engine: Engine) -> None:
-        if time.monotonic() - self._last >= _PLAIN and progress.done != self._shown:
-            self._last, self._shown = time.monotonic(), progress.done
+        now = progress.done, sum(role.tally.errors for role in engine.roles.open())
+        first = now[1] > 0 == self._shown[1]  # what goes wrong is said at once
+        if now != self._shown and (first or time.monotonic() - self._last >= _PLAIN):
+            self._last, self._shown = time.monotonic(), now
             self.say(line(progress, engine, self._cap))
 
     def say(self, text: str) -> None:

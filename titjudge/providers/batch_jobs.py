@@ -203,7 +203,7 @@ class Desk:
         if isinstance(error, Untrusted) or not isinstance(error, ProviderFailure | TransportError):
             return False
         kind = error.failure.kind if isinstance(error, ProviderFailure) else FailureKind.RETRY
-        if kind is FailureKind.FATAL:
+        if kind in (FailureKind.FATAL, FailureKind.BARRED):
             return False
         if str(error) != self._complaint:
             self._complaint = str(error)

@@ -112,7 +112,9 @@ def kind_of_status(status: int) -> FailureKind:
         return FailureKind.RATE_LIMIT
     if status in (408, 409, 425) or status >= 500:
         return FailureKind.RETRY
-    if status in (401, 402, 403, 404, 405) or 300 <= status < 400:
+    if status in (403, 404, 405):
+        return FailureKind.BARRED
+    if status in (401, 402) or 300 <= status < 400:
         return FailureKind.FATAL
     return FailureKind.REJECTED if 400 <= status < 500 else FailureKind.RETRY
 

@@ -31,8 +31,8 @@ from titjudge.types import Failure, FailureKind, Message, Reply, Request, Status
 _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by status
     "ContentPolicyViolationError": FailureKind.REFUSED,
     "AuthenticationError": FailureKind.FATAL,
-    "PermissionDeniedError": FailureKind.FATAL,
-    "NotFoundError": FailureKind.FATAL,
+    "PermissionDeniedError": FailureKind.BARRED,
+    "NotFoundError": FailureKind.BARRED,
     "PaymentRequiredError": FailureKind.FATAL,
     "LiteLLMUnknownProvider": FailureKind.FATAL,
     "BudgetExceededError": FailureKind.FATAL,

@@ -179,8 +179,9 @@ class OpenAI(Hosted):
             kind = FailureKind.FATAL
         elif status in (400, 403, 422) and (any(code in _FILTERED for code in codes) or _moderated(error)):
             kind = FailureKind.REFUSED
-        elif status == 400 and (
-            {"model_not_found", "unsupported_parameter"} & set(codes) or "invalid model" in message.lower()
+        elif (status == 404 and "model_not_found" in codes) or (
+            status == 400
+            and ({"model_not_found", "unsupported_parameter"} & set(codes) or "invalid model" in message.lower())
         ):
             kind = FailureKind.FATAL
         wait = None
