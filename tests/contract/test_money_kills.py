@@ -1,0 +1,175 @@
+"""Whole runs that are killed at any moment: the ledger never says less than the server billed, and the cap holds.
+
+A request is billed when it reaches the server, whoever reads the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from servers import Scripted, Seen, Server
+
+from titjudge.run import RunFolder
+from titjudge.types import Status
+
+ROOT = Path(__file__).resolve().parents[2]
+ITEMS = 24
+PRICE = (100 * 2.5 + 20 * 10) / 1e6  # USD: 100 tokens in, 20 out
+GOOD = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 7})
+
+
+class Bank:
+    """Bills every request that comes in."""
+
+    def __init__(self) -> None:
+        self.requests, self.billed = 0, 0.0
+        self._lock = threading.Lock()
+
+    def __call__(self, seen: Seen) -> Scripted:
+        vectors = seen.api == "embeddings"
+        with self._lock:
+            self.requests += 1
+            self.billed += (len(seen.body["input"][0]) // 4 + 1) * 2.5e-6 if vectors else PRICE
+        usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+        if vectors:
+            return Scripted(latency=0.2)
+        return Scripted(f"A thing {seen.digest.hex()[:8]}." if seen.images else GOOD, usage=usage, latency=0.2)
+
+
+def used(folder: Path) -> float:
+    """What all run folders below say was billed, or may have been."""
+    return sum(RunFolder(file.parent).used()["max_cost"] for file in folder.rglob("billing.jsonl"))
+
+
+def data_folder(folder: Path) -> Path:
+    data = folder / "data"
+    data.mkdir()
+    for number in range(ITEMS):
+        Image.new("RGB", (16, 16), (number, 30, 90)).save(data / f"{number}.png")
+        (data / f"{number}.txt").write_text(f"A scene with {number} red cubes on a table.")
+    return data
+
+
+def configured(folder: Path, server: Server, **more: Any) -> Path:
+    role = {"model": "openai/gpt-4o", "base_url": server.openai, "max_tokens": 200}
+    content = {
+        "data": str(data_folder(folder)),
+        "captioner": role,
+        "judge": role,
+        "metrics": ["tit-llm"],
+        "prices": {"gpt-4o": {"input": 2.5, "output": 10}, "text-embedding-3-small": {"input": 2.5, "output": 10}},
+        "cache": str(folder / "cache"),
+        "out": str(folder / "out"),
+        "report": False,
+        **more,
+    }
+    file = folder / "run.yaml"
+    file.write_text(json.dumps(content))
+    return file
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "sk-test-0123456789"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "titjudge", *arguments], cwd=folder, env=env, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def killed(process: subprocess.Popen[str], bank: Bank, requests: int, how: str) -> None:
+    """Let so many further requests come in, then end the process."""
+    until = bank.requests + requests
+    while process.poll() is None and bank.requests < until:
+        time.sleep(0.002)
+    for _ in range(2 if how == "SIGINT" else 1):
+        if process.poll() is None:
+            process.send_signal(signal.Signals[how])
+            time.sleep(0.1)
+    process.communicate(timeout=60)
+
+
+RUNS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "judge": (["judge", "--config", "run.yaml"], {}),
+    "canary": (["judge", "--config", "run.yaml", "--canary"], {}),
+    "sweep": (
+        ["sweep", "run.yaml"],
+        {"judge": None, "judges": [{"model": "openai/gpt-4o"}, {"model": "openai/gpt-4o", "temperature": 1}]},
+    ),
+    "embeddings": (
+        ["judge", "--config", "run.yaml"],
+        {"metrics": ["tit"], "embedder": {"model": "openai/text-embedding-3-small"}, "judge": None},
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "how"), [*((name, "SIGKILL") for name in RUNS), ("judge", "SIGINT"), ("canary", "SIGINT")]
+)
+def test_no_kill_makes_the_ledger_say_less_than_was_billed(tmp_path: Path, name: str, how: str) -> None:
+    command, changes = RUNS[name]
+    bank = Bank()
+    with Server(bank) as server:
+        address = {"base_url": server.openai}
+        for key, seats in (("embedder", changes.get("embedder")), ("judges", changes.get("judges"))):
+            if seats is not None:
+                placed = [{**seat, **address} for seat in seats] if isinstance(seats, list) else {**seats, **address}
+                changes = {**changes, key: placed}
+        configured(tmp_path, server, limits={"max_cost": 1.0, "concurrency": 8}, **changes)
+        for requests in (5, 30):
+            killed(start(tmp_path, *command), bank, requests, how)
+            assert used(tmp_path / "out") >= bank.billed - 1e-9
+
+
+@pytest.mark.slow
+def test_a_job_restarted_in_a_loop_keeps_to_its_cap_and_is_finished_by_a_larger_one(tmp_path: Path) -> None:
+    cap = 0.15  # some twenty requests at their worst
+    bank = Bank()
+    with Server(bank) as server:
+        configured(tmp_path, server, limits={"max_cost": cap, "concurrency": 8})
+        rounds = 0
+        while rounds < 12:
+            rounds += 1
+            process = start(tmp_path, "judge", "--config", "run.yaml")
+            before = bank.requests
+            killed(process, bank, 4, "SIGKILL")
+            assert used(tmp_path / "out") >= bank.billed - 1e-9
+            assert bank.billed <= cap
+            if bank.requests == before:
+                break
+        assert 1 < rounds < 12
+        process = start(tmp_path, "judge", "--config", "run.yaml", "--max-cost", "1")
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    scores = RunFolder(tmp_path / "out").scores()
+    assert [score.status for score in scores.values()] == [Status.OK] * ITEMS
+    assert used(tmp_path / "out") >= bank.billed - 1e-9
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_keeps_what_was_paid(tmp_path: Path) -> None:
+    bank = Bank()
+    with Server(bank) as server:
+        configured(tmp_path, server, limits={"concurrency": 8})
+        process = start(tmp_path, "judge", "--config", "run.yaml")
+        while bank.requests < 12:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        process = start(tmp_path, "judge", "--config", "run.yaml")
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    assert bank.requests == 2 * ITEMS
+    money = RunFolder(tmp_path / "out").money()
+    assert (money["requests"], money["uncertain"]) == (2 * ITEMS, 0.0)
+    assert money["spent"] == pytest.approx(bank.billed)
