@@ -39,6 +39,8 @@ def inside(root: Path, name: str, what: str = "image") -> Path:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise DataError(f"the {what} is a link that leads back to itself") from error
+        if error.errno == errno.ENAMETOOLONG:
+            raise DataError(f"the {what} path is too long for a file") from error
         real = os.path.realpath(path)
     if not Path(real).is_relative_to(os.path.realpath(root)):
         raise DataError(f"the {what} is a link that leads outside the data folder: put the file itself there")

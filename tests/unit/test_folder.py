@@ -225,7 +225,16 @@ def linked(tmp_path: Path) -> Path:
 
 
 def test_links_stay_inside_the_data_folder(linked: Path) -> None:
-    names = ["here.png", "alias.png", "..dots.png", "out.png", "folder/secret.png", "folder/../here.png", "loop.png"]
+    names = [
+        "a" * 5000 + ".png",
+        "here.png",
+        "alias.png",
+        "..dots.png",
+        "out.png",
+        "folder/secret.png",
+        "folder/../here.png",
+        "loop.png",
+    ]
     write_lines(linked / "prompts.jsonl", {"prompt_id": "p", "prompt": "a cat"})
     write_lines(linked / "images.jsonl", *({"image": name, "prompt_id": "p"} for name in names))
     items, bad = loaded(linked)
@@ -233,6 +242,7 @@ def test_links_stay_inside_the_data_folder(linked: Path) -> None:
     assert "leads outside the data folder" in bad["out.png"]
     assert "leads outside the data folder" in bad["folder/secret.png"]
     assert "leads back to itself" in bad["loop.png"]
+    assert "too long for a file" in bad["a" * 5000 + ".png"]
 
 
 def test_a_text_beside_an_image_is_no_way_to_a_file_elsewhere(linked: Path) -> None:
