@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,10 @@ import orjson
 from titjudge.defaults import load_metrics, load_suite
 from titjudge.errors import UserError
 from titjudge.identity import identity
-from titjudge.journal import records, told
+from titjudge.journal import told
 from titjudge.jsonl import Appender
 from titjudge.marks import PLACE
+from titjudge.merge_scores import Part, Record, chosen, examined_differently, other_models, shard_numbers
 from titjudge.metrics import Metric
 from titjudge.run import RunFolder
 from titjudge.session import Outcome, finish
@@ -31,32 +31,6 @@ from titjudge.types import Pair, Status
 from titjudge.verify import config_of, pairs_of
 
 _SUMS = ("asked", "cached", "errors", "unusable", "spent", "seconds")
-
-
-Record = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    folder: RunFolder
-    manifest: Mapping[str, Any]
-
-    @property
-    def shard(self) -> tuple[int, int] | None:
-        """(1, 4) for the first of four; None for a run that is not a shard."""
-        return _numbers(self.manifest.get("identity", {}).get("shard"))
-
-    def read(self, name: str) -> Iterator[Record]:
-        """The records of one of its files, as they are; none where there is no such file."""
-        file = self.folder.path / f"{name}.jsonl"
-        return (record for _, record in records(file, self.folder.damage)) if file.is_file() else iter(())
-
-    def said(self) -> Iterator[tuple[str, str, bytes]]:
-        """Key, template and digest of every good answer to a question that showed no picture."""
-        for reply in self.read("replies"):
-            shows = any(isinstance(piece, dict) for _, *pieces in reply["messages"] for piece in pieces)
-            if reply["status"] == Status.OK and not shows:
-                yield reply["key"], reply["template"], hashlib.sha256(reply["text"].encode()).digest()[:16]
 
 
 def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = None, report: bool = True) -> Outcome:
@@ -70,7 +44,7 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
             something that these runs would not replace.
     """
     apart = {run.resolve(): run for run in reversed(runs)}  # one run under two spellings of its path is one
-    parts = [_Part(folder, folder.manifest()) for folder in map(RunFolder, reversed(apart.values()))]
+    parts = [Part(folder, folder.manifest()) for folder in map(RunFolder, reversed(apart.values()))]
     if any(part.folder.path.resolve() == out.resolve() for part in parts):
         raise UserError(f"{out} is one of the runs to merge: choose another --out")
     target = RunFolder(out)
@@ -92,7 +66,7 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
 
 
 def _join(
-    parts: Sequence[_Part],
+    parts: Sequence[Part],
     target: RunFolder,
     metrics: dict[str, Metric],
     suite: Any,
@@ -103,9 +77,9 @@ def _join(
     if pairs is None:
         pairs = _pairs(parts, suite, config)
     items = _items(parts)
-    scores, sources = _scores(parts)
+    scores, sources = chosen(parts, items, metrics)
     status = _status(parts)
-    warnings = _examined_differently(parts, scores, sources)
+    warnings = [*examined_differently(parts, scores, sources), *other_models(parts)]
     with _Files(target.path) as files:
         files.write("replies", _replies(parts))
         files.write("vectors", _vectors(parts))
@@ -152,7 +126,7 @@ class _Files:
             (self._folder / f".{name}.jsonl.new").unlink(missing_ok=True)
 
 
-def _announce(target: RunFolder, parts: Sequence[_Part], config: Any) -> None:
+def _announce(target: RunFolder, parts: Sequence[Part], config: Any) -> None:
     """A manifest before anything else, so that a merge that was killed can be made again."""
     if (target.path / "manifest.json").is_file() or any(target.path.glob("*.jsonl")):
         return
@@ -161,7 +135,7 @@ def _announce(target: RunFolder, parts: Sequence[_Part], config: Any) -> None:
     target.write("manifest.json", record)
 
 
-def _sources(parts: Sequence[_Part]) -> list[dict[str, Any]]:
+def _sources(parts: Sequence[Part]) -> list[dict[str, Any]]:
     """What a merge was made from, as its manifest lists it."""
     return [
         {
@@ -173,7 +147,7 @@ def _sources(parts: Sequence[_Part]) -> list[dict[str, Any]]:
     ]
 
 
-def _check_alike(parts: Sequence[_Part]) -> None:
+def _check_alike(parts: Sequence[Part]) -> None:
     first = parts[0]
     for part in parts[1:]:
         mine, theirs = first.manifest.get("identity", {}), part.manifest.get("identity", {})
@@ -183,15 +157,13 @@ def _check_alike(parts: Sequence[_Part]) -> None:
             changed += [
                 f"{what.removesuffix('s')} {name}" for name in one if name in other and one[name] != other[name]
             ]
-        pins, theirs_pinned = first.manifest.get("pins", {}), part.manifest.get("pins", {})
-        changed += [f"model behind {name}" for name in pins if pins[name] != theirs_pinned.get(name, pins[name])]
         if changed:
             raise UserError(
                 f"{part.folder.path} and {first.folder.path} are not parts of one run: another {', '.join(changed)}"
             )
 
 
-def _check_apart(parts: Sequence[_Part]) -> None:
+def _check_apart(parts: Sequence[Part]) -> None:
     """A merge and a run it was made from are not joined: what was paid would be counted twice.
 
     Raises:
@@ -204,7 +176,7 @@ def _check_apart(parts: Sequence[_Part]) -> None:
                 raise UserError(f"{part.folder.path} was merged from {each['run']}: give one of them")
 
 
-def _check_replaced(target: RunFolder, parts: Sequence[_Part]) -> None:
+def _check_replaced(target: RunFolder, parts: Sequence[Part]) -> None:
     """A former merge may be made anew from at least the same runs; anything else in `out` stays.
 
     Raises:
@@ -237,7 +209,7 @@ def _check_at_rest(path: Path) -> None:
         os.close(handle)
 
 
-def _status(parts: Sequence[_Part]) -> str:
+def _status(parts: Sequence[Part]) -> str:
     """complete when every part is, and no shard is missing."""
     there = _shards(parts)
     if there and len({count for _, count in there}) == 1:
@@ -252,11 +224,11 @@ def _status(parts: Sequence[_Part]) -> str:
     return "complete"
 
 
-def _shards(parts: Sequence[_Part]) -> list[tuple[int, int]]:
+def _shards(parts: Sequence[Part]) -> list[tuple[int, int]]:
     """The shards that are there, alone or in a former merge; none when a part is a whole run."""
     found = []
     for part in parts:
-        former = [shard for each in part.manifest.get("merged", []) if (shard := _numbers(each["shard"]))]
+        former = [shard for each in part.manifest.get("merged", []) if (shard := shard_numbers(each["shard"]))]
         own = [part.shard] if part.shard else former
         if not own:
             return []
@@ -264,12 +236,7 @@ def _shards(parts: Sequence[_Part]) -> list[tuple[int, int]]:
     return found
 
 
-def _numbers(shard: str | None) -> tuple[int, int] | None:
-    """(1, 4) for "1/4"."""
-    return (int(shard.split("/")[0]), int(shard.split("/")[1])) if shard else None
-
-
-def _items(parts: Sequence[_Part]) -> list[Record]:
+def _items(parts: Sequence[Part]) -> list[Record]:
     """The items of all parts, each once, in the order of the data where shards say it; the newer part's record counts.
 
     Raises:
@@ -291,64 +258,12 @@ def _items(parts: Sequence[_Part]) -> list[Record]:
     return sorted(found.values(), key=lambda item: places[item["id"]])
 
 
-def _scores(parts: Sequence[_Part]) -> tuple[dict[tuple[str, str], Record], dict[tuple[str, str], int]]:
-    """The last score of each item and metric, and the number of the part it is from; one with a value stays until
-    another value comes."""
-    found: dict[tuple[str, str], Record] = {}
-    sources: dict[tuple[str, str], int] = {}
-    for number, part in enumerate(parts):
-        last = {(record["item"], record["metric"]): record for record in part.read("scores")}
-        for key, record in last.items():
-            if record["value"] is not None or key not in found or found[key]["value"] is None:
-                found[key], sources[key] = record, number
-    return found, sources
-
-
-def _examined_differently(
-    parts: Sequence[_Part], scores: Mapping[tuple[str, str], Record], sources: Mapping[tuple[str, str], int]
-) -> list[str]:
-    """A warning for each metric that judged images of one prompt by different questions.
-
-    What a metric asks of the prompt alone (questions, claims, a graph) is the same question for all of its images. Parts
-    that share no cache may each have got an answer of its own to it.
-    """
-    first: dict[str, bytes] = {}
-    several: set[str] = set()
-    for part in parts:
-        several.update(key for key, _, answer in part.said() if first.setdefault(key, answer) != answer)
-    texts = [
-        {key: (template, answer) for key, template, answer in part.said() if key in several} if several else {}
-        for part in parts
-    ]
-    answers: dict[tuple[str, str, str], set[bytes]] = {}  # by metric, prompt and key
-    templates: dict[str, str] = {}
-    for (item, name), score in scores.items():
-        for key in score["replies"] if score["value"] is not None else ():
-            if key in (known := texts[sources[item, name]]):
-                templates[key], answer = known[key]
-                answers.setdefault((name, score["group"], key), set()).add(answer)
-    mixed: dict[tuple[str, str], dict[str, None]] = {}
-    for (name, group, key), different in answers.items():
-        if len(different) > 1:
-            mixed.setdefault((name, templates[key]), {})[group] = None
-    return [
-        f"{name}: images of {_prompts(list(groups))} were judged by different answers to {template}: their scores are "
-        "not comparable; judge whole prompts in one run"
-        for (name, template), groups in mixed.items()
-    ]
-
-
-def _prompts(groups: Sequence[str]) -> str:
-    count = "one prompt" if len(groups) == 1 else f"{len(groups)} prompts"
-    return f"{count} ({', '.join(groups[:3])}{', ...' if len(groups) > 3 else ''})"
-
-
 def _in_order(scores: Mapping[tuple[str, str], Record], items: Sequence[Record]) -> Iterator[Record]:
     places = {item["id"]: number for number, item in enumerate(items)}
     yield from sorted(scores.values(), key=lambda score: places.get(score["item"], len(places)))
 
 
-def _replies(parts: Sequence[_Part]) -> Iterator[Record]:
+def _replies(parts: Sequence[Part]) -> Iterator[Record]:
     """Every answer once: the same line twice is one, and a cached copy is not needed where the answer itself is."""
     lines: set[bytes] = set()
     good: set[str] = set()
@@ -363,7 +278,7 @@ def _replies(parts: Sequence[_Part]) -> Iterator[Record]:
             yield record
 
 
-def _vectors(parts: Sequence[_Part]) -> Iterator[Record]:
+def _vectors(parts: Sequence[Part]) -> Iterator[Record]:
     keys: set[str] = set()
     for part in parts:
         for record in part.read("vectors"):
@@ -372,7 +287,7 @@ def _vectors(parts: Sequence[_Part]) -> Iterator[Record]:
                 yield record
 
 
-def _pairs(parts: Sequence[_Part], suite: Any, config: Any) -> list[Pair]:
+def _pairs(parts: Sequence[Part], suite: Any, config: Any) -> list[Pair]:
     stored = [results for part in parts if "pairs" in (results := part.folder.results())]
     if stored:
         return list(dict.fromkeys(pair for results in stored for pair in pairs_of(results)))
@@ -381,7 +296,7 @@ def _pairs(parts: Sequence[_Part], suite: Any, config: Any) -> list[Pair]:
 
 
 def _manifest(
-    parts: Sequence[_Part],
+    parts: Sequence[Part],
     items: Sequence[Record],
     scores: Mapping[tuple[str, str], Record],
     metrics: Mapping[str, Metric],
@@ -410,7 +325,7 @@ def _manifest(
     }
 
 
-def _roles(parts: Sequence[_Part]) -> dict[str, Any]:
+def _roles(parts: Sequence[Part]) -> dict[str, Any]:
     """What each role did in all parts together."""
     found: dict[str, Any] = {}
     for part in parts:

@@ -188,7 +188,7 @@ class Session:
             if isinstance(error, UserError):
                 folder.discard()
             begun = (folder.path / "manifest.json").is_file()
-            if begun and folder.manifest()["status"] != "complete":  # a bad second try leaves what the first one did
+            if begun and folder.manifest()["status"] == "running":  # a bad second try leaves what the first one did
                 folder.mark(f"failed: {error}")
             raise
         finally:

@@ -158,11 +158,6 @@ def test_what_does_not_belong_together_is_refused_with_the_reason(tmp_path: Path
     (two / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(UserError, match="another prompt tit/compare"):
         merge([one, two], tmp_path / "merged")
-    manifest["prompts"] = json.loads((one / "manifest.json").read_text())["prompts"]
-    for folder, weights in ((one, "local:a"), (two, "local:b")):
-        (folder / "manifest.json").write_text(json.dumps(manifest | {"pins": {"judge": weights}}))
-    with pytest.raises(UserError, match="another model behind judge"):
-        merge([one, two], tmp_path / "merged")
     with pytest.raises(DataError, match="not a run folder"):
         merge([one, tmp_path / "data"], tmp_path / "merged")
     with pytest.raises(UserError, match="one of the runs"):
@@ -249,6 +244,33 @@ def test_a_merge_of_images_judged_by_different_questions_says_so(tmp_path: Path,
     assert {group: len(each) for group, each in exams(outcome.folder).items()} == {"p0": 2, "p1": 1, "p2": 1, "p3": 1}
     (warning,) = [each for each in outcome.warnings if "different answers" in each]
     assert warning.startswith("dsg: images of one prompt (p0) were judged by different answers to dsg/questions")
+
+
+def test_parts_that_other_weights_answered_are_named(tmp_path: Path, server: Server) -> None:
+    parts = [judged(tmp_path, f"s{k}", shard=f"{k}/2") for k in (1, 2)]
+    for part, weights in zip(parts, ("local:a", "local:b"), strict=True):
+        folder = RunFolder(part)
+        folder.write("manifest.json", folder.manifest() | {"pins": {"judge": weights, "captioner": "local:c"}})
+    outcome = merge(parts, tmp_path / "merged", report=False)
+    assert [each for each in outcome.warnings if "joined over" in each] == [
+        "joined over different models: what answered as judge was local:a and local:b"
+    ]
+
+
+@pytest.mark.parametrize("newer", ["fewer", "more"])
+def test_images_of_a_prompt_are_merged_with_the_rivals_they_were_compared_with(
+    tmp_path: Path, server: Server, newer: str
+) -> None:
+    server.handler = lambda seen: json.dumps({"reason": "r", "better": "first"})
+    file = tmp_path / "data" / "images.jsonl"
+    whole = file.read_text().splitlines(keepends=True)
+    runs: dict[str, Path] = {}
+    for name in ("fewer", "more") if newer == "more" else ("more", "fewer"):
+        file.write_text("".join(whole if name == "more" else whole[:8]))
+        runs[name] = judged(tmp_path, name, metrics=["pairwise"])
+    merged = merge([*runs.values()], tmp_path / "merged", report=False).folder
+    assert RunFolder(merged).scores() == RunFolder(runs["more"]).scores()
+    assert verify(merged).holds
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0"])

@@ -1,0 +1,136 @@
+"""Which scores of several run folders are those of their merge, and whether they can stand beside each other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from titjudge.journal import records
+from titjudge.marks import compares
+from titjudge.metrics import Metric
+from titjudge.run import RunFolder
+from titjudge.types import Status
+
+Record = dict[str, Any]
+Key = tuple[str, str]  # item and metric
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the run folders that are merged, and its manifest."""
+
+    folder: RunFolder
+    manifest: Mapping[str, Any]
+
+    @property
+    def shard(self) -> tuple[int, int] | None:
+        """(1, 4) for the first of four; None for a run that is not a shard."""
+        return shard_numbers(self.manifest.get("identity", {}).get("shard"))
+
+    def read(self, name: str) -> Iterator[Record]:
+        """The records of one of its files, as they are; none where there is no such file."""
+        file = self.folder.path / f"{name}.jsonl"
+        return (record for _, record in records(file, self.folder.damage)) if file.is_file() else iter(())
+
+    def said(self) -> Iterator[tuple[str, str, bytes]]:
+        """Key, template and digest of every good answer to a question that showed no picture."""
+        for reply in self.read("replies"):
+            shows = any(isinstance(piece, dict) for _, *pieces in reply["messages"] for piece in pieces)
+            if reply["status"] == Status.OK and not shows:
+                yield reply["key"], reply["template"], hashlib.sha256(reply["text"].encode()).digest()[:16]
+
+
+def shard_numbers(shard: str | None) -> tuple[int, int] | None:
+    """(1, 4) for "1/4"."""
+    return (int(shard.split("/")[0]), int(shard.split("/")[1])) if shard else None
+
+
+def chosen(
+    parts: Sequence[Part], items: Sequence[Record], metrics: Mapping[str, Metric]
+) -> tuple[dict[Key, Record], dict[Key, int]]:
+    """The score of each item and metric, and the number of the part it is from.
+
+    The last one counts; one with a value stays until another value comes. Scores that compare images are taken from one
+    part for all images of a prompt: the one that has most of them, the newer of two that have as many.
+    """
+    found: dict[Key, Record] = {}
+    sources: dict[Key, int] = {}
+    comparing: list[dict[Key, Record]] = []
+    for number, part in enumerate(parts):
+        last = {(record["item"], record["metric"]): record for record in part.read("scores")}
+        comparing.append({key: record for key, record in last.items() if _compares(key[1], metrics)})
+        for key, record in last.items():
+            if record["value"] is not None or key not in found or found[key]["value"] is None:
+                found[key], sources[key] = record, number
+    prompts: dict[str, list[str]] = {}
+    for item in items:
+        prompts.setdefault(item["group"], []).append(item["id"])
+    for name in dict.fromkeys(name for each in comparing for _, name in each):
+        for members in prompts.values():
+            keys = [(member, name) for member in members]
+            counts = [sum(key in own and own[key]["value"] is not None for key in keys) for own in comparing]
+            best = max(range(len(parts)), key=lambda number: (counts[number], number))
+            for key in keys:
+                if counts[best] and key in comparing[best]:
+                    found[key], sources[key] = comparing[best][key], best
+    return found, sources
+
+
+def _compares(name: str, metrics: Mapping[str, Metric]) -> bool:
+    """Whether a metric, or one judge's part of it (`pairwise [openai/gpt-4o]`), compares images."""
+    metric = metrics.get(name) or metrics.get(name.partition(" [")[0])
+    return metric is not None and compares(metric)
+
+
+def other_models(parts: Sequence[Part]) -> list[str]:
+    """A warning for each role in which parts were answered by different weights, programs or embedders of one name."""
+    pins: dict[str, set[str]] = {}
+    for part in parts:
+        for name, pin in part.manifest.get("pins", {}).items():
+            pins.setdefault(name, set()).add(pin)
+    return [
+        f"joined over different models: what answered as {name} was {' and '.join(sorted(each))}"
+        for name, each in pins.items()
+        if len(each) > 1
+    ]
+
+
+def examined_differently(
+    parts: Sequence[Part], scores: Mapping[tuple[str, str], Record], sources: Mapping[tuple[str, str], int]
+) -> list[str]:
+    """A warning for each metric that judged images of one prompt by different questions.
+
+    What a metric asks of the prompt alone (questions, claims, a graph) is the same question for all of its images. Parts
+    that share no cache may each have got an answer of its own to it.
+    """
+    first: dict[str, bytes] = {}
+    several: set[str] = set()
+    for part in parts:
+        several.update(key for key, _, answer in part.said() if first.setdefault(key, answer) != answer)
+    texts = [
+        {key: (template, answer) for key, template, answer in part.said() if key in several} if several else {}
+        for part in parts
+    ]
+    answers: dict[tuple[str, str, str], set[bytes]] = {}  # by metric, prompt and key
+    templates: dict[str, str] = {}
+    for (item, name), score in scores.items():
+        for key in score["replies"] if score["value"] is not None else ():
+            if key in (known := texts[sources[item, name]]):
+                templates[key], answer = known[key]
+                answers.setdefault((name, score["group"], key), set()).add(answer)
+    mixed: dict[tuple[str, str], dict[str, None]] = {}
+    for (name, group, key), different in answers.items():
+        if len(different) > 1:
+            mixed.setdefault((name, templates[key]), {})[group] = None
+    return [
+        f"{name}: images of {_prompts(list(groups))} were judged by different answers to {template}: their scores are "
+        "not comparable; judge whole prompts in one run"
+        for (name, template), groups in mixed.items()
+    ]
+
+
+def _prompts(groups: Sequence[str]) -> str:
+    count = "one prompt" if len(groups) == 1 else f"{len(groups)} prompts"
+    return f"{count} ({', '.join(groups[:3])}{', ...' if len(groups) > 3 else ''})"
