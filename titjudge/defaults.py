@@ -89,9 +89,12 @@ def _hint(role: str, data: Path) -> str:
 def _affordable(names: Sequence[str], config: RunConfig) -> list[str]:
     """The suite's metrics whose models are there; all of them when none is, so that the error names what is missing.
 
-    What lacks an optional package is left out too (`left_out` says so), unless nothing else remains.
+    What lacks an optional package is left out too (`left_out` says so), unless nothing else remains. A metric that asks no
+    model runs beside others, and is not what remains of a suite that was given none.
     """
     have = [name for name in names if all(config.role(role) for role in load_metric(name).roles)]
+    if not any(load_metric(name).roles for name in have):
+        return list(names)
     runs = [name for name in have if _installed(load_metric(name))]
     return runs or have or list(names)
 

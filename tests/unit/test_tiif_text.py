@@ -12,7 +12,8 @@ from PIL import Image
 
 from titjudge import registry
 from titjudge.config import load_config
-from titjudge.errors import DataError
+from titjudge.defaults import complete
+from titjudge.errors import ConfigError, DataError
 from titjudge.ocr import gned_and_recall, strings_of, words_from_questions, words_read
 from titjudge.providers import Capabilities
 from titjudge.session import Session
@@ -240,17 +241,7 @@ def test_text_rendering_runs_along_where_words_are_asked_for(tmp_path: Path, mon
     monkeypatch.setitem(registry.TABLES, "providers", {**registry.TABLES["providers"], "yes": f"{__name__}:Yes"})
     monkeypatch.setattr("titjudge.ocr.read_text", lambda path: ["Tea"])
     monkeypatch.setattr("titjudge.defaults._installed", lambda metric: True)
-    asked = {"text": "Is the text 'Tea' in the image?", "style": "Is it a drawing?"}
-    for kind, question in asked.items():
-        write(tmp_path / f"testmini_prompts/{kind}_prompts.jsonl", {
-            "type": kind, "short_description": f"{kind}", "long_description": f"{kind}, at length",
-        })  # fmt: skip
-        write(tmp_path / f"testmini_eval_prompts/{kind}_eval_prompts.jsonl", {
-            "type": kind, "yn_question_list": [question], "yn_answer_list": ["Yes"],
-        })  # fmt: skip
-        folder = tmp_path / "images" / kind / "g" / "short_description"
-        folder.mkdir(parents=True)
-        Image.new("RGB", (8, 8)).save(folder / "0.png")
+    small_set(tmp_path)
     settings = {"data": tmp_path, "suite": "tiif", "judge": "yes/x", "out": tmp_path / "run", "report": False}
     outcome = Session(load_config(None, settings)).run()
     assert outcome.failures == []
@@ -263,6 +254,28 @@ def test_text_rendering_runs_along_where_words_are_asked_for(tmp_path: Path, mon
     assert any("accuracy in percent" in title for title in titles)
     (rows,) = [each["rows"] for each in outcome.results["tables"] if "text rendering" in each["title"]]
     assert [tuple(row) for row in rows] == [("g", "short", 0.0, 1.0, 1, 1)]
+
+
+def small_set(tmp_path: Path) -> None:
+    """One prompt that asks for a word, one that asks for none, an image for each."""
+    asked = {"text": "Is the text 'Tea' in the image?", "style": "Is it a drawing?"}
+    for kind, question in asked.items():
+        write(tmp_path / f"testmini_prompts/{kind}_prompts.jsonl", {
+            "type": kind, "short_description": f"{kind}", "long_description": f"{kind}, at length",
+        })  # fmt: skip
+        write(tmp_path / f"testmini_eval_prompts/{kind}_eval_prompts.jsonl", {
+            "type": kind, "yn_question_list": [question], "yn_answer_list": ["Yes"],
+        })  # fmt: skip
+        folder = tmp_path / "images" / kind / "g" / "short_description"
+        folder.mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(folder / "0.png")
+
+
+def test_a_run_without_a_judge_is_no_run_of_its_texts_alone(tmp_path: Path) -> None:
+    small_set(tmp_path)
+    config = load_config(None, {"data": tmp_path, "suite": "tiif"})
+    with pytest.raises(ConfigError, match="yes-no needs a judge"):
+        complete(config)
 
 
 def write(path: Path, record: dict[str, Any]) -> None:
