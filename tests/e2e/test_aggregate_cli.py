@@ -67,3 +67,50 @@ def test_what_is_missing_is_one_line(tmp_path: Path) -> None:
     assert "--answers DIR" in cli(tmp_path, "aggregate", "tiif", code=2)
     assert "--generations FILE" in cli(tmp_path, "aggregate", "longt2ibench", code=2)
     assert "none" in cli(tmp_path, "aggregate", "tiif", "--answers", "none", code=2)
+
+
+def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) -> None:
+    """judge.py's two files a generator, which `aggregate` reads again to the same numbers."""
+    from titjudge.records import score_record
+    from titjudge.suites.qwen_image_bench import QwenImageBench
+    from titjudge.types import Item, Score
+
+    answers = {"1": 0, "2": 2}
+    items, scores = [], []
+    for name, mark in answers.items():
+        said = json.dumps({"Detail": {"Noise": {"score": mark}}})
+        value = {0: 0.0, 2: 100.0}[mark]
+        meta = {"ID": name, "facets": {"Quality": [["Detail", "Noise"]]}}
+        items.append(Item(f"g/{name}", "a cat", tmp_path / f"{name}.png", "g", name, meta))
+        parts = {
+            "level1": {"Quality": value}, "level2": {"Quality": {"Detail": value}},
+            "level3": {"Quality": {"Detail": {"Noise": value}}}, "outputs": {"Quality": said},
+        }  # fmt: skip
+        scores.append(Score(f"g/{name}", "checklist", value, parts=parts, generator="g", group=name))
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "manifest.json").write_text("{}")
+    lines = [
+        {
+            "id": each.id,
+            "prompt": each.prompt,
+            "image": str(each.image),
+            "generator": "g",
+            "group": each.group,
+            "meta": each.meta,
+        }
+        for each in items
+    ]
+    (run / "items.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    (run / "scores.jsonl").write_text("".join(json.dumps(score_record(each)) + "\n" for each in scores))
+    metadata = tmp_path / "m.jsonl"
+    metadata.write_text("".join(json.dumps({"ID": n, "dims_en": "Quality / Detail / Noise"}) + "\n" for n in answers))
+    cli(tmp_path, "aggregate", "qwen-image-bench", "--run", "run", "--write-answers", "out", "--json", "run.json")
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["g_bench_scores.json", "g_judged.jsonl"]
+    assert read(tmp_path / "out/g_bench_scores.json")["total"] == 50.0
+    again = ("--responses", "out/g_judged.jsonl", "--metadata", "m.jsonl", "--json", "again.json")
+    cli(tmp_path, "aggregate", "qwen-image-bench", *again)
+    assert read(tmp_path / "again.json")["models"] == read(tmp_path / "run.json")["models"]
+    assert QwenImageBench().summary(items, scores)[0] == read(tmp_path / "run.json")["models"]
+    assert "--responses FILE with --metadata FILE" in cli(tmp_path, "aggregate", "qwen-image-bench", code=2)
+    assert "needs --run" in cli(tmp_path, "aggregate", "qwen-image-bench", *again[:4], "--write-answers", "out", code=2)

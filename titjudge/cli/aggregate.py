@@ -78,14 +78,20 @@ def tiif(
 
 
 def _write_tree(run_folder: Path, out: Path) -> int:
-    from titjudge.run import RunFolder
     from titjudge.suites.tiif_answers import write_answers
+
+    return write_answers(out, *_judged(run_folder, "yes-no"))
+
+
+def _judged(run_folder: Path, metric: str) -> tuple[list[Any], list[Any]]:
+    """The items of a run, and its scores of one metric."""
+    from titjudge.run import RunFolder
     from titjudge.types import Item
 
     folder = RunFolder(run_folder)
     folder.manifest()
-    scores = [score for score in folder.scores().values() if score.metric == "yes-no"]
-    return write_answers(out, [item for item in folder.items() if isinstance(item, Item)], scores)
+    scores = [score for score in folder.scores().values() if score.metric == metric]
+    return [item for item in folder.items() if isinstance(item, Item)], scores
 
 
 @aggregate.command("tiif-text")
@@ -100,27 +106,57 @@ def tiif_text(ocr: Path, questions: Path | None, json_file: Path | None) -> int:
 
 
 @aggregate.command("qwen-image-bench")
+@click.option("--responses", type=PATH, metavar="FILE", help="JSON lines of case, ID, model, dim, response.")
+@click.option("--metadata", type=PATH, metavar="FILE", help="bench_metadata.json.")
+@click.option("--run", "run_folder", type=PATH, metavar="RUN", help="A run of the suite instead of responses.")
 @click.option(
-    "--responses", type=PATH, required=True, metavar="FILE", help="JSON lines of case, ID, model, dim, response."
+    "--write-answers",
+    type=PATH,
+    metavar="DIR",
+    help="Write the run's answers and scores as judge.py does: GENERATOR_judged.jsonl, GENERATOR_bench_scores.json.",
 )
-@click.option("--metadata", type=PATH, required=True, metavar="FILE", help="bench_metadata.json.")
 @click.option(
     "--protocol",
     type=click.Choice(["official", "strict"]),
     default="official",
     show_default=True,
-    help="strict averages over the facets a prompt activates (paper, Eq. 8 to 10).",
+    help="strict averages over the facets a prompt activates (paper, Eq. 8 to 10); a run has its own.",
 )
 @click.option("--detail", type=PATH, metavar="FILE", help="Write the official scores_detail.json, with level 3.")
 @JSON
 def qwen_image_bench(
-    responses: Path, metadata: Path, protocol: str, detail: Path | None, json_file: Path | None
+    responses: Path | None,
+    metadata: Path | None,
+    run_folder: Path | None,
+    write_answers: Path | None,
+    protocol: str,
+    detail: Path | None,
+    json_file: Path | None,
 ) -> int:
-    """Qwen-Image-Bench: levels 1, 2, 3 and overall from judge responses."""
-    from titjudge.suites.qwen_image_bench import aggregate_responses
+    """Qwen-Image-Bench: levels 1, 2, 3 and overall from judge responses, or from a run.
+
+    \b
+    Examples:
+      python cli.py aggregate qwen-image-bench --responses responses.jsonl --metadata bench_metadata.json
+      python cli.py aggregate qwen-image-bench --run runs/mine --write-answers judged
+    """
+    from titjudge.errors import UserError
+    from titjudge.suites.qwen_image_bench import aggregate_responses, aggregate_run, write_official
     from titjudge.suites.qwen_tables import write_scores_detail
 
-    results, tables = aggregate_responses(responses, metadata, protocol=protocol)
+    if run_folder is not None:
+        if responses is not None:
+            raise UserError("give --responses or --run, not both")
+        items, scores = _judged(run_folder, "checklist")
+        if write_answers is not None:
+            say(f"{write_official(items, scores, write_answers)} files written to {write_answers}")
+        results, tables = aggregate_run(items, scores)
+    elif responses is None or metadata is None:
+        raise UserError("give --responses FILE with --metadata FILE, or --run RUN")
+    elif write_answers is not None:
+        raise UserError("--write-answers needs --run RUN: whose answers to write")
+    else:
+        results, tables = aggregate_responses(responses, metadata, protocol=protocol)
     if detail is not None:
         write_scores_detail(results["models"], detail)
     return _show(lambda: (results, tables), json_file)

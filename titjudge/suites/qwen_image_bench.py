@@ -33,7 +33,14 @@ from titjudge.suites.qwen_tables import (
 )
 from titjudge.types import BadItem, Item, Pair, Score, Table
 
-__all__ = ["QwenImageBench", "aggregate_responses", "write_bench_scores", "write_judged", "write_scores_detail"]
+__all__ = [
+    "QwenImageBench",
+    "aggregate_responses",
+    "aggregate_run",
+    "write_bench_scores",
+    "write_judged",
+    "write_scores_detail",
+]
 
 METRIC = "checklist"
 _OWN = {"ID", "prompt", "image_path", "model", "generator", "dims_en"}
@@ -70,6 +77,31 @@ def aggregate_responses(
         "problems": [{"name": p.name, "model": p.model, "reason": p.reason} for p in judged.problems],
     }
     return result, tables(models, counts, judged.problems)
+
+
+def aggregate_run(items: Sequence[Item], scores: Sequence[Score]) -> tuple[dict[str, Any], list[Table]]:
+    """`models`, `coverage` and `problems` as in `aggregate_responses`, from the scores of a run, and the tables."""
+    models, counts, problems = QwenImageBench().summary(items, scores)
+    named = [{"name": p.name, "model": p.model, "reason": p.reason} for p in problems]
+    return {"models": models, "coverage": counts, "problems": named}, tables(models, counts, problems)
+
+
+def write_official(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
+    """Write a run as judge.py's files, two for each generator; returns how many.
+
+    Raises:
+        DataError: a generator's name is no file name.
+    """
+    models, _, _ = QwenImageBench().summary(items, scores)
+    for generator in models:
+        if not generator or "/" in generator or "\\" in generator or "\0" in generator:
+            raise DataError(f"'{generator}' cannot be the name of a generator: it must be one file name")
+    folder.mkdir(parents=True, exist_ok=True)
+    for generator, result in models.items():
+        own = [item for item in items if item.generator == generator]
+        write_judged(own, scores, folder / f"{generator}_judged.jsonl")
+        write_bench_scores(result, folder / f"{generator}_bench_scores.json")
+    return 2 * len(models)
 
 
 def _statuses(rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[tuple[str, int], dict[str, str]]:
