@@ -32,3 +32,19 @@ def test_each_of_several_addresses_is_asked(
     assert [row["what"] for row in rows] == ["judge openai/a"] * 2 + ["judge 2 openai/b"] * 2
     assert f"{two.openai} answered as b" in rows[3]["facts"]
     assert "OPENAI_API_KEY" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["", "weights", "absent"])
+def test_weights_of_learned_metrics_are_found_or_missed(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
+    monkeypatch.setattr("titjudge.machine.local_report", list)
+    monkeypatch.setenv("TITJUDGE_WEIGHTS", str(tmp_path / place) if place else "")
+    (tmp_path / "weights" / "pickscore").mkdir(parents=True)
+    code = run_command("titjudge", ["doctor", "--local", "--cache", str(tmp_path / "c"), "--json", str(tmp_path / "d")])
+    (row,) = [each for each in json.loads((tmp_path / "d").read_text()) if each["what"] == "weights of learned metrics"]
+    said = {"": "TITJUDGE_WEIGHTS is not set", "weights": "weights: pickscore;", "absent": "absent is no folder"}
+    assert said[place] in row["facts"]
+    assert (row["state"], code) == (("failed", 2) if place == "absent" else ("ok", 0))
+    capsys.readouterr()

@@ -59,7 +59,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     if local:
         from titjudge.machine import local_report
 
-        found = local_report()
+        found = [*local_report(), _weights()]
         tables.append(Table("this machine", ("what", "state", "facts"), tuple(found)))
         rows += found
     show_tables(tables)
@@ -70,6 +70,23 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
 def _key(provider: str, names: tuple[str, ...]) -> tuple[str, str, str]:
     found = next((name for name in names if os.environ.get(name)), None)
     return (provider, "ok" if found else "no key", f"{found} is set" if found else f"set {' or '.join(names)}")
+
+
+def _weights() -> tuple[str, str, str]:
+    """Whose weights of learned metrics lie where `$TITJUDGE_WEIGHTS` says; the others come from the hub."""
+    from titjudge.baselines import BUILT_IN
+    from titjudge.hub import offline
+
+    place = os.environ.get("TITJUDGE_WEIGHTS", "")
+    others = "not to be had: HF_HUB_OFFLINE is set" if offline() else "from the hub when they are first used"
+    if not place:
+        return ("weights of learned metrics", "ok", f"TITJUDGE_WEIGHTS is not set; what is not cached is {others}")
+    folder = Path(place).expanduser()
+    if not folder.is_dir():
+        return ("weights of learned metrics", "failed", f"TITJUDGE_WEIGHTS: {folder} is no folder")
+    here = [row.key for row in BUILT_IN if (folder / row.key).is_dir()]
+    facts = f"{folder}: {', '.join(here) or 'none'}; others, where not cached, are {others}"
+    return ("weights of learned metrics", "ok", facts)
 
 
 def _embedder(config: Any) -> tuple[str, str, str]:

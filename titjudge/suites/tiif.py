@@ -55,7 +55,8 @@ class Tiif:
     DEVIATIONS: tuple[str, ...] = (
         "official: the template is drawn as upstream does (at every call, among three) but from item id, seed and try, "
         "so that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
-        "three tries for a reply with another number of answers, then the item is unparsed; upstream tries for ever",
+        "three tries for a reply with another number of answers (strict: of the same question, at temperature 0), then the "
+        "item is unparsed; upstream tries for ever",
         "strict: what a reasoning model writes before </think> is no answer; upstream reads it as one",
         "images are sent with their own media type; upstream declares every image as PNG",
         "answer files that cannot be read, or in which a question has no yes or no, are named and not scored; upstream "
