@@ -12,11 +12,13 @@ import pytest
 from PIL import Image
 from report_runs import PROMPT, picture, reply, score, sha256, write_run
 
+from titjudge.marks import listed_record
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.pictures import Judged
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import thumbnail
-from titjudge.run import RunFolder, listed_record
+from titjudge.report.write import pictures_in
+from titjudge.run import RunFolder
 from titjudge.types import Item
 
 RED, BLUE = (200, 60, 40), (40, 60, 200)
@@ -194,3 +196,26 @@ def test_a_report_of_a_strangers_run_takes_no_picture_that_the_run_does_not_know
         made = [thumbnail(one, 64, 60) for one in shown if one is not None]
         assert len(made) == 2
         assert not [one for one in made if isinstance(one, bytes)]
+
+
+def test_a_report_is_not_replaced_by_one_that_lost_its_pictures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from titjudge.cli.run import run_command
+
+    run = _checkpoint(tmp_path / "ck", RED, 40)
+    made = run.path / "report.html"
+    assert run_command("t", ["report", str(run.path)]) == 0
+    good = made.read_bytes()
+    assert pictures_in(good) == (3, [])
+    (tmp_path / "ck" / "data").rename(tmp_path / "moved")
+    capsys.readouterr()
+    assert run_command("t", ["report", str(run.path)]) == 2
+    said = capsys.readouterr().err
+    assert "it shows 3 pictures, and a new one would show 0 (no such image file)" in said
+    assert "--force" in said
+    assert made.read_bytes() == good
+    assert run_command("t", ["report", str(run.path), "--out", str(tmp_path / "other.html")]) == 0
+    assert "3 of 3 pictures are not shown: no such image file" in capsys.readouterr().err
+    assert run_command("t", ["report", str(run.path), "--force"]) == 0
+    assert pictures_in(made.read_bytes()) == (0, ["no such image file"] * 3)

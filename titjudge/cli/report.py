@@ -26,8 +26,11 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
     help="The page, or its tables for other programs.",
 )
 @click.option("--full-images", is_flag=True, help="Embed large pictures (a large file).")
+@click.option("--force", is_flag=True, help="Replace a report even by one that shows fewer pictures.")
 @JSON
-def report(runs: tuple[Path, ...], out: Path | None, kind: str, full_images: bool, json_file: Path | None) -> int:
+def report(
+    runs: tuple[Path, ...], out: Path | None, kind: str, full_images: bool, force: bool, json_file: Path | None
+) -> int:
     """Write one self-contained HTML report of one or several runs.
 
     \b
@@ -39,6 +42,7 @@ def report(runs: tuple[Path, ...], out: Path | None, kind: str, full_images: boo
     from titjudge.cli.show import write_json
     from titjudge.journal import told
     from titjudge.report import export, write_report
+    from titjudge.report.write import pictures_in
     from titjudge.run import RunFolder
 
     folders = [RunFolder(run) for run in runs]
@@ -47,7 +51,10 @@ def report(runs: tuple[Path, ...], out: Path | None, kind: str, full_images: boo
     name = "report.html" if kind == "html" else f"export.{_SUFFIX.get(kind, kind)}"
     place = runs[0] / name if out is None else out / name if out.is_dir() else out
     if kind == "html":
-        written = write_report(folders, place, full_images=full_images)
+        written = write_report(folders, place, full_images=full_images, keep_pictures=not force)
+        shown, missing = pictures_in(written.read_bytes())
+        if missing:
+            click.echo(f"{len(missing):,} of {shown + len(missing):,} pictures are not shown: {missing[0]}", err=True)
     else:
         written = export(folders, kind, place)
     for line in (line for folder in folders for line in told(folder.damage)):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from titjudge.errors import DataError
 from titjudge.report.charts import charts
 from titjudge.report.forgetting import Curve, curves
 from titjudge.report.model import Report, as_json, load
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 LIMIT = 15_000_000  # bytes of the whole file, but for full_images
 _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
 _PACK_ABOVE = 300_000  # characters of JSON from which it is compressed
+_IMAGE_DATA = b'id="image-data">'  # as page.html has it
 _SCRIPTS = (
     "base.js",
     "marks.js",
@@ -41,7 +43,12 @@ _STYLES = ("base.css", "views.css", "cases.css")
 
 
 def write_report(
-    runs: Sequence[RunFolder], out: Path, *, agreement_json: dict[str, Any] | None = None, full_images: bool = False
+    runs: Sequence[RunFolder],
+    out: Path,
+    *,
+    agreement_json: dict[str, Any] | None = None,
+    full_images: bool = False,
+    keep_pictures: bool = False,
 ) -> Path:
     """Write the report of one or several runs as one HTML file; returns its path.
 
@@ -50,16 +57,33 @@ def write_report(
         out: the file to write (written whole, or not at all).
         agreement_json: results in the shape of results.json that take the place of the first run's.
         full_images: embed images of up to 2,048 pixels, however large the file becomes; else it stays below 15 MB.
+        keep_pictures: refuse to replace a report by one that has lost pictures (the images have moved, or changed).
     Raises:
-        DataError: a folder is not a run, or is damaged.
+        DataError: a folder is not a run, or is damaged; or pictures would be lost.
     """
     report = load(runs, agreement_json)
     page = render(report, full_images=full_images)
+    if keep_pictures and out.is_file():
+        before, (now, missing) = pictures_in(out.read_bytes()), pictures_in(page)
+        if missing and now < before[0]:
+            raise DataError(
+                f"left as it is: it shows {before[0]:,} pictures, and a new one would show {now:,} "
+                f"({missing[0]}). --out writes elsewhere, --force replaces it",
+                out,
+            )
     out.parent.mkdir(parents=True, exist_ok=True)
     aside = out.with_name(f".{out.name}.new")
     aside.write_bytes(page)
     os.replace(aside, out)
     return out
+
+
+def pictures_in(page: bytes) -> tuple[int, list[str]]:
+    """How many pictures a report shows, and for each of the others why it does not."""
+    _, _, rest = page.partition(_IMAGE_DATA)
+    lines = rest.partition(b"</script>")[0].splitlines()
+    reasons = [base64.b64decode(line[1:]).decode(errors="replace") for line in lines if line.startswith(b"!")]
+    return sum(bool(line) for line in lines) - len(reasons), reasons
 
 
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
