@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
-from report_runs import PROMPT, picture, score, small_run, write_run
+from report_runs import PROMPT, picture, score, small_results, small_run, write_run
 
 from titjudge.report import write_report
 from titjudge.types import BadItem, Item, Status
@@ -374,4 +375,69 @@ def test_pictures_of_two_checkpoints_stand_with_their_own_words(tmp_path: Path, 
         assert f"judged in {name}" in page.inner_text(".detail-head")
         assert page.locator(".row[aria-current] .row-scores .one").count() == 2  # tit and tit-llm of its own run
         page.keyboard.press("j")
-        page.wait_for_function(f"document.querySelector('.where').textContent.startsWith('{min(at + 2, 4)} of')")
+        until(page, f"document.querySelector('.where').textContent.startsWith('{min(at + 2, 4)} of')")
+
+
+def test_a_click_opens_the_picture_in_full_size_and_escape_closes_it(tmp_path: Path, show: Callable[..., Any]) -> None:
+    item = Item("deep/large.png", PROMPT, picture(tmp_path / "large.png", size=(1600, 900)), "g", "p")
+    page = show(
+        write_report([write_run(tmp_path / "run", [item], [score(item, "tit", 0.5)])], tmp_path / "r.html"), "#images"
+    )
+    assert page.locator(".rows small").first.inner_text() == "g · p · large.png"
+    page.click(".the-image .zoom")
+    until(page, "document.querySelector('#picture .size').textContent === '1024 × 576 pixels'")
+    assert page.inner_text("#picture .name") == "deep/large.png · g"
+    box = page.locator("#picture img").bounding_box()
+    assert box["width"] > 1000
+    page.keyboard.press("j")  # the page behind does not move
+    page.keyboard.press("Escape")
+    assert not page.locator("#picture").is_visible()
+    page.focus(".the-image .zoom")
+    page.keyboard.press("Enter")
+    assert page.locator("#picture img").is_visible()
+
+
+def test_all_generators_of_a_prompt_stand_side_by_side(report: Path, show: Callable[..., Any]) -> None:
+    page = show(report, "#prompts")
+    assert page.inner_text("#n-prompts") == "2"
+    figures = page.locator("#view-prompts .grid figure")
+    assert figures.count() == 2
+    assert [figures.nth(n).locator("strong").inner_text() for n in range(2)] == ["model_a", "model_b"]
+    assert figures.nth(0).locator("dd").all_inner_texts() == ["0.900", "80.0"]
+    assert figures.nth(0).locator(".best").count() == 2
+    assert figures.nth(1).locator(".best").count() == 0
+    page.keyboard.press("ArrowDown")
+    until(page, "document.querySelector('#view-prompts .where').textContent === '2 of 2'")
+    assert "Number 2." in page.inner_text("#view-prompts .short")
+    figures.nth(0).locator("strong a").click()
+    page.wait_for_selector("#view-images:not([hidden])")
+    assert page.inner_text("#view-images .detail h2") == "a2.png"
+
+
+def test_arrows_go_through_the_list_and_scroll_where_one_reads(report: Path, show: Callable[..., Any]) -> None:
+    page = show(report, "#images?i=0")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text("#view-images .where").startswith("2 of")
+    page.keyboard.press("ArrowUp")
+    assert page.inner_text("#view-images .where").startswith("1 of")
+    page.focus("#view-images select[name=o]")
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text("#view-images .where").startswith("1 of")
+
+
+def test_the_active_section_is_in_sight_on_a_phone(report: Path, show: Callable[..., Any]) -> None:
+    page = show(report, "#provenance", width=390, height=800)
+    box = page.locator("nav a[aria-current]").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+
+
+def test_numbers_with_and_without_an_interval_stand_below_each_other(tmp_path: Path, show: Callable[..., Any]) -> None:
+    results = small_results()
+    results["leaderboard"][1]["metrics"]["tit"]["interval"] = None
+    run = small_run(tmp_path / "run")
+    (run.path / "results.json").write_bytes(orjson.dumps(results))
+    page = show(write_report([run], tmp_path / "r.html"))
+    cells = page.locator("#overview-tables section", has_text="Generators").locator("tbody tr td:nth-child(3) a")
+    boxes = [cells.nth(n).bounding_box() for n in range(2)]
+    assert boxes[0]["x"] + boxes[0]["width"] == pytest.approx(boxes[1]["x"] + boxes[1]["width"], abs=1)

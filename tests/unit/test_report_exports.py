@@ -115,3 +115,24 @@ def test_several_runs_export_their_differences(tmp_path: Path) -> None:
 def test_an_unknown_kind_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no export 'latx'.*'latex'"):
         export([small_run(tmp_path / "run")], "latx", tmp_path / "t")
+
+
+def test_rows_stand_in_the_order_of_the_data_with_prompt_and_path(tmp_path: Path) -> None:
+    run = small_run(tmp_path / "run")
+    lines = (run.path / "scores.jsonl").read_bytes().splitlines(keepends=True)
+    (run.path / "scores.jsonl").write_bytes(b"".join(reversed(lines)))  # answers come in any order
+    rows = list(csv.DictReader(export([run], "csv", tmp_path / "out.csv").read_text().splitlines()))
+    assert [(row["item"], row["metric"]) for row in rows] == [
+        (f"{name}{group}.png", metric) for group in (1, 2) for name in "ab" for metric in ("tit", "tit-llm")
+    ]
+    assert rows[0]["prompt"] == f"{PROMPT} Number 1."
+    assert rows[0]["image"] == str((tmp_path / "run" / "img" / "a1.png").resolve())
+
+
+def test_no_two_columns_of_a_table_have_one_name_and_tables_have_labels(tmp_path: Path) -> None:
+    text = export([small_run(tmp_path / "run")], "latex", tmp_path / "out.tex").read_text()
+    heads = [line for line in text.splitlines() if line.strip().startswith("generator &")]
+    names = [name.strip() for name in heads[0].removesuffix(r"\\").split("&")]
+    assert len(names) == len(set(names))
+    assert "rank by tit" in names
+    assert r"\label{tab:generators}" in text

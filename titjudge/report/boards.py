@@ -69,7 +69,7 @@ def _leaderboard(report: Report, at: int) -> Json:
     people = any(row.get("human") for row in board)
     columns = ["generator", *(["people"] if people else [])]
     for _, judge in judges:
-        columns += [judge.metric, "rank"]
+        columns += [judge.metric, f"rank by {judge.metric}" if len(judges) > 1 else "rank"]
     rows = []
     for one in board:
         name = str(one.get("generator") or "")

@@ -19,7 +19,7 @@ from titjudge.report.cells import DASH, Json, money
 from titjudge.report.facts import either, strings
 from titjudge.report.model import Report, load
 from titjudge.report.side_by_side import changes, differences
-from titjudge.types import Score
+from titjudge.types import Item, Score
 
 if TYPE_CHECKING:
     from titjudge.run import RunFolder
@@ -36,6 +36,8 @@ COLUMNS = (
     "missing",
     "contradicted",
     "description",
+    "prompt",
+    "image",
 )
 _SCHEMA_VERSION = 1
 
@@ -61,9 +63,19 @@ def export(runs: Sequence[RunFolder], kind: str, out: Path) -> Path:
 
 
 def _rows(report: Report) -> Iterator[dict[str, Any]]:
-    for run in report.runs:
-        for score in run.scores.values():
-            yield dict(zip(COLUMNS, _row(run.name, score), strict=True))
+    """One row a score, in the order of the data and of the metrics: answers come in any."""
+    for number, run in enumerate(report.runs):
+        metrics = [judge.metric for judge in report.judges if judge.run == number]
+        items = {item.id: (at, item) for at, item in enumerate(run.items)}
+        known = len(items)
+        scores = sorted(
+            run.scores.values(),
+            key=lambda score: (items.get(score.item_id, (known, None))[0], score.item_id, metrics.index(score.metric)),
+        )
+        for score in scores:
+            _, item = items.get(score.item_id, (known, None))
+            told = (item.prompt, str(item.image or "")) if isinstance(item, Item) else ("", "")
+            yield dict(zip(COLUMNS, (*_row(run.name, score), *told), strict=True))
 
 
 def _row(run: str, score: Score) -> tuple[Any, ...]:
@@ -196,6 +208,7 @@ def _tex_table(table: Json) -> Iterator[str]:
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{_tex(table['title'])}}}",
+        rf"  \label{{tab:{_slug(table['title'])}}}",
         rf"  \begin{{tabular}}{{{columns}}}",
         r"    \toprule",
     )
@@ -205,6 +218,10 @@ def _tex_table(table: Json) -> Iterator[str]:
         shown = [_tex(_shown(cell)) if cell != DASH else "--" for cell in row]
         yield "    " + " & ".join(f"{{{one}}}" if one.startswith("[") else one for one in shown) + r" \\"
     yield from (r"    \bottomrule", r"  \end{tabular}", r"\end{table}")
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 KINDS: dict[str, Callable[[Report], bytes]] = {

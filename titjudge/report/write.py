@@ -37,6 +37,7 @@ _SCRIPTS = (
     "cases.js",
     "images.js",
     "pairs.js",
+    "prompts.js",
     "main.js",
 )
 _STYLES = ("base.css", "views.css", "cases.css")

@@ -80,6 +80,24 @@ function picture(item, alt, extra) {
   return h("div.noimage" + (extra || ""), { role: "img", "aria-label": `${alt}: ${reason}` }, h("span", null, "No image"), outside(reason, "small"));
 }
 
+/** A picture that opens in full size, as large as it is in this file. */
+function largePicture(item, alt, extra) {
+  const small = picture(item, alt, extra);
+  if (small.tagName !== "IMG") return small;
+  return h("button.zoom", { type: "button", title: "Full size", "aria-label": `${alt}: full size`, click: () => enlarge(item, alt) }, small);
+}
+
+function enlarge(item, alt) {
+  const dialog = $("#picture");
+  const large = picture(item, alt);
+  const fit = h("button.zoom", { type: "button", "aria-label": "fit to the window, or pixel by pixel", click: () => dialog.classList.toggle("whole") }, large);
+  dialog.classList.remove("whole");
+  $(".stage", dialog).replaceChildren(fit);
+  large.addEventListener("load", () => { $(".size", dialog).textContent = `${large.naturalWidth} × ${large.naturalHeight} pixels`; });
+  $(".name", dialog).replaceChildren(outside([item.id, item.g].filter(Boolean).join(" · "), "span"));
+  dialog.showModal();
+}
+
 function imageLine(at) {
   if (!imageLines) {
     imageLines = $("#image-data").textContent.split("\n");

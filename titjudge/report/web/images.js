@@ -26,7 +26,7 @@ const imagesView = {
     const judges = filters.m === "" ? judgesFor(item).slice(0, 3) : [Number(filters.m)];
     return h("a.row", { href },
       picture(item, "", ".thumb"),
-      h("span.row-text", null, outside(item.bad || shorten(text(item.p), 110), "span"), outside([...runsOf(item), item.g, item.grp === text(item.p) || item.id.includes(item.grp) ? "" : item.grp, fileName(item)].filter(Boolean).map((one) => shorten(one, 40)).join(" · "), "small")),
+      h("span.row-text", null, outside(item.bad || shorten(text(item.p), 110), "span"), outside([...runsOf(item), item.g, item.grp === text(item.p) || item.grp === fileName(item).replace(/\.[^.]*$/, "") ? "" : item.grp, fileName(item)].filter(Boolean).map((one) => shorten(one, 40)).join(" · "), "small")),
       h("span.row-scores", null, judges.map((judge) => rowScore(item.s[judge], judge, judges.length > 1))));
   },
   detail(at, view) {
@@ -47,7 +47,7 @@ const imagesView = {
     return [
       h("header.detail-head", null, h("div", null, outside(item.id, "h2"), h("p.note", null, about(item))), view.steps()),
       h("div.four", null,
-        h("figure.the-image", null, picture(item, `Image ${item.id}`)),
+        h("figure.the-image", null, largePicture(item, `Image ${item.id}`)),
         h("section.the-scores", null, h("h3", null, "Judgement"), item.bad ? h("p.status-bad", null, outside(item.bad, "span")) : null,
           scored.map(([score, judge]) => scoreBlock(score, judge, details)), !scored.length && !item.bad ? h("p.note", null, "Not judged.") : null),
         h("section.the-prompt", null, h("h3", null, "Prompt"), promptBlock(prompt, details, item.s)),

@@ -1,11 +1,13 @@
 // The sections, the address, the keyboard, light and dark.
 const VIEWS = [...document.querySelectorAll("nav a")].map((link) => link.dataset.view);
+const SPLIT = { images: imagesView, prompts: promptsView, pairs: pairsView };
 const split = {};
 
 function drawStatic() {
   const told = data.summary;
   $("#title").textContent = told.title;
   $("#n-images").textContent = number(data.items.length);
+  $("#n-prompts").textContent = number(prompts().length);
   $("#n-pairs").textContent = number(data.pairs.length);
   add($("#headlines"), [told.runs.map((run) => headline(run, told.runs.length > 1))]);
   add($("#overview-tables"), [told.overview.map((table) => drawTable(table))]);
@@ -52,12 +54,12 @@ function route() {
   const view = VIEWS.includes(name) ? name : "overview";
   for (const one of VIEWS) $("#view-" + one).hidden = one !== view;
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.dataset.view === view) link.setAttribute("aria-current", "page");
+    if (link.dataset.view === view) { link.setAttribute("aria-current", "page"); link.scrollIntoView({ block: "nearest", inline: "nearest" }); }
     else link.removeAttribute("aria-current");
   }
   document.body.dataset.view = view;
-  if (view === "images" || view === "pairs") {
-    split[view] ??= new SplitView(view === "images" ? imagesView : pairsView);
+  if (SPLIT[view]) {
+    split[view] ??= new SplitView(SPLIT[view]);
     split[view].enter(new URLSearchParams(tail || ""));
   } else if (route.last !== view) {
     scrollTo(0, 0);
@@ -72,7 +74,7 @@ function go(fragment) {
 }
 
 function onKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || $("#help").open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const view = split[document.body.dataset.view];
   const typing = event.target.closest?.("input, select, textarea");
   if (event.key === "Escape") {
@@ -81,6 +83,12 @@ function onKey(event) {
     return;
   }
   if (typing) return;
+  const reading = event.target.closest?.(".detail, .wide-table, pre, dialog");  // there the arrows scroll
+  if (view && !reading && /^Arrow(Up|Down|Left|Right)$/.test(event.key)) {
+    event.preventDefault();
+    view.move(event.key === "ArrowDown" || event.key === "ArrowRight" ? 1 : -1);
+    return;
+  }
   const act = {
     j: () => view && view.move(1),
     k: () => view && view.move(-1),

@@ -90,7 +90,7 @@ const judgesOf = (filters) => (filters.m === "" ? data.judges.map((_, at) => at)
 const pairHay = (item) => (item.pairHay ??= [item.id, item.g, item.grp, text(item.p)].join("\n").toLowerCase());
 
 function side(letter, item, won) {
-  return h("figure" + (won ? ".won" : ""), null, picture(item, `Image ${letter}, ${item.id}`),
+  return h("figure" + (won ? ".won" : ""), null, largePicture(item, `Image ${letter}, ${item.id}`),
     h("figcaption", null, h("strong", null, letter), " ", h("a", { href: place("images", { i: item.at }) }, outside(item.id)), item.g ? [" · ", outside(item.g)] : null,
       won ? h("span.badge", null, "people’s choice") : null));
 }

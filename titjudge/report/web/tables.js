@@ -62,7 +62,7 @@ function drawCell(cell, at, textColumns, span) {
   const about = typeof cell === "object" ? cell : { t: cell };
   const main = about.h ? h("a", { href: about.h.startsWith("#") ? about.h : null }, outside(about.t)) : outside(about.t, "span");
   const content = [main, about.s ? outside(about.s, "small") : null];
-  const drawn = about.b && span ? [h("div.with-bar", null, h("div", null, content), interval(about.b, span))] : content;
+  const drawn = span ? [h("div.with-bar", null, h("div", null, content), about.b ? interval(about.b, span) : h("span.bar"))] : content;
   return at === 0 ? h("th", { scope: "row" }, drawn) : h("td", { class: at < textColumns ? null : "num" }, drawn);
 }
 

@@ -1,0 +1,74 @@
+// One prompt at a time: what every generator (of every run) made of it, side by side, with the scores.
+let promptList = null;
+
+/** The prompts in the order of the data, each with the numbers of its images. */
+function prompts() {
+  if (promptList) return promptList;
+  const found = new Map();
+  for (const item of data.items) {
+    if (item.p === undefined) continue;
+    const key = item.grp + "\n" + item.p;
+    if (!found.has(key)) found.set(key, { grp: item.grp, p: item.p, items: [] });
+    found.get(key).items.push(item);
+  }
+  promptList = [...found.values()];
+  for (const prompt of promptList) prompt.items.sort((a, b) => a.g.localeCompare(b.g) || (a.rn || [0])[0] - (b.rn || [0])[0] || a.at - b.at);
+  return promptList;
+}
+
+const valuesOf = (prompt, judge) => prompt.items.map((item) => item.s[judge]).filter((score) => score && score.v !== null).map((score) => score.v);
+
+const promptsView = {
+  name: "prompts",
+  noun: "prompts",
+  total: () => prompts().length,
+  has: (at) => prompts()[at] !== undefined,
+  options: () => ({
+    g: generatorChoices(),
+    s: [["", "all"]],
+    m: metricChoices(data.judges.length > 1 ? "all" : null),
+    o: [["", "as in the data"], ["spread", "images differ most"], ["low", "mean score, lowest first"], ["high", "mean score, highest first"], ["long", "longest prompt first"]],
+  }),
+  select(filters) {
+    const wanted = filters.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const found = prompts().map((prompt, at) => ({ prompt, at })).filter(({ prompt }) =>
+      (!filters.g || prompt.items.some((item) => item.g === filters.g)) && wanted.every((word) => prompt.items.some((item) => haystack(item).includes(word))));
+    const judge = Number(filters.m || 0);
+    const mean = (values) => (values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : null);
+    const keys = {
+      spread: ({ prompt }) => { const values = valuesOf(prompt, judge); return values.length > 1 ? Math.min(...values) - Math.max(...values) : null; },
+      low: ({ prompt }) => mean(valuesOf(prompt, judge)),
+      high: ({ prompt }) => { const value = mean(valuesOf(prompt, judge)); return value === null ? null : -value; },
+      long: ({ prompt }) => -text(prompt.p).length,
+    };
+    const key = keys[filters.o];
+    if (key) for (const one of found) one.key = key(one);
+    if (key) found.sort((x, y) => (x.key === null) - (y.key === null) || x.key - y.key || x.at - y.at);
+    return found.map(({ at }) => at);
+  },
+  row(at, filters, href) {
+    const prompt = prompts()[at];
+    const count = prompt.items.length;
+    return h("a.row", { href },
+      h("span.two", null, prompt.items.slice(0, 2).map((item) => picture(item, "", ".thumb"))),
+      h("span.row-text", null, outside(shorten(text(prompt.p), 90), "span"), outside(prompt.grp === text(prompt.p) ? "" : shorten(prompt.grp, 60), "small")),
+      h("span.row-scores", null, h("span.one.quiet", null, `${number(count)} image${count === 1 ? "" : "s"}`)));
+  },
+  detail(at, view) {
+    const prompt = prompts()[at];
+    const judges = judgesOf(view.filters);
+    const best = judges.map((judge) => { const values = valuesOf(prompt, judge); return values.length > 1 ? (data.judges[judge].higher ? Math.max(...values) : Math.min(...values)) : null; });
+    return [
+      h("header.detail-head", null, h("div", null, outside(prompt.grp === text(prompt.p) ? "Prompt" : prompt.grp, "h2"), h("p.note", null, `${number(prompt.items.length)} image${prompt.items.length === 1 ? "" : "s"}`)), view.steps()),
+      h("div.short", { tabindex: "0", role: "region", "aria-label": "Prompt" }, h("p.reading", { dir: "auto" }, text(prompt.p))),
+      h("div.grid", null, prompt.items.map((item) => h("figure", null, largePicture(item, `Image ${item.id}`), h("figcaption", null,
+        h("strong", null, h("a", { href: place("images", { i: item.at }) }, outside(item.g || fileName(item)))),
+        [item.g ? fileName(item) : "", ...runsOf(item)].filter(Boolean).map((one) => outside(one, "small")),
+        h("dl", null, judges.filter((judge) => judgesFor(item).includes(judge)).map((judge) => {
+          const score = item.s[judge];
+          const leads = score && score.v !== null && score.v === best[judges.indexOf(judge)];
+          return h("div" + (leads ? ".best" : ""), { title: leads ? "the best of this prompt" : null }, h("dt", null, outside(data.judges[judge].label)), h("dd" + (score && score.v === null ? ".status-bad" : ""), null, scoreOf(score, judge)));
+        })))))),
+    ];
+  },
+};
