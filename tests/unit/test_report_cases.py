@@ -117,7 +117,7 @@ def test_the_page_has_its_charts_once_and_in_order(tmp_path: Path) -> None:
     page = render(load(both)).decode()
     assert [page.count(f'data-chart="{n}"') for n in range(7)] == [1, 1, 1, 1, 1, 1, 0]
     assert [page.count(f'data-steps="{n}"') for n in range(3)] == [1, 1, 0]
-    assert "<kbd>7</kbd>" in page
+    assert "<kbd>8</kbd>" in page
 
 
 def test_a_card_in_the_run_or_beside_it_is_shown(tmp_path: Path) -> None:
