@@ -56,6 +56,8 @@ class RoleConfig(_Strict):
     """In which detail pictures are read (OpenAI); low is cheap and sees little."""
     structured: Literal["auto", "native", "prompt"] = "auto"
     """Answers in JSON: by the server's own schema mode (native), by words in the prompt, or what the model can (auto)."""
+    omit: list[str] = Field(default_factory=list)
+    """Parameters that this server does not take, for example [top_k, chat_template_kwargs]: neither sent nor recorded."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Provider-specific settings: tools (true or false: native tool calls), dtype, device_map, revision, file, ..."""
 

@@ -29,6 +29,8 @@ def identity(config: RunConfig) -> dict[str, Any]:
     if not config.metric_options:
         del record["metric_options"]  # likewise
     for role in (record["captioner"], record["judge"], record["embedder"], *record["panel"]):
+        if role and not role["omit"]:
+            del role["omit"]  # likewise
         if role and role["base_url"]:
             role["base_url"] = without_credentials(role["base_url"])
     return record

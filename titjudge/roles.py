@@ -81,7 +81,7 @@ class Role:
         sent |= dict(params) | self.config.sampling
         budget = sent.get("thinking_budget") if "thinking_budget" not in able.omit else None
         sent["max_tokens"] += able.thinking if budget is None or budget < 0 else budget
-        return {name: value for name, value in sent.items() if name not in able.omit}
+        return {name: value for name, value in sent.items() if name not in able.omit and name not in self.config.omit}
 
 
 class Roles:

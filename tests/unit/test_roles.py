@@ -61,3 +61,26 @@ def test_a_hosted_model_in_two_roles_has_two_clients_and_one_queue(monkeypatch: 
     found = roles(captioner="openai/gpt-4o", judge="openai/gpt-4o")
     assert found["captioner"].provider is not found["judge"].provider
     assert found["captioner"].limiter is found["judge"].limiter
+
+
+def test_what_a_server_does_not_take_is_neither_sent_nor_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A metric's own decoding may hold parameters that a compatible server answers with an error."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    from titjudge.metrics.checklist import DECODING
+
+    server = {"model": "openai/some-model", "base_url": "http://127.0.0.1:9/v1"}
+    without = ["chat_template_kwargs", "repetition_penalty"]
+    found = roles(judge={**server, "omit": without}, captioner=server)
+    assert set(DECODING) <= set(found["captioner"].sampling(DECODING, "strict"))
+    assert set(found["judge"].sampling(DECODING, "strict")) == set(DECODING) - set(without)
+    asyncio.run(found.aclose())
+
+
+def test_a_run_that_omits_nothing_has_the_identity_it_had() -> None:
+    from titjudge.identity import identity
+
+    plain, less = (
+        RunConfig.model_validate({"judge": {"model": "openai/m", **more}}) for more in ({}, {"omit": ["seed"]})
+    )
+    assert "omit" not in identity(plain)["judge"]
+    assert identity(less)["judge"]["omit"] == ["seed"]

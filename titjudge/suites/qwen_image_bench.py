@@ -144,7 +144,7 @@ class QwenImageBench:
         "both: one call for each active pillar (3 to 5), as upstream; the paper says that all 56 facets are judged",
         "facet names with a slash are kept whole in the metadata; upstream cuts them",
         "both: decoding asks for T=0, top_k 1, top_p 1, repetition penalty 1.05, seed 42, 4,096 tokens and thinking, as judge.py; "
-        "what a model does not take is not sent, and the run's record then does not hold it",
+        "what a model does not take (by our tables, its chat template, or the role's key `omit`) is neither sent nor recorded",
         "level 3 is aggregated and exported; upstream it is not",
         "the images of the published board were made from the Chinese prompts (prompt_cn); whoever makes them from "
         "prompt_en does not compare with it",
