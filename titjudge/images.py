@@ -28,9 +28,7 @@ FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
 hands to another program."""
 _AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 _ORIENTATION = 0x0112
-_BLOCK = (
-    2**12
-)  # bytes that Pillow decodes at a time: in between, other threads run (as little may be a hundred times as much)
+_BLOCK = 2**13  # bytes that Pillow decodes at a time; in between other threads run (packed, little may be much)
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
 _SMALL_PICTURE = 2**17  # pixels
 
