@@ -9,12 +9,16 @@ those out. Most that are slow start a process: `commands.cli` runs a command wit
 
 from __future__ import annotations
 
+import contextlib
+import locale
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 
 os.environ.update(
     HF_HUB_OFFLINE="1",
@@ -22,7 +26,13 @@ os.environ.update(
     LITELLM_LOCAL_MODEL_COST_MAP="True",
     TOKENIZERS_PARALLELISM="false",
     TQDM_DISABLE="1",
+    PYTHONUTF8="1",  # workers and child processes read files as UTF-8 under every locale; tests/unit/test_locale.py does not
 )
+if locale.getpreferredencoding(False).lower() not in ("utf-8", "utf8"):  # this process has started without
+    with contextlib.suppress(locale.Error):
+        locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
+settings.register_profile("suite", deadline=None, database=None)  # no clock, and nothing written into the checkout
+settings.load_profile("suite")
 for name in [name for name in os.environ if name.endswith("_API_KEY")]:
     del os.environ[name]
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run side by side already
@@ -34,7 +44,7 @@ SHARED = ROOT.parent / "shared"
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """What `-n auto` means: see the module."""
     if any(str(argument).partition("::")[0].endswith(".py") for argument in config.args):
-        return 0
+        return 0 if sys.getfilesystemencoding() == "utf-8" else 1  # a worker is started in UTF-8 mode
     usable = getattr(os, "sched_getaffinity", None)
     return min(8, len(usable(0)) if usable else os.cpu_count() or 1)
 

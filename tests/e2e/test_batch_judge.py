@@ -215,6 +215,7 @@ def test_the_cap_counts_batch_prices(tmp_path: Path, data: Path) -> None:
         assert server.paid() == 12
 
 
+@pytest.mark.slow
 @cli_only
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("stage", [1, 2])
@@ -239,6 +240,7 @@ def test_killed_while_a_job_is_live_the_same_command_collects_it(
     assert found["metrics"]["tit-llm"]["coverage"] == 1
 
 
+@pytest.mark.slow
 @cli_only
 def test_killed_while_the_job_is_created(tmp_path: Path, data: Path) -> None:
     with BatchServer(good) as server:

@@ -104,6 +104,7 @@ def test_canaries_that_nobody_answers_are_not_frozen(server: Server, judge: Judg
     assert "canaries: 50 answers frozen in" in shell(*asked(server, place, "two"))
 
 
+@pytest.mark.slow
 def test_where_nothing_can_have_changed_it_is_said(place: Path, tmp_path: Path, shell: Shell) -> None:
     told = shell("judge", "--data", place, "--metric", "tit", "--canary", "--no-report", "--out", tmp_path / "r")
     assert "canaries: none was asked: no metric of this run asks a model that can have changed (tit)" in told

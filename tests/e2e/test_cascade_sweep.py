@@ -15,6 +15,7 @@ from titjudge.cli.run import run_command
 __all__ = ["data", "server"]  # fixtures
 
 
+@pytest.mark.slow
 def test_a_real_sweep_gives_a_cascade_whose_prices_are_those_of_the_sweep(
     tmp_path: Path, data: Path, server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:

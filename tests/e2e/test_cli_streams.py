@@ -21,12 +21,14 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", [">&-", "2>&-", ">&- 2>&-"])
 def test_a_closed_stream_is_no_error(tail: str) -> None:
     done = shell(f"CLI suites {tail}")
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     done = shell("CLI metrics | true")
     assert (done.returncode in (0, 1), done.stderr) == (True, "")

@@ -422,6 +422,7 @@ def test_doctor(tmp_path: Path) -> None:
     assert f"127.0.0.1:{server.port}" in asked
 
 
+@pytest.mark.slow
 def test_compare_runs(judged: Path) -> None:
     cli(judged, "judge", "--out", "two", "--protocol", "official")  # rounds to 4 decimals, so that one pair is a tie
     cli(judged, "compare", "one", "two", "--json", "out.json")
@@ -582,6 +583,7 @@ def test_a_server_that_never_answers_ends_the_run_soon(tmp_path: Path) -> None:
     assert "no answer yet" in out
 
 
+@pytest.mark.slow
 def test_compare_with_human_scores_and_strengths(judged: Path, example: Path) -> None:
     lines = [json.loads(line) for line in (example / "images.jsonl").read_text().splitlines()]
     (judged / "human.csv").write_text(

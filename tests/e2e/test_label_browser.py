@@ -111,6 +111,7 @@ def votes(store: Path, query: str = "SELECT annotator, answer FROM votes ORDER B
         return connection.execute(query).fetchall()
 
 
+@pytest.mark.slow
 def test_two_annotators_vote_with_the_keyboard_at_once(browser: Any, data: Path, tmp_path: Path) -> None:
     store = tmp_path / "votes.db"
     with serving(data, store) as (_, links), page_of(browser, links[0]) as one, page_of(browser, links[1]) as two:
@@ -151,6 +152,7 @@ def test_a_prompt_is_shown_as_text_and_images_appear(browser: Any, data: Path, t
     assert votes(tmp_path / "votes.db") == []
 
 
+@pytest.mark.slow
 def test_kill_9_in_the_middle_and_the_page_goes_on(browser: Any, data: Path, tmp_path: Path) -> None:
     store = tmp_path / "votes.db"
     with contextlib.ExitStack() as stack:
@@ -174,6 +176,7 @@ def test_kill_9_in_the_middle_and_the_page_goes_on(browser: Any, data: Path, tmp
     assert votes(store) == [("annotator-01", answer) for answer in ("left", "left", "right")]
 
 
+@pytest.mark.slow
 def test_a_phone_sees_both_images_and_votes_by_touch(browser: Any, data: Path, tmp_path: Path) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     with serving(data, tmp_path / "votes.db") as (_, links), page_of(browser, links[0], **phone) as page:
@@ -202,6 +205,7 @@ def test_a_link_without_its_token_opens_nothing(browser: Any, data: Path, tmp_pa
         assert page.is_hidden("#stage")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_fault(browser: Any, data: Path, tmp_path: Path, scheme: str) -> None:
     axe = ROOT / "tests" / "vendor" / "axe.min.js"
@@ -218,6 +222,7 @@ def test_axe_finds_no_serious_fault(browser: Any, data: Path, tmp_path: Path, sc
     assert faults == []
 
 
+@pytest.mark.slow
 def test_the_live_view_shows_runs_as_text_and_follows_them(browser: Any, tmp_path: Path) -> None:
     run = tmp_path / "<img src=x onerror='window.hacked=1'>"
     run.mkdir()

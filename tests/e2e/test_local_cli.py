@@ -27,6 +27,7 @@ def judged(folder: Path, model: Path, *more: str, code: int = 2) -> str:
     return cli(folder, *arguments, code=code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "line"),
     [

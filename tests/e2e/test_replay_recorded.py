@@ -71,6 +71,7 @@ def rewrite(data: Path, lines: list[dict[str, Any]]) -> None:
     (data / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_published_tables_come_out_again_elsewhere_too(example: Path, tmp_path: Path) -> None:
     here = replay(example, tmp_path / "here", ASKED)
     assert told(here) == golden(*ASKED)
@@ -79,6 +80,7 @@ def test_the_published_tables_come_out_again_elsewhere_too(example: Path, tmp_pa
     assert told(there) == golden(*ASKED)
 
 
+@pytest.mark.slow
 def test_claims_are_replayed_look_by_look(example: Path, tmp_path: Path) -> None:
     outcome = replay(example, tmp_path / "run", ["tit-agent"])
     assert told(outcome) == golden("tit-agent")
@@ -87,6 +89,7 @@ def test_claims_are_replayed_look_by_look(example: Path, tmp_path: Path) -> None
     assert sum(score["parts"]["counts"]["looks"] for score in scores) == 98
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("template", "metric"), [("tiif/questions_3", "yes-no"), ("agent/ask", "tit-agent")])
 def test_a_missing_answer_is_missing_and_never_a_score(
     example: Path, tmp_path: Path, template: str, metric: str

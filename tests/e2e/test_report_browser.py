@@ -243,6 +243,7 @@ def test_on_a_phone_the_list_gives_way_to_the_image(show: Callable[..., Any], re
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
 
 
+@pytest.mark.slow
 def test_hostile_text_is_shown_and_never_runs(show: Callable[..., Any], tmp_path: Path) -> None:
     items: list[Item | BadItem] = []
     scores = []
@@ -314,6 +315,7 @@ def test_the_policy_stops_markup_and_inline_handlers(browser: Any, report: Path)
     page.close()
 
 
+@pytest.mark.slow
 def test_thousands_of_pairs_keep_a_short_page(show: Callable[..., Any], tmp_path: Path) -> None:
     items = [
         Item(f"{n}.png", f"{PROMPT} {n // 8}", None, f"m{n % 8}", f"p{n // 8}", {"description": "x"})
@@ -333,6 +335,7 @@ def test_thousands_of_pairs_keep_a_short_page(show: Callable[..., Any], tmp_path
     assert rows(page) < 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_no_serious_fault(browser: Any, report: Path, dark: bool) -> None:
     axe = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
@@ -356,6 +359,7 @@ def test_axe_finds_no_serious_fault(browser: Any, report: Path, dark: bool) -> N
     assert found == []
 
 
+@pytest.mark.slow
 def test_pictures_of_two_checkpoints_stand_with_their_own_words(tmp_path: Path, show: Callable[..., Any]) -> None:
     runs = []
     for name, colour in (("ck1", (200, 40, 40)), ("ck2", (40, 40, 200))):

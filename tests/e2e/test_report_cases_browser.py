@@ -88,6 +88,7 @@ def test_what_was_not_met_is_named_in_the_pair(show: Callable[..., Any], tmp_pat
     assert "not met The bowl holds three oranges" in page.locator("#view-pairs .details").first.inner_text()
 
 
+@pytest.mark.slow
 def test_hostile_claims_and_looks_are_text(show: Callable[..., Any], tmp_path: Path) -> None:
     items, scores = [], []
     for number, text in enumerate(HOSTILE):
@@ -161,6 +162,7 @@ def test_of_a_long_answer_the_sentence_that_speaks_of_the_claim_is_told(
     assert told == "… There is a round bowl in blue."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_no_serious_fault_in_claims(browser: Any, report: Path, dark: bool) -> None:
     axe = (VENDOR / "axe.min.js").read_text(encoding="utf-8")

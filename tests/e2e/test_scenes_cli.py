@@ -16,6 +16,7 @@ from titjudge.cli.run import run_command
 from titjudge.scenes.make import Options, make
 
 
+@pytest.mark.slow
 def test_a_scene_is_made_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("mitsuba")
     command = ["known-answer", "make", "--scenes", "1", "--seed", "5", "--size", "48", "--samples", "1"]
@@ -51,6 +52,7 @@ def test_levels_that_are_none_are_refused(tmp_path: Path, levels: str, capsys: p
     assert "each once" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_made_folder_is_judged_with_a_captioner_and_compared(tmp_path: Path) -> None:
     data, run = tmp_path / "data", tmp_path / "run"
     make(data, 3, Options(seed=2, size=24), look=unseen, render=noise, watch=lambda _: None)

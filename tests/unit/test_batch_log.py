@@ -185,6 +185,7 @@ def test_half_price_and_nothing_lost_to_a_timeout(tmp_path: Path) -> None:
     assert not failure.lost
 
 
+@pytest.mark.slow
 def test_a_full_disk_reaches_whoever_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from batch_server import BatchServer
 

@@ -177,6 +177,7 @@ def test_the_cap_holds_for_calls_without_a_reservation(seed: int, items: int, ca
     run_virtual(_live(world, items, 0.1))
 
 
+@pytest.mark.slow
 @QUICK
 @given(seed=st.integers(0, 2**32), items=st.integers(2, 128))
 def test_items_are_admitted_in_order(seed: int, items: int) -> None:

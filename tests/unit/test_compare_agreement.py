@@ -194,6 +194,7 @@ def test_the_result_cannot_be_changed_through_its_json() -> None:
     assert "x" not in found.metrics["m"]["reasons"]
 
 
+@pytest.mark.slow
 def test_a_metric_that_marks_the_judge_orders_no_images(example: Path) -> None:
     items, pairs = known_answer(example)
     truth = [Score(i.id, "truth", float(i.meta["alignment"])) for i in items]

@@ -31,6 +31,7 @@ def test_the_three_are_scipys_and_missing_numbers_are_counted() -> None:
         assert interval[0] < value < interval[1]
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_correlation_covers_it() -> None:
     """PLCC of a bivariate normal with r = .6 in 40 prompts of 3: 95% less small-sample loss, 4 sd of 60 runs is .113."""
     rng = np.random.default_rng(5)

@@ -67,6 +67,7 @@ def test_pairs_that_one_of_them_lacks_are_left_out_for_both() -> None:
     assert paired_differences(pairs, {"one": values["one"], "none": {}})[0].reason == "no pair is scored by both"
 
 
+@pytest.mark.slow
 def test_p_of_clustered_noise_is_not_too_small_too_often() -> None:
     """Two metrics equal on average whose errors come by whole prompts: p < .05 in 5% of 120 runs (4 sd: under 13%)."""
     rng = np.random.default_rng(7)

@@ -72,6 +72,7 @@ def matrix(found: list[Embedding]) -> np.ndarray:
     return np.stack([each.vector for each in found])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_qwen3_embedding_is_the_official_recipe(qwen: Path, side: str) -> None:
     found = matrix(embed(make(qwen, dtype="float64"), TEXTS))
@@ -260,6 +261,7 @@ def rows(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text("utf-8").splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "right"), [({}, 32), ({"max_length": 256}, 28)])
 def test_the_packaged_model_orders_the_bundled_pairs(example: Path, options: dict[str, Any], right: int) -> None:
     """32 of 36 at 512 tokens; 28 of 36 where the shipped limit of 256 cuts both texts (examples/known_answer/README.md)."""

@@ -233,6 +233,7 @@ def test_every_kind_of_image_gets_a_thumbnail(tmp_path: Path, mode: str) -> None
         assert max(image.size) == 64
 
 
+@pytest.mark.slow
 def test_size_and_quality_go_down_until_all_fit(tmp_path: Path) -> None:
     pictures = []
     for number in range(6):

@@ -78,6 +78,7 @@ class TestRendered:
         assert set(np.unique(alone)) == {0, 1}
         assert ((ids == 1) <= (alone > 0)).all()
 
+    @pytest.mark.slow
     def test_a_good_sight_passes_and_hidden_or_cropped_things_do_not(self) -> None:
         assert check.look(scene(MUG, BLOCKS, SIGN), GRAPH, 96) == []
         near = replace(BOTTLE, column=0)
@@ -85,6 +86,7 @@ class TestRendered:
         beyond = View("warm", 4.9, {(-1, "front"): (-1.2, 0.0, 0.0)}, 1)
         assert any("edge" in what for what in check.look(replace(scene(MUG, BLOCKS), view=beyond), GRAPH, 96))
 
+    @pytest.mark.slow
     def test_the_same_scene_gives_the_same_bits_and_another_does_not(self) -> None:
         from titjudge.scenes.render import Stage
 

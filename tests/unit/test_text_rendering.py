@@ -60,6 +60,7 @@ def test_without_rapidocr_the_install_command_is_named(monkeypatch: pytest.Monke
     ocr._engine.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the OCR packages themselves
 def test_real_ocr_on_the_bundled_images(example: Path) -> None:
     pytest.importorskip("rapidocr", reason="the extra 'ocr' is not installed")

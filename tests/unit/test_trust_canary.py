@@ -99,6 +99,7 @@ def test_a_tenth_of_flips_is_a_drift_and_one_flip_is_none(example: Path, tmp_pat
         assert found.state == state
 
 
+@pytest.mark.slow
 def test_a_model_that_wobbles_by_itself_does_not_drift(example: Path, tmp_path: Path) -> None:
     ask(example, tmp_path / "a.json", model(wobble=8))
     states = [ask(example, tmp_path / "a.json", model(wobble=8)).state for _ in range(10)]

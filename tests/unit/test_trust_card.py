@@ -32,6 +32,7 @@ def test_verdicts(rule: str, effects: list[float], expected: str) -> None:
     assert verdict(effects, rule) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["at most", "at least", "within"])
 def test_a_judge_exactly_at_the_limit_is_caught_once_in_a_hundred(rule: str) -> None:
     """2,000 simulated lines of six prompts: 1% give or take three standard errors."""

@@ -103,6 +103,7 @@ def close(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_card_of_the_replayed_example(metric: str, tmp_path: Path) -> None:
     agreed = json.loads((GOLDEN / f"trust_card_{metric}.json").read_text(encoding="utf-8"))

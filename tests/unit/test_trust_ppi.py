@@ -31,6 +31,7 @@ def simulate(seed: int, truth: float = 0.55) -> Estimate:
     return ppi_mean(people, judge, rest, [f"l{g}" for g in group], [f"r{g}" for g in rest_group], bounds=(0, 1))
 
 
+@pytest.mark.slow
 def test_with_a_biased_judge_ours_covers_and_is_narrower_than_people_alone_and_the_naive_one_misses() -> None:
     """95% intervals in 1,000 runs: a share below 0.93 is 2.9 standard errors away."""
     found = [simulate(seed) for seed in range(RUNS)]
@@ -188,6 +189,7 @@ def test_a_wider_level_is_wider_and_is_named() -> None:
     assert "99.9% intervals" in sure.tables()[0].notes[1]
 
 
+@pytest.mark.slow
 def test_board_intervals_cover_peoples_win_rates() -> None:
     def rate(x: str, y: str) -> float:
         return float(1 / (1 + np.exp(STRENGTHS[y] - STRENGTHS[x])))
@@ -201,6 +203,7 @@ def test_board_intervals_cover_peoples_win_rates() -> None:
     assert np.mean(hits) > 0.95 - 3 * np.sqrt(0.05 * 0.95 / 200)  # three generators of one run hang together
 
 
+@pytest.mark.slow
 def test_the_number_of_further_labels_gives_the_power_it_promises() -> None:
     """Planned from a pilot's scatter and the true difference: 80% of 150 studies, give or take 3 standard errors."""
     strengths = {"a": 0.0, "b": 0.3}

@@ -1,0 +1,42 @@
+"""titjudge reads and writes UTF-8 whatever the locale and the time zone of whoever runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "surroundings",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},  # everything is ASCII
+        {"LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8", "TZ": "Asia/Kolkata"},
+    ],
+    ids=["ASCII", "Turkish"],
+)
+def test_a_run_in_foreign_surroundings(tmp_path: Path, surroundings: dict[str, str]) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    rows = [{"image": "a.png", "prompt": "İstanbul'da ışıklı bir café 🟦", "prompt_id": "ş", "generator": "Ğ"}]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONUTF8"))
+    }
+    command = ["judge", "--data", "data.jsonl", "--captioner", "fake/x", "--judge", "fake/x", "--metric", "tit-llm"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "cli.py"), *command, "--json", "out.json", "--out", "run"],
+        cwd=tmp_path, env=environment | surroundings, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert b"Traceback" not in done.stderr
+    found = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    assert [row["generator"] for row in found["leaderboard"]] == ["Ğ"]
+    assert "ışıklı bir café 🟦" in (tmp_path / "run" / "report.html").read_text("utf-8")
