@@ -74,7 +74,7 @@ def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
 def _recorded_templates(config: RunConfig, data: Path) -> Path | None:
     """The templates that lie beside recorded answers: those the answers were given to, where all of them are recorded."""
     seats = [seat for seat in (config.captioner, config.judge, *config.panel) if seat is not None]
-    folder = (data if data.is_dir() else data.parent) / "prompts"
+    folder = (data if data.is_dir() else data.parent).resolve() / "prompts"
     if seats and all(seat.provider == "recorded" for seat in seats) and any(folder.glob("*/*.md")):
         return folder
     return None

@@ -233,7 +233,7 @@ def test_failures_of_every_kind_hold(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert found.holds, found.problems
         assert any("no answer came" in note for note in found.notes)
         assert len(json.loads((folder / "results.json").read_text())["failures"]) == 5
-        again = run(tmp_path, server, monkeypatch)  # what failed is asked again, and now answered
+        again = run(tmp_path, server, monkeypatch, retry_failed=True)  # what failed is asked again, and now answered
     found = verify(again)
     assert found.holds, found.problems
     assert len(json.loads((again / "results.json").read_text())["failures"]) == 1
@@ -298,8 +298,10 @@ def test_what_looks_at_the_picture_itself_is_left_out_when_the_picture_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = {"description": "nicer", "better": "tie", "reason": "same"}
+    listed = data_folder(tmp_path) / "images.jsonl"
+    listed.write_text("".join(listed.read_text().splitlines(keepends=True)[:4]))
     with Server(lambda seen: json.dumps(answers)) as server:
-        folder = run(tmp_path, server, monkeypatch, metrics=["pairwise"], captioner=None, limit=4)
+        folder = run(tmp_path, server, monkeypatch, metrics=["pairwise"], captioner=None)
     shutil.rmtree(tmp_path / "data")  # two images a prompt: their questions do not tell whose picture is whose
     found = verify(folder)
     assert found.holds, found.problems
