@@ -37,6 +37,24 @@ def test_tiif_answers_to_every_official_file(tmp_path: Path) -> None:
     assert (tmp_path / "result_summary.xlsx").stat().st_size > 0
     assert "mine" in (tmp_path / "summary.txt").read_text()
     assert "mine" in out
+    for file, overall in (("result_summary.xlsx", 50.0), ("summary.txt", 50.0)):  # what others published, read again
+        said = cli(tmp_path, "aggregate", "tiif", "--published", file, "--json", "again.json")
+        assert "as the official summary says" in said
+        again = read(tmp_path / "again.json")["generators"]["mine"]["short"]
+        assert (again["overall"], again["dimensions"]["style"]) == (overall, 25.0)
+    assert "not both" in cli(
+        tmp_path, "aggregate", "tiif", "--published", "summary.txt", "--answers", "answers", code=2
+    )
+
+
+def test_answers_of_others_become_scores_to_compare_with(tmp_path: Path) -> None:
+    from titjudge.compare.files import read_human_scores
+
+    folder = tmp_path / "answers" / "mine" / "style" / "short"
+    folder.mkdir(parents=True)
+    (folder / "3.json").write_text(json.dumps(answer("style", "short", 4, 1) | {"line_idx": 3}))
+    cli(tmp_path, "aggregate", "tiif", "--answers", "answers", "--scores", "theirs.csv")
+    assert read_human_scores(tmp_path / "theirs.csv") == {"mine/style/short/3": 0.25}
 
 
 def test_the_shared_responses_of_qwen_image_bench(tmp_path: Path, shared: Path) -> None:

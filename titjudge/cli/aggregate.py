@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,15 @@ def _show(work: Callable[[], tuple[dict[str, Any], list[Any]]], json_file: Path 
 @click.option("--write-answers", type=PATH, metavar="DIR", help="Write the run's answers as the official tree.")
 @click.option("--xlsx", type=PATH, metavar="FILE", help="Write the official result_summary.xlsx.")
 @click.option("--summary", type=PATH, metavar="FILE", help="Write the official summary by dimension (text).")
+@click.option(
+    "--scores", type=PATH, metavar="FILE", help="Write the answers' scores as CSV: `compare runs --human` reads it."
+)
+@click.option(
+    "--published",
+    type=PATH,
+    metavar="FILE",
+    help="Read an official result_summary.xlsx or summary by dimension instead of answers.",
+)
 @JSON
 def tiif(
     answers: Path | None,
@@ -48,6 +57,8 @@ def tiif(
     write_answers: Path | None,
     xlsx: Path | None,
     summary: Path | None,
+    scores: Path | None,
+    published: Path | None,
     json_file: Path | None,
 ) -> int:
     """TIIF-Bench: types, nine dimensions, Basic, Advanced, Overall, in percent.
@@ -56,11 +67,19 @@ def tiif(
     Examples:
       python cli.py aggregate tiif --answers eval_results --xlsx result_summary.xlsx
       python cli.py aggregate tiif --run runs/mine --write-answers eval_results
+      python cli.py aggregate tiif --published result_summary.xlsx
     """
     from titjudge.errors import UserError
     from titjudge.suites import tiif_answers, tiif_files
     from titjudge.suites.tiif import aggregate_answers
+    from titjudge.suites.tiif_tables import published_table
 
+    if published is not None:
+        if answers is not None or run_folder is not None:
+            raise UserError("give --published, or --answers or --run, not both")
+        read = tiif_files.read_xlsx if published.suffix.lower() == ".xlsx" else tiif_files.read_dimension_text
+        found = read(published)
+        return _show(lambda: (found, [published_table(found)]), json_file)
     if run_folder is not None:
         if write_answers is None:
             raise UserError("--run needs --write-answers DIR: where the official tree goes")
@@ -69,11 +88,13 @@ def tiif(
     if answers is None:
         raise UserError("give --answers DIR, or --run RUN with --write-answers DIR")
     if xlsx is not None or summary is not None:
-        found = tiif_answers.read_answers(answers)
+        counted = tiif_answers.read_answers(answers)
         if xlsx is not None:
-            tiif_files.write_xlsx(found, xlsx)
+            tiif_files.write_xlsx(counted, xlsx)
         if summary is not None:
-            summary.write_text(tiif_files.dimension_text(found), encoding="utf-8")
+            summary.write_text(tiif_files.dimension_text(counted), encoding="utf-8")
+    if scores is not None:
+        _write_scores(tiif_answers.answers_as_scores(answers), scores)
     return _show(lambda: aggregate_answers(answers), json_file)
 
 
@@ -81,6 +102,13 @@ def _write_tree(run_folder: Path, out: Path) -> int:
     from titjudge.suites.tiif_answers import write_answers
 
     return write_answers(out, *_judged(run_folder, "yes-no"))
+
+
+def _write_scores(scores: Iterable[Any], file: Path) -> None:
+    from titjudge.csvfile import csv_text
+
+    rows = [(score.item_id, score.value) for score in scores]
+    file.write_text(csv_text(("image", "score"), rows), encoding="utf-8")
 
 
 def _judged(run_folder: Path, metric: str) -> tuple[list[Any], list[Any]]:

@@ -130,3 +130,19 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
         tuple(found["warnings"]),
     )
     return [summary, dimensions, types]
+
+
+def published_table(found: Mapping[str, Any]) -> Table:
+    """What an official summary file says, one row for a generator and length; percent."""
+    rows = tuple(
+        (
+            name,
+            length,
+            *(of.get(key) for key in ("overall", "basic", "advanced")),
+            *(of["dimensions"].get(d) for d in DIMENSIONS),
+        )
+        for name, lengths in found["generators"].items()
+        for length, of in lengths.items()
+    )
+    columns = ("generator", "length", "overall", "basic", "advanced", *DIMENSIONS)
+    return Table("TIIF-Bench: as the official summary says, percent", columns, rows)
