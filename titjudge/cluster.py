@@ -35,7 +35,7 @@ from titjudge.session import Outcome, Session
 
 LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # what uses a GPU of the worker's
 DEATHS = 3  # of one shard, without a new score in between, before it is given up
-_SHARED = ("concurrency", "rpm", "tpm")  # limits of the account, of which every worker gets an equal part
+_RATES = ("rpm", "tpm")  # of the account: every worker gets an equal part
 _LOOK = 0.5  # seconds between looks at the progress
 _TELL = 10.0  # seconds between lines
 
@@ -163,16 +163,16 @@ class Cluster:
     def _default(self, ray: Any) -> int:
         gpus = sum(_gpus(ray))
         count = gpus if gpus and self._is_local else max(1, sum(node["Alive"] for node in ray.nodes()))
-        limits: list[int] = [value for name in _SHARED if (value := getattr(self.config.limits, name)) is not None]
-        return min([count, *limits])
+        rates: list[int] = [value for name in _RATES if (value := getattr(self.config.limits, name)) is not None]
+        return min([count, *rates])
 
     def _check_divisible(self, count: int) -> None:
-        """Every worker needs at least one request at a time and a minute, and together they keep to the limits.
+        """Every worker needs at least one request and token a minute, and together they keep to the account's.
 
         Raises:
             ConfigError: there are more workers than a limit can be divided among.
         """
-        for name in _SHARED:
+        for name in _RATES:
             value = getattr(self.config.limits, name)
             if value is not None and value < count:
                 raise ConfigError(
@@ -219,7 +219,8 @@ class Cluster:
     def _settings(self, shard: _Shard, limits: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a shard: rates and concurrency are an equal part of the account's."""
         own = self.config.limits
-        parts = {name: value // shard.count for name in _SHARED if (value := getattr(own, name)) is not None}
+        parts = {name: value // shard.count for name in _RATES if (value := getattr(own, name)) is not None}
+        parts["concurrency"] = max(1, own.concurrency // shard.count)  # a worker without a request would not work
         assert self.config.data is not None
         update = {
             "shard": shard.name,

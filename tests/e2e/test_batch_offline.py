@@ -139,7 +139,9 @@ def test_an_answer_that_does_not_fit_its_schema_is_unusable(data: Path) -> None:
     assert len(keys) == 2  # the same description, two prompts
     found = imported(data, [{"custom_id": keys[0], "text": "a nice picture"}, {"custom_id": keys[1], "text": VERDICT}])
     assert found.imported == 1
-    assert [key for key, _ in found.unusable] == [keys[0]]
+    ((key, reason),) = found.unusable
+    assert key == keys[0]
+    assert reason == "0.png, tit/compare: the answer holds no complete JSON object"
 
 
 def test_an_answer_that_is_there_is_never_replaced(data: Path) -> None:

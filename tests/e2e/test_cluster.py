@@ -138,7 +138,7 @@ def test_every_worker_gets_gpus_of_one_machine(nodes: list[int], workers: int, e
     assert gpus_each(nodes, workers) == each
 
 
-@pytest.mark.parametrize(("limits", "workers"), [({"rpm": 5}, 8), ({"concurrency": 2}, 3), ({"tpm": 1}, 2)])
+@pytest.mark.parametrize(("limits", "workers"), [({"rpm": 5}, 8), ({"tpm": 1}, 2)])
 def test_workers_together_keep_to_the_limits_of_the_account(
     limits: dict[str, int], workers: int, tmp_path: Path
 ) -> None:
@@ -152,7 +152,11 @@ def test_workers_together_keep_to_the_limits_of_the_account(
         cluster._check_divisible(workers)
     cluster._check_divisible(value)
     shards = [_Shard(k, value, tmp_path / str(k)) for k in range(1, value + 1)]
-    assert sum(cluster._settings(shard, {})["limits"][name] for shard in shards) == value
+    settings = [cluster._settings(shard, {})["limits"] for shard in shards]
+    assert sum(each[name] for each in settings) == value
+    assert {each["concurrency"] for each in settings} == {32 // value}
+    (one,) = {cluster._settings(_Shard(k, 64, tmp_path), {})["limits"]["concurrency"] for k in (1, 64)}
+    assert one == 1
 
 
 @pytest.mark.parametrize(

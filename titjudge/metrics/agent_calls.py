@@ -47,8 +47,8 @@ _VERDICT = {
 }
 TOOLS = (
     _tool("ask", "Ask a question about the whole image.", question=_QUESTION),
-    _tool("zoom", "Ask a question about one part of the image, seen at full resolution.", question=_QUESTION, box=_BOX),
-    _tool("describe", "Have one part of the image described, seen at full resolution.", box=_BOX),
+    _tool("zoom", "Ask a question about one part of the image, enlarged.", question=_QUESTION, box=_BOX),
+    _tool("describe", "Have one part of the image described, enlarged.", box=_BOX),
     _tool("count", "Have things counted in the image.", thing={"type": "string", "description": "what is counted"}),
     _tool("read_text", "Have all words read that stand in the image."),
     _tool("compare", "What the description misses or contradicts in the prompt: where to look. It settles nothing."),

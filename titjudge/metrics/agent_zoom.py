@@ -1,4 +1,4 @@
-"""A part of an image as a picture of its own: boxes in fractions, crops at full resolution.
+"""A part of an image as a picture of its own: boxes in fractions, crops enlarged.
 
 A crop keeps every pixel of its part. It is enlarged towards the size of the whole image: until its longer side has as many
 pixels as that of the image (or 1,024), at most fourfold, and never to more pixels than the image has, so that looking at a
