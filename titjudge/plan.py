@@ -97,10 +97,12 @@ class Planner:
         found = await self.expect(item, metrics)
         likely = [self._amount(each.role, each.high) for each in found]
         most = [self._amount(each.role, each.bound) for each in found]
+        if held is not None:
+            most.append((held.cost, held.tokens))
         cost, tokens = (
             max(sum(each[i] for each in likely), max((each[i] for each in most), default=0)) for i in (0, 1)
         )
-        return await budget.reserve(cost, int(tokens), len(found))
+        return await budget.reserve(cost, int(tokens), len(found), again=held is not None)
 
     def _amount(self, role: str, usage: Usage) -> tuple[float, int]:
         return self.roles[role].cost(usage), usage.input + usage.output

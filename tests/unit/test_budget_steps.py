@@ -13,9 +13,10 @@ from titjudge.budget import Budget, Reservation
 from titjudge.cache import AnswerCache
 from titjudge.config import load_config
 from titjudge.engine import Engine
-from titjudge.errors import BudgetHeld
+from titjudge.errors import BudgetExhausted, BudgetHeld
 from titjudge.loop import Loop
 from titjudge.metrics import metric
+from titjudge.plan import Planner
 from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
@@ -83,3 +84,22 @@ def test_the_money_that_items_hold_is_used_before_a_run_ends(tmp_path: Path, cap
         assert status == "incomplete: budget"
         assert done <= len(scores) < 8
         assert budget.spent + 1.0 > cap
+
+
+def test_an_item_that_stepped_back_reserves_what_it_lacked_also_when_nothing_new_begins() -> None:
+    async def work() -> tuple[float, float]:
+        config = load_config(None, {"judge": "openai/m", "prices": {"m": {"input": 1.0, "output": 1.0}}})
+        planner, budget = Planner(config, PromptLibrary(), None, once=False), Budget(max_cost=1.0)
+        budget.exhausted = True
+        item = Item("i", "p", None, "g", "p")
+        with pytest.raises(BudgetExhausted):
+            await planner.reserve(item, {"talker": talker}, budget)
+        with await planner.reserve(item, {"talker": talker}, budget, BudgetHeld("", 0.0, 0)):
+            small = budget.reserved
+        with await planner.reserve(item, {"talker": talker}, budget, BudgetHeld("", 0.75, 10)):
+            large = budget.reserved
+        await planner.aclose()
+        return small, large
+
+    small, large = asyncio.run(work())
+    assert 0 < small < large == 0.75
