@@ -32,6 +32,8 @@ from titjudge.types import Embedding, Message, Reply, Request, Status, Usage
 
 __all__ = ["BudgetExhausted", "Engine", "Interrupted"]
 
+Failed = Literal["keep", "again", "drop"]
+
 
 class Engine:
     """Asks models. One engine serves one run; use it inside one event loop.
@@ -63,7 +65,7 @@ class Engine:
         lenient: bool = False,
         read_only: bool = False,
         known: Mapping[str, bool] | None = None,
-        failed: Literal["keep", "again", "drop"] = "keep",
+        failed: Failed = "keep",
     ) -> None:
         self.roles, self.library, self.cache = roles, library, cache
         self.sender = Sender(budget or Budget(), journal, self.stop)
@@ -74,7 +76,7 @@ class Engine:
         self._read_only = read_only
         self._used = {_short(key) for key, good in (known or {}).items() if good}
         self._unusable = {_short(key) for key, good in (known or {}).items() if not good}
-        self._failed, self._asked_again = failed, set[bytes]()
+        self.failed, self._asked_again = failed, set[bytes]()
         self._flights: dict[str, asyncio.Task[Any]] = {}
 
     @property
@@ -217,7 +219,7 @@ class Engine:
 
     def _stands(self, key: str) -> bool:
         """Whether a kept answer that cannot be used is the answer; else the question is asked again, once."""
-        if self._failed == "keep" or _short(key) in self._asked_again:
+        if self.failed == "keep" or _short(key) in self._asked_again:
             return True
         self._asked_again.add(_short(key))
         return False
@@ -225,7 +227,7 @@ class Engine:
     async def _keep_failure(self, key: str, role: Role, request: Request, reply: Reply, *, new: bool) -> None:
         """It was paid: it goes into the journal once, and into the cache, so that it is not paid again."""
         self._note(request, reply)
-        if new and self._failed != "drop":
+        if new and self.failed != "drop":
             await self._keep(key, role, reply)
 
     def _read(self, reply: Reply, schema: type[Any] | None, request: Request) -> Reply | None:

@@ -84,6 +84,12 @@ class Planner:
             self.refused.append((item.id, scores[0].reason))
         return list(self._found.pop(item.id, {}).values())
 
+    def noted(self) -> list[Expected]:
+        """All requests that were walked through and not told yet."""
+        found = [each for of_item in self._found.values() for each in of_item.values()]
+        self._found.clear()
+        return found
+
     async def reserve(
         self, item: Item, metrics: Mapping[str, Metric], budget: Budget, held: BudgetHeld | None = None
     ) -> Reservation:
@@ -138,6 +144,7 @@ class Forecast:
     """What a dry run found. Costs are list prices in USD at p10, p50, p90; None where a price is unknown.
 
     `items` can be judged, `refused` (item, reason) cannot; `notes` are lines on the data (what `--limit` drew, ...).
+    `repairs`: how many of the requests get a repair turn if no answer can be read, and its price at p50; not in the rest.
     """
 
     items: int
@@ -147,6 +154,7 @@ class Forecast:
     costs: dict[str, tuple[float, float, float] | None]
     cached: dict[str, int]
     embeddings: int
+    repairs: tuple[int, float | None] = (0, None)
     notes: list[str] = field(default_factory=list)
 
     def lines(self, examples: int = 3) -> list[str]:
@@ -197,6 +205,7 @@ class Forecast:
                 for name, role in self.roles.items()
             },
             "list_cost": total,
+            "repair_turns_at_most": {"requests": self.repairs[0], "list_cost": self.repairs[1]},
         }
 
     def table(self) -> Table:
@@ -214,6 +223,11 @@ class Forecast:
         notes = [
             "list price in USD at p10 / p50 / p90 of the expected answer lengths; requests in the cache are not counted"
         ]
+        if self.repairs[0]:
+            price = "" if self.repairs[1] is None else f", ${self.repairs[1]:.4f}"
+            notes.append(
+                f"an answer that cannot be read is asked for once more: at most {self.repairs[0]} repair turns{price}, beside these"
+            )
         if any(cost is None for cost in self.costs.values()):
             notes.append("a price is unknown: give it with --price MODEL=IN,OUT (USD per million tokens)")
         columns = (
@@ -235,11 +249,32 @@ def _dollars(cost: tuple[float, float, float] | None) -> str | None:
 
 
 async def forecast(
-    config: RunConfig, planner: Planner, items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]
+    planner: Planner,
+    items: Iterable[Item | BadItem],
+    metrics: Mapping[str, Metric],
+    beside: Iterable[Expected] = (),
 ) -> Forecast:
-    """Walk every item through every metric without sending anything."""
+    """Walk every item through every metric without sending anything; `beside` are requests that no item asks."""
     roles: dict[str, RoleForecast] = defaultdict(RoleForecast)
-    seen = listed = 0
+    seen = listed = repairs = 0
+    repaired = 0.0
+
+    def add(each: Expected) -> None:
+        nonlocal repairs, repaired
+        who = planner.role(each.role)
+        if who.provider.capabilities.local and getattr(who.provider, "free", False):
+            return
+        role = roles[each.role]
+        role.requests += 1
+        role.low += each.low
+        role.middle += each.middle
+        role.high += each.high
+        if each.structured:
+            repairs += 1
+            repaired += who.cost(Usage(each.middle.input + each.middle.output, each.middle.output))
+
+    for each in beside:
+        add(each)
     for item in items:
         if isinstance(item, BadItem):
             planner.refused.append((item.id, item.reason))
@@ -247,15 +282,7 @@ async def forecast(
             continue
         seen += 1
         for each in await planner.expect(item, metrics):
-            if planner.roles[each.role].provider.capabilities.local and getattr(
-                planner.roles[each.role].provider, "free", False
-            ):
-                continue
-            role = roles[each.role]
-            role.requests += 1
-            role.low += each.low
-            role.middle += each.middle
-            role.high += each.high
+            add(each)
     if planner.embeddings and not getattr(planner.roles.embedder(), "free", True):
         tokens = Usage(input=planner.embedding_tokens)
         roles["embedder"] = RoleForecast(planner.embeddings, tokens, tokens, tokens)
@@ -271,4 +298,5 @@ async def forecast(
         costs,
         {role.name: role.tally.cached for role in planner.roles.open() if role.tally.cached},
         planner.embeddings,
+        (repairs, None if any(cost is None for cost in costs.values()) else repaired),
     )

@@ -36,6 +36,7 @@ from titjudge.types import BadItem, Item, Pair, Status, Table
 
 if TYPE_CHECKING:
     from titjudge.providers.batch import Batches
+    from titjudge.providers.estimate import Expected
 
 _WATCH = 0.2  # seconds between looks at the progress
 _ANSWERS = frozenset({Status.OK, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
@@ -144,8 +145,18 @@ class Session:
     async def _dry_run(self) -> Forecast:
         planner = Planner(self.config, self.library, self.cache, once=True)
         try:
-            found = await forecast(self.config, planner, prepared(self.items(), self.metrics), self.metrics)
-            found.notes = self.reading.notes(self.metrics.values())
+            canaries, said = await self._plan_canaries() if self.config.canary else ([], "")
+            found = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
+            live = self._live_jobs()
+            found.notes = [
+                *self.reading.notes(self.metrics.values()),
+                *([said] if said else []),
+                *(
+                    [f"{live} batch jobs of this run are live: what is in them is counted, and not sent again"]
+                    if live
+                    else []
+                ),
+            ]
             return found
         finally:
             await planner.aclose()
@@ -241,6 +252,20 @@ class Session:
         if fatal is not None:
             raise fatal
         return status
+
+    async def _plan_canaries(self) -> tuple[list[Expected], str]:
+        from titjudge.trust.canary_run import plan_before
+
+        return await plan_before(self.config, self.metrics, self.library, self.cache)
+
+    def _live_jobs(self) -> int:
+        """How many batch jobs this run has waiting."""
+        place = (self.config.out or default_folder(self.config)) / "batches"
+        if not self.config.limits.batch or not place.is_dir():
+            return 0
+        from titjudge.providers.batch import live_jobs
+
+        return live_jobs(place)
 
     async def _ask_canaries(self, engine: Engine, journal: Any) -> None:
         """Ask the frozen questions before the run: has a model changed since they were frozen?"""

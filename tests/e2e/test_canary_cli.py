@@ -97,11 +97,27 @@ def test_a_judge_of_recorded_descriptions_has_canaries_and_compare_refuses_to_jo
     assert "joined across a drift" in shell("merge", one, three, "--out", place.parent / "both")
 
 
+def test_a_dry_run_counts_the_canaries_and_says_what_repair_turns_may_cost(
+    server: Server, place: Path, shell: Shell
+) -> None:
+    out = place.parent / "dry.json"
+    for name, expected in (("one", 2 + 150), ("two", 50)):
+        said = shell(*asked(server, place, name), "--price", "m=1,1", "--dry-run", "--json", out)
+        found, before = json.loads(out.read_text()), server.count()
+        assert found["roles"]["judge"]["requests"] == expected
+        assert found["repair_turns_at_most"]["requests"] == expected
+        assert found["repair_turns_at_most"]["list_cost"] > 0
+        assert f"at most {expected} repair turns" in " ".join(said.split())
+        assert "canaries: " in said
+        shell(*asked(server, place, name))
+        assert server.count() - before == expected
+
+
 def test_canaries_that_nobody_answers_are_not_frozen(server: Server, judge: Judge, place: Path, shell: Shell) -> None:
     judge.silent = True
     assert "canaries: none of 50 got an answer, so none is frozen" in shell(*asked(server, place, "one"), code=1)
     judge.silent = False
-    assert "canaries: 50 answers frozen in" in shell(*asked(server, place, "two"))
+    assert "canaries: 50 answers frozen in" in shell(*asked(server, place, "two"), "--retry-failed")
 
 
 @pytest.mark.slow

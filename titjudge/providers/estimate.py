@@ -19,7 +19,8 @@ _THINKING = (0.05, 0.15, 0.40)  # share of the allowance, where a model thinks a
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One request as it would be sent. `low`, `middle`, `high` are usages at p10, p50, p90; `bound` is the worst case."""
+    """One request as it would be sent. `low`, `middle`, `high` are usages at p10, p50, p90; `bound` is the worst case.
+    `structured`: its answer must fit a schema, so that there may be a repair turn."""
 
     key: str
     item_id: str
@@ -29,6 +30,7 @@ class Expected:
     middle: Usage
     high: Usage
     bound: Usage
+    structured: bool = False
 
 
 class Estimate:
@@ -62,10 +64,9 @@ class Estimate:
             bound = self.real.usage_bound(request)
             low, middle, high = self._expect(request, bound)
             words = int((middle.output - middle.thinking) * _WORDS_PER_TOKEN)
-        self._sink(
-            Expected(request_key(request), request.item_id, request.role, request.template, low, middle, high, bound)
-        )
-        text = stub(request.schema) if request.schema else f"{request_key(request)} " + "words " * words
+        key, structured = request_key(request), request.schema is not None
+        self._sink(Expected(key, request.item_id, request.role, request.template, low, middle, high, bound, structured))
+        text = stub(request.schema) if request.schema else f"{key} " + "words " * words
         return Reply(text, usage=middle, finish="stop", model_version="estimate", endpoint="estimate")
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:

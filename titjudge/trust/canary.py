@@ -168,20 +168,18 @@ async def ask_canaries(
         DataError: the file is damaged, or belongs to other models, metrics or data.
         FatalProviderError: as the engine raises it.
     """
-    each = max(1, count // max(len(metrics), 1))
-    asked = [
-        (name, item)
-        for name, metric in metrics.items()
-        for item in canary_items(data, each, edited="questions" not in metric.needs)
-    ]
+    asked = _questions(metrics, data, count)
     fingerprint = await asyncio.to_thread(_fingerprint, asked, _identity(engine, metrics))
     kept = _load(file, fingerprint) if file.is_file() else None
     round_ = 0 if kept is None else int(kept["rounds"])
+    before, engine.failed = engine.failed, "again"  # a refusal of yesterday says nothing of today
     try:
         now = await _ask(engine, metrics, asked, round_)
         further = [await _ask(engine, metrics, asked, k) for k in range(1, ROUNDS)] if kept is None else []
     except BudgetExhausted:
         return _incomplete(file, fingerprint, "the cap was reached before all were asked")
+    finally:
+        engine.failed = before
     if kept is None and all(value is None for value in now.values()):
         return _incomplete(file, fingerprint, f"none of {len(now)} got an answer, so none is frozen")
     versions = _versions(engine)
@@ -193,6 +191,33 @@ async def ask_canaries(
     canaries = [Canary(r["item"], r["metric"], r["value"], tuple(r["again"])) for r in kept["canaries"]]
     _save(file, fingerprint, canaries, kept["versions"], round_ + 1)
     return _report(canaries, now, metrics, kept["versions"], versions, str(file), fingerprint)
+
+
+def _questions(metrics: Mapping[str, Metric], data: Path, count: int) -> list[tuple[str, Item]]:
+    each = max(1, count // max(len(metrics), 1))
+    return [
+        (name, item)
+        for name, metric in metrics.items()
+        for item in canary_items(data, each, edited="questions" not in metric.needs)
+    ]
+
+
+async def plan_canaries(
+    engine: Engine, metrics: Mapping[str, Metric], data: Path, file: Path, *, count: int = COUNT
+) -> int:
+    """Walk the questions of `ask_canaries` through an engine that answers nothing; returns how often each is asked.
+
+    Raises:
+        DataError: as `ask_canaries`.
+    """
+    asked = _questions(metrics, data, count)
+    rounds, first = ROUNDS, 0
+    if file.is_file():
+        fingerprint = await asyncio.to_thread(_fingerprint, asked, _identity(engine, metrics))
+        rounds, first = 1, int(_load(file, fingerprint)["rounds"])
+    for round_ in range(first, first + rounds):
+        await _ask(engine, metrics, asked, round_)
+    return rounds
 
 
 def _incomplete(file: Path, fingerprint: str, why: str) -> CanaryReport:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from titjudge.cache import AnswerCache
 from titjudge.config import RunConfig
 from titjudge.engine import Engine
 from titjudge.metrics import Metric
 from titjudge.paths import cache_folder, example_folder
+from titjudge.plan import Planner
+from titjudge.prompts import PromptLibrary
+from titjudge.providers.estimate import Expected
 from titjudge.roles import Roles
 from titjudge.sending import Journal
-from titjudge.trust.canary import CanaryReport, ask_canaries, canary_file
+from titjudge.trust.canary import CanaryReport, ask_canaries, canary_file, plan_canaries
 
 _MODELS = ("captioner", "judge")
 
@@ -34,15 +38,19 @@ class Asked:
         return self.report.lines()
 
 
-async def ask_before(
-    config: RunConfig, engine: Engine, metrics: Mapping[str, Metric], cache: AnswerCache, journal: Journal | None
-) -> Asked:
-    """Ask the canaries of the metrics that ask a model which can have changed; a recording cannot.
+@dataclass(frozen=True, slots=True)
+class _Seats:
+    """Which metrics ask canaries, of which known answers, and with which models."""
+
+    metrics: dict[str, Metric]
+    place: Path
+    config: RunConfig
+
+
+def _seats(config: RunConfig, metrics: Mapping[str, Metric]) -> _Seats | str:
+    """Those of the metrics that ask a model which can have changed (a recording cannot); or why there are none.
 
     A recorded captioner sees the canaries through the descriptions of the bundled example, so that the judge is asked.
-
-    Raises:
-        DataError: the file of canaries is damaged. FatalProviderError: as the engine raises it.
     """
     recorded = {name for name in _MODELS if (seat := config.role(name)) is not None and seat.provider == "recorded"}
     usable = {
@@ -52,23 +60,56 @@ async def ask_before(
     }
     place = example_folder()
     if place is None:
-        return Asked(None, "the bundled example, whose images they show, is not there")
+        return "the bundled example, whose images they show, is not there"
     if not usable:
-        return Asked(None, f"no metric of this run asks a model that can have changed ({', '.join(metrics)})")
-    file = canary_file(cache_folder(config.cache), engine, usable)
-    descriptions = place / "descriptions.jsonl"
-    if "captioner" not in recorded or config.data == place:
-        return Asked(await ask_canaries(engine, usable, place, file))
-    assert config.captioner is not None
-    seat = config.captioner.model_copy(update={"options": {"file": str(descriptions)}})
+        return f"no metric of this run asks a model that can have changed ({', '.join(metrics)})"
+    if "captioner" in recorded and config.data != place:
+        assert config.captioner is not None
+        seat = config.captioner.model_copy(update={"options": {"file": str(place / "descriptions.jsonl")}})
+        config = config.model_copy(update={"captioner": seat})
+    return _Seats(usable, place, config)
+
+
+async def ask_before(
+    config: RunConfig, engine: Engine, metrics: Mapping[str, Metric], cache: AnswerCache, journal: Journal | None
+) -> Asked:
+    """Ask the canaries of the metrics of a run.
+
+    Raises:
+        DataError: the file of canaries is damaged. FatalProviderError: as the engine raises it.
+    """
+    seats = _seats(config, metrics)
+    if isinstance(seats, str):
+        return Asked(None, seats)
+    file = canary_file(cache_folder(config.cache), engine, seats.metrics)
+    if seats.config is config:
+        return Asked(await ask_canaries(engine, seats.metrics, seats.place, file))
     other = Engine(
-        Roles(config.model_copy(update={"captioner": seat})), engine.library, cache, engine.budget,
+        Roles(seats.config), engine.library, cache, engine.budget,
         protocol=engine.protocol, journal=journal, lenient=config.lenient,
     )  # fmt: skip
     try:
-        return Asked(await ask_canaries(other, usable, place, file))
+        return Asked(await ask_canaries(other, seats.metrics, seats.place, file))
     finally:
         await other.aclose()
+
+
+async def plan_before(
+    config: RunConfig, metrics: Mapping[str, Metric], library: PromptLibrary, cache: AnswerCache
+) -> tuple[list[Expected], str]:
+    """The requests of the canaries of a run, and a line on them, as a dry run tells."""
+    seats = _seats(config, metrics)
+    if isinstance(seats, str):
+        return [], f"canaries: none would be asked: {seats}"
+    planner = Planner(seats.config, library, cache, once=True)
+    try:
+        file = canary_file(cache_folder(config.cache), planner.engine, seats.metrics)
+        rounds = await plan_canaries(planner.engine, seats.metrics, seats.place, file)
+        found = planner.noted()
+    finally:
+        await planner.aclose()
+    often = f"{rounds} times, as they are frozen" if rounds > 1 else "once, to compare"
+    return found, f"canaries: {len(found)} of the requests, each question asked {often}"
 
 
 def _changeable(metric: Metric, recorded: set[str]) -> bool:

@@ -81,7 +81,7 @@ async def _dry_run(session: Session, repeats: int, edits: int, rivals: Sequence[
     try:
         with tempfile.TemporaryDirectory() as work:
             await _battery(session, planner.engine, Path(work), repeats, edits, seated, on_score=scored)
-        return await forecast(seated, planner, seen.values(), {})  # no metric: what they asked is counted already
+        return await forecast(planner, seen.values(), {})  # no metric: what they asked is counted already
     finally:
         await planner.aclose()
         session.cache.close()
