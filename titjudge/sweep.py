@@ -101,8 +101,8 @@ class Swept:
 
     def table(self) -> Table:
         notes = [
-            "accuracy with its 95% interval; below the best: the paired difference in accuracy over the same pairs, p by "
-            "exchanging within prompts, adjusted after Benjamini-Hochberg",
+            "accuracy with its 95% interval; below the best: the paired difference in accuracy over the same pairs, p for the "
+            "largest difference of as many rows that are exchanged within prompts (the best was chosen on these pairs)",
             "USD: list price of the answers used, cached or not, of 1,000 images; seconds: the models' own time for them, "
             "one after the other",
         ]
@@ -310,7 +310,7 @@ def _per_thousand(
 
 def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
     """Rows by accuracy, best first, each but the best with its paired difference from the best."""
-    from titjudge.compare.differences import paired_differences
+    from titjudge.compare.differences import below_the_best, paired_differences
 
     rows.sort(key=lambda row: -1.0 if row.numbers.get("accuracy") is None else row.numbers["accuracy"], reverse=True)
     if len(rows) < 2 or not pairs or rows[0].numbers.get("accuracy") is None:
@@ -318,10 +318,11 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
     values = {row.name: _higher(row) for row in rows}
     best = rows[0].name
     found = {each.first: each for each in paired_differences(pairs, values, baseline=best)}
-    for row in rows[1:]:
+    p_values = below_the_best(pairs, [values[row.name] for row in rows])
+    for row, p_value in zip(rows[1:], p_values, strict=True):
         difference = found[row.name]
         row.below = None if difference.difference is None else -difference.difference
-        row.p_adjusted = difference.p_adjusted
+        row.p_adjusted = p_value
     return rows
 
 

@@ -12,7 +12,6 @@ from titjudge.compare.equality import reaches, same, with_ties
 from titjudge.compare.leaderboard import standing
 from titjudge.compare.pairwise import pairwise_accuracy, tie_optimised_accuracy
 from titjudge.compare.ranks import prompt_statistics
-from titjudge.trust import scale
 from titjudge.trust.cascade import apply
 from titjudge.trust.cascade_rules import Rule
 from titjudge.types import Pair
@@ -64,5 +63,4 @@ def test_no_statistic_hangs_on_the_last_digit(values: dict[str, float]) -> None:
     assert ranks.srcc is None
     assert ranks.ndcg == pytest.approx((1 + 1 / math.log2(3)) / 2)
     assert correlation([*values.values(), 1.0], [1.0, 2.0, 3.0], resamples=0).srcc == pytest.approx(-(0.75**0.5))
-    assert scale.step([*values.values(), 80.0], 1.0) == pytest.approx(80 - ONE)
     assert apply(Rule(("j",)), pair, {"j": values}, {"j": 0.0}).accuracy == 0.0

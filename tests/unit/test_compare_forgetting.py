@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -69,8 +70,11 @@ def test_a_fall_that_is_only_in_the_kind_is_told_from_one_within_kinds() -> None
             met = bool(rng.random() < (0.3 if style else 0.9))
             found.append(Claim("c", "style" if style else "entity", float(position), met, "g", f"p{p}", 200))
     (step,) = forgetting(found, resamples=0).steps
-    assert step.position == pytest.approx(0.7, abs=0.05)
-    assert step.within_kinds == pytest.approx(0, abs=0.1)
+    assert step.position is None
+    assert "beyond chance" in step.reason
+    assert forgetting([replace(claim, kind="claim") for claim in found], resamples=0).steps[
+        0
+    ].position == pytest.approx(0.7, abs=0.05)
 
 
 def test_rates_by_place_kind_and_length() -> None:
@@ -220,3 +224,18 @@ def test_the_place_of_a_name() -> None:
     assert place_of("apples", "the apple falls") == pytest.approx(4 / 15)
     assert place_of("cat", "concatenate") is None
     assert place_of("", "a cat") is None
+
+
+def test_kinds_that_are_harder_and_stand_last_are_no_step() -> None:
+    """20 generators whose last claims are of a harder kind: at 5%, more than 4 steps have a probability of 0.3%."""
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        told = [
+            Claim("c", kind, (k + 0.5) / 20, bool(rng.random() < (0.4 if kind == "style" else 0.85)), "g", f"p{p}", 300)
+            for p in range(10)
+            for k in range(20)
+            for kind in ["style" if k >= 16 else "object"]
+        ]
+        found += forgetting(told, resamples=0).steps[0].position is not None
+    assert found <= 4

@@ -10,6 +10,7 @@ from scipy import optimize, stats
 
 from titjudge.compare.bradley_terry import bradley_terry
 from titjudge.compare.leaderboard import UNEVEN, prompt_ranks, rank_correlation, standing
+from titjudge.compare.tables import _strengths as strengths_table
 from titjudge.types import Pair
 
 Image = tuple[str, str, str]
@@ -132,13 +133,34 @@ def test_without_a_finite_fit_there_is_none_and_a_reason(outcomes: list[str]) ->
     assert "no finite fit" in found.reason
 
 
-def test_degenerate_resamples_are_counted_and_left_out() -> None:
+def test_degenerate_resamples_are_counted_and_infinite() -> None:
     pairs = [Pair("p", "x", "y", "a"), Pair("q", "x", "y", "b"), Pair("r", "x", "y", "a")]
     found = bradley_terry(pairs, {"x": "X", "y": "Y"}, resamples=600, seed=0)
     # A draw is degenerate when prompt q is missing (8/27) or alone (1/27): 600 x 1/3, standard deviation 11.5.
     assert 150 <= found.degenerate <= 250
     assert found.resamples == 600 - found.degenerate
     assert found.strengths[0].strength - found.strengths[1].strength == pytest.approx(np.log(2), abs=1e-6)
+    assert [each.interval for each in found.strengths] == [(-np.inf, np.inf)] * 2
+
+
+def test_who_loses_once_may_be_infinitely_strong() -> None:
+    pairs = [Pair(f"p{k}", "x", "y", "b" if k == 0 else "a") for k in range(12)]
+    found = bradley_terry(pairs, {"x": "X", "y": "Y"}, resamples=400)
+    strongest = found.strengths[0]
+    assert strongest.interval is not None
+    assert 0 < strongest.interval[0] < strongest.strength < strongest.interval[1] == np.inf
+    told = {"generators": [{"generator": "X", "strength": 1.2, "interval": [0.4, None]}], "degenerate": 3, "pairs": 12}
+    assert "1.20 [0.40, ∞]" in str(strengths_table("people", told | {"reason": ""}).rows)
+
+
+@pytest.mark.parametrize(("wins", "ties", "losses", "weight"), [(2, 1, 2, 0.25), (2, 3, 1, 1.0607)])
+def test_the_weight_of_ties_has_settled(wins: int, ties: int, losses: int, weight: float) -> None:
+    """Davidson's model of two: the strengths are half the log ratio of wins apart from 0, t = ties / (2 sqrt(wins losses))."""
+    outcomes = ["a"] * wins + ["tie"] * ties + ["b"] * losses
+    pairs = [Pair(f"p{k}", "x", "y", outcome) for k, outcome in enumerate(outcomes)]
+    found = bradley_terry(pairs, {"x": "X", "y": "Y"}, resamples=0)
+    assert found.tie == pytest.approx(weight, abs=1e-4)
+    assert {each.generator: each.strength for each in found.strengths}["X"] == pytest.approx(np.log(wins / losses) / 2)
 
 
 def test_only_ties_are_a_draw_between_all() -> None:

@@ -177,3 +177,15 @@ def test_compare_refuses_to_join_across_a_drift() -> None:
     flipped = {"a": manifest("v1"), "b": manifest("v1", canary={"state": "drift", "flips": [{}], "asked": 50})}
     assert "1 of 50" in drift_between(flipped)[0]
     assert drift_between({"old": {}}) == []
+
+
+def test_another_backend_of_the_same_version_is_a_note_and_no_drift(example: Path, tmp_path: Path) -> None:
+    ask(example, tmp_path / "a.json", model("v1@fp_a"))
+    report = ask(example, tmp_path / "a.json", model("v1@fp_b"))
+    assert (report.state, report.versions, report.flips) == ("same", {}, ())
+    assert any("fp_b" in line for line in report.lines())
+    assert not any("DRIFT" in line for line in report.lines())
+    assert report.to_json()["backends"] == {"captioner": ["v1@fp_b"]}
+    assert ask(example, tmp_path / "a.json", model("v2@fp_b")).drifted
+    several = {"answered": [{"version": "v1@fp_a"}, {"version": "v1@fp_b"}], "model": "m"}
+    assert drift_between({"one": {"roles": {"judge": several}}, "other": manifest("v1@fp_a")}) == []

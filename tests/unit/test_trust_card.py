@@ -2,27 +2,36 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from titjudge.trust.card import CAUGHT, OPEN, PASS, Card, line, rate_line, with_verdicts
+from titjudge.trust import bounds
+from titjudge.trust.card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
 
 
-def verdict(effects: list[float], rule: str, limit: float = 0.05) -> str:
-    rows = [(f"p{k}", effect) for k, effect in enumerate(effects)]
-    return with_verdicts([line("f", "n", rows, rule=rule, limit=limit, step=0.001)])[0].verdict
+def of(effects: list[float], rule: str, limit: float = 0.05, ends: tuple[float, float] | None = None) -> Line:
+    return line("f", "n", [(f"p{k}", effect) for k, effect in enumerate(effects)], rule=rule, limit=limit, bounds=ends)
+
+
+def verdict(effects: list[float], rule: str, limit: float = 0.05, ends: tuple[float, float] | None = None) -> str:
+    return with_verdicts([of(effects, rule, limit, ends)])[0].verdict
 
 
 @pytest.mark.parametrize(
     ("rule", "effects", "expected"),
     [
-        ("at most", [0.0] * 6, PASS),
-        ("at most", [-0.5] * 6, PASS),
+        ("at most", [0.0] * 6, OPEN),  # it may work on other prompts
+        ("at most", [0.0] * 71, OPEN),
+        ("at most", [0.0] * 80, PASS),
+        ("at most", [-0.5] * 80, PASS),
         ("at most", [0.2] * 6, CAUGHT),
         ("at most", [0.2, -0.2] * 3, OPEN),
-        ("within", [0.0] * 6, PASS),
+        ("within", [0.0] * 6, OPEN),
+        ("within", [0.0] * 80, PASS),
         ("within", [-0.2] * 6, CAUGHT),
         ("within", [0.2] * 6, CAUGHT),
         ("at least", [0.2] * 6, PASS),
-        ("at least", [0.0] * 6, CAUGHT),
+        ("at least", [0.0] * 6, OPEN),  # it may be noticed on other prompts
+        ("at least", [0.0] * 120, CAUGHT),
         ("at least", [0.3, -0.2] * 3, OPEN),
         ("at least", [0.0] * 2, OPEN),
         ("at most", [], OPEN),
@@ -32,60 +41,78 @@ def test_verdicts(rule: str, effects: list[float], expected: str) -> None:
     assert verdict(effects, rule) == expected
 
 
+AT_THE_LIMIT = {
+    "normal": ("at most", 0.05, lambda rng: rng.normal(0.05, 0.05, 6)),
+    "a bribe that works on 1 prompt in 10": ("at most", 0.05, lambda rng: np.where(rng.random(6) < 0.1, 0.5, 0.0)),
+    "a bribe that works on 1 prompt in 4": ("at most", 0.05, lambda rng: np.where(rng.random(6) < 0.25, 0.2, 0.0)),
+    "an error noticed on 1 prompt in 10": ("at least", 0.02, lambda rng: np.where(rng.random(6) < 0.1, 0.2, 0.0)),
+    "3 prompts in 20 far worse": ("at least", 0.7, lambda rng: np.where(rng.random(6) < 0.15, 0.13, 0.8)),
+    "moved either way": ("within", 0.05, lambda rng: rng.normal(-0.05, 0.05, 6)),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["at most", "at least", "within"])
-def test_a_judge_exactly_at_the_limit_is_caught_once_in_a_hundred(rule: str) -> None:
-    """2,000 simulated lines of six prompts: 1% give or take three standard errors."""
-    rng = np.random.default_rng(0)
-    found = [verdict(rng.normal(0.05, 0.1, 6).tolist(), rule) for _ in range(2000)]
-    assert found.count(CAUGHT) <= 20 + 3 * np.sqrt(20)
-    if rule != "within":
-        assert found.count(CAUGHT) >= 20 - 3 * np.sqrt(20)
-        assert found.count(PASS) <= 50 + 3 * np.sqrt(50)
+@pytest.mark.parametrize("kind", AT_THE_LIMIT)
+def test_a_judge_exactly_at_the_limit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Caught once in a hundred at most, passed 2.5 times: give or take three standard errors of 300 lines of six prompts."""
+    monkeypatch.setattr(bounds, "DRAWS", 4000)
+    bounds._weights.cache_clear()
+    rule, limit, draw = AT_THE_LIMIT[kind]
+    rng = np.random.default_rng(1)
+    ends = (0.0, 1.0) if limit == 0.7 else None
+    found = [verdict((draw(rng) + rng.normal(0, 0.005, 6)).tolist(), rule, limit, ends) for _ in range(300)]
+    bounds._weights.cache_clear()
+    assert found.count(CAUGHT) <= 3 + 3 * 3**0.5
+    assert found.count(PASS) <= 7.5 + 3 * 7.5**0.5
+
+
+def test_a_refused_prompt_is_one_prompt_whatever_is_made_of_it() -> None:
+    """A judge that refuses one prompt in twenty, six prompts of 150 questions: P(3 or more of 6) is .002, of 2 .03."""
+    questions = [(f"p{k}", float(k < 2)) for k in range(6) for _ in range(150)]
+    two = with_verdicts([line("f", "n", questions, rule="at most", limit=0.05, bounds=(0, 1))])[0]
+    assert (two.verdict, two.effect) == (OPEN, pytest.approx(1 / 3))
+    assert two.p_value == pytest.approx(stats.binomtest(2, 6, 0.05, alternative="greater").pvalue, abs=0.005)
+    assert verdict([1.0] * 3 + [0.0] * 3, "at most", 0.05, (0, 1)) == CAUGHT
+
+
+@pytest.mark.parametrize(("hits", "prompts"), [(0, 6), (2, 6), (9, 10), (30, 40)])
+def test_the_bound_of_what_is_or_is_not_is_clopper_and_pearsons(hits: int, prompts: int) -> None:
+    seen = np.array([1.0] * hits + [0.0] * (prompts - hits))
+    low, high = stats.binomtest(hits, prompts).proportion_ci(0.95)
+    assert bounds.bound(seen, 1.0, 0.025) == pytest.approx(high, abs=0.01)
+    if hits:
+        assert bounds.bound(seen, 0.0, 0.025) == pytest.approx(low, abs=0.01)
+
+
+def test_the_bound_of_prompts_that_agree_is_exact() -> None:
+    assert bounds.bound(np.zeros(6), 1.0, 0.025) == pytest.approx(1 - 0.025 ** (1 / 6), abs=0.01)
+    assert bounds.below(np.full(6, 0.2), 0.0, np.array([0.05]))[0] == pytest.approx(0.25**6, abs=3e-4)
 
 
 def test_the_prompt_is_the_unit_whatever_the_number_of_trials() -> None:
-    few = line("f", "n", [("a", 0.0), ("b", 0.1), ("c", 0.2)], rule="at most", limit=0.05)
-    many = line(
-        "f",
-        "n",
-        [(group, effect) for group, effect in [("a", 0.0), ("b", 0.1), ("c", 0.2)] for _ in range(50)],
-        rule="at most",
-        limit=0.05,
-    )
+    few = of([0.0, 0.1, 0.2], "at most")
+    trials = [(group, effect) for group, effect in [("a", 0.0), ("b", 0.1), ("c", 0.2)] for _ in range(50)]
+    many = line("f", "n", trials, rule="at most", limit=0.05)
     assert many.interval == pytest.approx(few.interval)
     assert many.p_value == pytest.approx(few.p_value)
     assert (many.trials, many.prompts) == (150, 3)
 
 
-def test_equal_effects_are_not_certain() -> None:
-    found = line("f", "n", [("a", 0.2), ("b", 0.2), ("c", 0.2)], rule="at most", limit=0.05, step=0.1)
-    assert found.interval is not None
-    assert found.interval[1] - found.interval[0] > 0.01
-    assert found.p_value is not None
-    assert found.p_value > 0
-
-
 def test_an_interval_stays_where_the_effect_can_be() -> None:
-    found = line("f", "n", [("a", 1.0), ("b", 0.8), ("c", 0.9)], rule="at least", limit=0.7, bounds=(0, 1))
+    found = of([1.0, 0.8, 0.9], "at least", 0.7, (0, 1))
     assert found.interval is not None
-    assert found.interval[1] == 1
+    assert 0 <= found.interval[0] <= found.interval[1] <= 1
 
 
-def test_rates() -> None:
-    assert with_verdicts([rate_line("f", "n", 0, 200, limit=0.05)])[0].verdict == PASS
-    assert with_verdicts([rate_line("f", "n", 40, 200, limit=0.05)])[0].verdict == CAUGHT
-    assert with_verdicts([rate_line("f", "n", 0, 5, limit=0.05)])[0].verdict == OPEN
-    assert with_verdicts([rate_line("f", "n", 0, 0, limit=0.05)])[0].effect is None
-
-
-def test_p_values_after_holm() -> None:
-    lines = [rate_line("f", str(bad), bad, 100, limit=0.05) for bad in (0, 12, 30)]
-    adjusted = [each.adjusted or 0.0 for each in with_verdicts(lines)]
-    raw = [each.p_value or 0.0 for each in lines]
-    assert adjusted[2] == pytest.approx(3 * raw[2])
-    assert adjusted[1] == pytest.approx(2 * raw[1])
-    assert adjusted[0] == 1.0
+def test_the_verdict_is_by_p_after_holm_over_the_family() -> None:
+    alone = of([0.15] * 6, "at most")  # (1/3)^6 = .0014
+    assert with_verdicts([alone])[0].verdict == CAUGHT
+    among = with_verdicts([alone, *(of([0.0] * 6, "at most") for _ in range(9))])
+    assert (among[0].verdict, among[0].adjusted) == (OPEN, pytest.approx(10 * (alone.p_value or 0)))
+    assert among[0].p_value == alone.p_value
+    elsewhere = [line("g", "n", [(f"p{k}", 0.0) for k in range(6)], rule="at most", limit=0.05) for _ in range(9)]
+    assert with_verdicts([alone, *elsewhere])[0].verdict == CAUGHT
+    assert with_verdicts([alone, of([0.4] * 6, "at most")])[1].adjusted == pytest.approx(2 / 20_001, abs=1e-4)
 
 
 def test_a_rule_that_there_is_not() -> None:
@@ -100,32 +127,28 @@ def test_the_table_groups_what_was_not_tested() -> None:
     assert card.caught == []
 
 
-def test_a_line_without_a_verdict_says_how_many_prompts_it_lacks() -> None:
-    rng = np.random.default_rng(1)
-    rows = [(f"p{k}", effect) for k, effect in enumerate([0.1, 0.02, 0.06, 0.0, 0.09, 0.05])]
-    (open_line,) = with_verdicts([line("f", "n", rows, rule="at least", limit=0.02)])
-    assert open_line.verdict == OPEN
-    assert open_line.more is not None
-    assert open_line.effect is not None
-    assert open_line.deviation is not None
-    size = open_line.prompts + open_line.more
-    draws = rng.normal(open_line.effect, open_line.deviation, (400, size))
-    decided = [verdict(list(each), "at least", 0.02) != OPEN for each in draws]
-    assert np.mean(decided) >= 0.8 - 3 * (0.8 * 0.2 / 400) ** 0.5
+@pytest.mark.parametrize(
+    ("effects", "rule", "limit", "expected"),
+    [
+        ([0.06, 0.02, 0.05, 0.0, 0.04, 0.03], "at least", 0.02, PASS),
+        ([0.0] * 6, "at most", 0.05, PASS),
+        ([0.1] * 6, "at most", 0.05, CAUGHT),
+        ([0.01, -0.01] * 3, "within", 0.05, PASS),
+    ],
+)
+def test_a_line_without_a_verdict_says_how_many_prompts_it_lacks(
+    effects: list[float], rule: str, limit: float, expected: str
+) -> None:
+    (found,) = with_verdicts([of(effects, rule, limit)])
+    assert found.verdict == OPEN
+    assert found.more is not None
+    enough = [effects[k % 6] for k in range(round(1.15 * (6 + found.more)))]
+    assert verdict(enough, rule, limit) == expected
+    assert verdict(enough[: 6 + found.more // 2], rule, limit) == OPEN
 
 
 def test_what_is_at_the_limit_never_has_enough() -> None:
-    rows = [("a", 0.0), ("b", 0.1), ("c", 0.0501)]
-    (found,) = with_verdicts([line("f", "n", rows, rule="at most", limit=0.05)])
+    (found,) = with_verdicts([of([0.0, 0.1, 0.0501], "at most")])
     assert (found.verdict, found.more) == (OPEN, None)
     card = Card("m", {}, {}, (found,), None, 0, None, None)
     assert "over 1000 prompts" in card.tables()[0].rows[0][-1]
-
-
-def test_equal_answers_in_large_steps_are_no_proof() -> None:
-    """Six prompts, one trial each, scores in steps of a whole span: no movement is likely at a limit of 0.05."""
-    still = [(f"p{k}", 0.0) for k in range(6)]
-    assert with_verdicts([line("f", "n", still, rule="within", limit=0.05, step=1)])[0].verdict == OPEN
-    assert with_verdicts([line("f", "n", still, rule="within", limit=0.05, step=0.001)])[0].verdict == PASS
-    shares = [(f"p{k}", right) for k in range(6) for right in (1.0, 1.0, 0.0)]
-    assert with_verdicts([line("f", "n", shares, rule="at least", limit=0.7, step=1)])[0].verdict == OPEN

@@ -22,7 +22,7 @@ from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
 from titjudge.suites.known_answer import KnownAnswer
-from titjudge.trust import battery
+from titjudge.trust import battery, card
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Line, with_verdicts
 from titjudge.trust.exchange import NAME, excess, exchange, family
 from titjudge.trust.prober import Prober
@@ -75,6 +75,12 @@ def line(
     return with_verdicts([asyncio.run(go())])[0]
 
 
+def surely(found: Line) -> str:
+    """The verdict with 80 times as many prompts like these."""
+    rows = [(f"p{k}", effect) for k, effect in enumerate(found.means * 80)]
+    return with_verdicts([card.line("f", "n", rows, rule=found.rule, limit=found.limit)])[0].verdict
+
+
 def fair(judge: str, author: str) -> float:
     return 3.0 * (author == "alpha")  # alpha describes better, and everybody says so
 
@@ -88,11 +94,10 @@ def test_who_prefers_its_own_texts_is_caught_and_who_only_writes_better_is_not(
     items: list[Item], captioner: str
 ) -> None:
     honest = line(items, fair, ("fake/beta",), captioner)
-    assert (honest.name, honest.verdict, honest.prompts) == (NAME, PASS, 6)
+    assert (honest.name, honest.verdict, honest.prompts) == (NAME, OPEN, 6)
+    assert surely(honest) == PASS
     caught = line(items, partial, ("fake/beta",), captioner)
     assert caught.verdict == CAUGHT
-    assert caught.p_value is not None
-    assert caught.p_value < 0.01
     assert caught.effect == pytest.approx(10 / (80 * 0.657), abs=0.03)
     assert ("cannot be told" in caught.note) == (captioner == "fake/beta")
 
@@ -103,9 +108,9 @@ def test_with_a_third_author_the_other_judge_s_liking_for_its_own_texts_is_not_b
     def other(judge: str, author: str) -> float:
         return 10.0 * (judge == author == "beta")
 
-    assert line(items, other, ("fake/beta",)).verdict == PASS
+    assert surely(line(items, other, ("fake/beta",))) == PASS
     assert line(items, other, ("fake/beta",), "fake/beta").verdict == CAUGHT  # two authors: the sum of both
-    assert line(items, other, ("fake/beta", "fake/gamma"), "fake/beta").verdict == PASS
+    assert surely(line(items, other, ("fake/beta", "fake/gamma"), "fake/beta")) == PASS
 
 
 @pytest.mark.parametrize("rivals", [(), ("fake/alpha-2",)])

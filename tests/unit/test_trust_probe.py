@@ -27,8 +27,8 @@ from titjudge.prompts import PromptLibrary
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
 from titjudge.suites.known_answer import KnownAnswer
-from titjudge.trust import attacks, battery, edits
-from titjudge.trust.card import CAUGHT, OPEN, PASS, Card
+from titjudge.trust import attacks, battery, bounds, edits
+from titjudge.trust.card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
 from titjudge.trust.probe import probe
 from titjudge.trust.run import run_probe
 from titjudge.types import Ask, Item, Reply, Request, Score, Status
@@ -150,7 +150,26 @@ def run(data: Path, work: Path, judge: Any, by: Metric = lmm_score, **options: A
 
 def verdicts(card: Card) -> dict[str, str]:
     """Of the lines that could be asked; one judge alone has no line of self-preference."""
-    return {each.name: each.verdict for each in card.lines if each.effect is not None}
+    return {each.name: each.verdict for each in with_many(card) if each.effect is not None}
+
+
+@pytest.fixture(autouse=True)
+def fewer_draws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(bounds, "DRAWS", 2000)
+    bounds._weights.cache_clear()
+    yield
+    bounds._weights.cache_clear()
+
+
+def with_many(card: Card) -> list[Line]:
+    """The lines as they would be with 1,200 prompts like the six there are: six leave room for what none of them shows."""
+    again = []
+    for each in card.lines:
+        rows = [(f"p{k}", effect) for k, effect in enumerate(each.means * 200)]
+        ends = None if each.rule == "within" else each.ends
+        more = line(each.family, each.name, rows, rule=each.rule, limit=each.limit, bounds=ends)
+        again.append(more if rows else each)
+    return with_verdicts(again)
 
 
 def test_an_honest_judge_of_images_passes_every_line(data: Path, tmp_path: Path) -> None:
@@ -197,12 +216,11 @@ PLANTED: list[Planted] = [
 @pytest.mark.parametrize(("name", "bias"), PLANTED, ids=[f"{k} {name}" for k, (name, _) in enumerate(PLANTED)])
 def test_a_planted_bias_is_caught_and_nothing_else(data: Path, tmp_path: Path, name: str, bias: Any) -> None:
     card = run(data, tmp_path, StandIn(data, bias), repeats=2)
-    found = next(each for each in card.lines if each.name == name)
-    assert found.verdict == CAUGHT
-    assert found.p_value is not None
-    assert found.p_value < 0.01
+    assert next(each for each in card.lines if each.name == name).verdict != PASS
+    found = verdicts(card)
+    assert found[name] == CAUGHT
     if name in (*edits.KINDS, *attacks.PICTURES, "instruction in the prompt"):
-        assert {each.name.partition(",")[0] for each in card.caught} == {name.partition(",")[0]}
+        assert {each.partition(",")[0] for each in found if found[each] == CAUGHT} == {name.partition(",")[0]}
 
 
 def cosine(**changes: Any) -> Metric:
@@ -224,7 +242,7 @@ def test_a_metric_of_any_scale_has_the_same_card(data: Path, tmp_path: Path, lim
     usual = run(data, tmp_path, StandIn(data, bias), repeats=2)
     small = run(data, tmp_path, StandIn(data, bias), cosine(range=limits), repeats=2)
     assert verdicts(small) == verdicts(usual)
-    assert [each.name for each in small.caught] == ["border"]
+    assert {name for name, verdict in verdicts(small).items() if verdict == CAUGHT} == {"border"}
     for each, other in zip(small.lines, usual.lines, strict=True):
         assert each.effect == pytest.approx(other.effect, abs=1e-6)
         assert each.p_value == pytest.approx(other.p_value, abs=1e-6)
@@ -252,8 +270,7 @@ def test_a_bias_of_a_judge_of_descriptions_is_caught(
         told = facts["text"].partition("<description>")[2]
         return rating + points * (mark in told)
 
-    found = next(each for each in run(data, tmp_path, StandIn(data, bias), tit_llm).lines if each.name == name)
-    assert (found.verdict, found.p_value is not None and found.p_value < 0.01) == (CAUGHT, True)
+    assert verdicts(run(data, tmp_path, StandIn(data, bias), tit_llm))[name] == CAUGHT
 
 
 def test_a_judge_that_says_yes_to_everything_is_caught_by_its_answers(data: Path, tmp_path: Path) -> None:
@@ -263,7 +280,8 @@ def test_a_judge_that_says_yes_to_everything_is_caught_by_its_answers(data: Path
     assert honest["level 2 image"] == PASS
     assert "misspelt text" not in honest  # its questions stay what they are
     card = run(data, tmp_path, StandIn(data, lambda yes, facts: 1.0), yes_no)
-    assert {each.name for each in card.caught} == {"known answers that are 'no', share right"}
+    assert verdicts(card)["known answers that are 'no', share right"] == CAUGHT
+    assert verdicts(card)["known answers that are 'yes', share right"] == PASS
 
 
 class Comparing(StandIn):
@@ -287,7 +305,7 @@ def test_the_order_of_two_images(data: Path, tmp_path: Path, partial: bool, verd
     judge.partial = partial
     card = run(data, tmp_path, judge, tit_llm, pairwise=pairwise_text)
     found = next(each for each in card.lines if each.name == "order of two images")
-    assert found.verdict == verdict
+    assert verdicts(card)[found.name] == verdict
     assert found.effect == pytest.approx(0.67 if partial else 0.0, abs=0.15)
     assert "order of two images" not in card.skipped
 

@@ -33,11 +33,6 @@ def test_the_span_is_the_distance_between_best_and_worst_where_they_are_kept_apa
     assert scale.span({}, (0, 1)) == 1
 
 
-def test_step() -> None:
-    assert scale.step([1.0, 3.0, 3.5, 1.0], 10) == 0.5
-    assert scale.step([2.0, 2.0], 10) == 0.1
-
-
 @pytest.mark.parametrize(("shift", "state"), [(0.001, "same"), (0.05, "drift")])
 def test_canaries_of_a_metric_without_a_range_drift_by_their_own_scale(shift: float, state: str) -> None:
     metric = replace(lmm_score, name="logit", range=LOGITS)

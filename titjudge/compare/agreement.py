@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
@@ -349,10 +350,15 @@ def _strengths(
     }
 
 
+def _ends(interval: tuple[float, float] | None) -> list[float | None] | None:
+    """An interval for JSON, which knows no infinity: None is an infinite end."""
+    return [end if math.isfinite(end) else None for end in interval] if interval else None
+
+
 def _strength(fit: BradleyTerry) -> dict[str, Any]:
     return {
         "generators": [
-            {"generator": s.generator, "strength": s.strength, "interval": _list(s.interval)} for s in fit.strengths
+            {"generator": s.generator, "strength": s.strength, "interval": _ends(s.interval)} for s in fit.strengths
         ],
         "tie": fit.tie,
         "pairs": fit.pairs,

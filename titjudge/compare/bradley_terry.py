@@ -1,4 +1,4 @@
-"""Strengths of generators from pairwise preferences with ties: Bradley-Terry in Davidson's form, fitted by evalica."""
+"""Strengths of generators from pairwise preferences with ties: Bradley-Terry in Davidson's form, by Newton's method."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from titjudge.compare.resample import Floats, Interval, codes, multiplicities, percentile_interval
 from titjudge.types import Pair
 
-TOLERANCE = 1e-9
-ITERATIONS = 10_000
+TOLERANCE = 1e-10  # of the gradient, for each pair
+ITERATIONS = 200
+FARTHEST = 2.0  # a step of Newton's method goes no farther
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,9 @@ class BradleyTerry:
     """The fit on all pairs, strongest first, with 95% intervals by resampling prompts.
 
     `tie` is the weight t of ties (0: none occur; None: only ties): P(tie) = 2t sqrt(pq) / (p + q + 2t sqrt(pq))
-    for strengths p, q on the exponential scale. A resample without a finite fit (some generators never lose to the
-    rest, say) is left out and counted in `degenerate`. Without a finite fit on all pairs `strengths` is empty and
-    `reason` says why.
+    for strengths p, q on the exponential scale. `degenerate` counts the resamples without a finite fit: who never loses to
+    the rest there counts as infinitely strong, who never wins as infinitely weak, and the ends of intervals may be
+    infinite. Without a finite fit on all pairs `strengths` is empty and `reason` says why.
     """
 
     strengths: tuple[Strength, ...]
@@ -46,7 +47,7 @@ class BradleyTerry:
 def bradley_terry(
     pairs: Sequence[Pair], generator_of: Mapping[str, str], *, resamples: int = 2000, seed: int = 0
 ) -> BradleyTerry:
-    """Bradley-Terry strengths with ties (Davidson's model, fitted by evalica).
+    """Bradley-Terry strengths with ties (Davidson's model).
 
     Args:
         pairs: preferences of people (or of a metric: `ranks.predicted_pairs`).
@@ -71,7 +72,7 @@ def bradley_terry(
         for k, name in enumerate(generators)
     ]
     strengths.sort(key=lambda each: -each.strength)
-    return BradleyTerry(tuple(strengths), point[1], len(used), same, len(draws), degenerate)
+    return BradleyTerry(tuple(strengths), point[1], len(used), same, len(draws) - degenerate, degenerate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +107,18 @@ class _Model:
     """One fit for any weights of the outcomes."""
 
     def __init__(self, generators: int, keys: Sequence[tuple[int, int, bool]]) -> None:
-        import evalica
-        import pandas as pd
-
         self.generators = generators
         self.first = np.array([key[0] for key in keys])
         self.second = np.array([key[1] for key in keys])
         self.tied = np.array([key[2] for key in keys])
-        self._winners = [evalica.Winner.Draw if tied else evalica.Winner.X for tied in self.tied]
-        self._index = pd.RangeIndex(generators)
-        self._with_ties, self._without_ties = evalica.newman, evalica.bradley_terry
+        self._couple, couples = codes((min(i, j), max(i, j)) for i, j, _ in keys)
+        # The model is log-linear: the features of "first", "second" and "tie" of each couple, the last is the tie weight's.
+        self._features = np.zeros((len(couples), 3, generators + 1))
+        for k, (i, j) in enumerate(couples):
+            self._features[k, 0, i] = self._features[k, 1, j] = self._features[k, 2, -1] = 1
+            self._features[k, 2, [i, j]] = 0.5
+        place = np.where(self.tied, 2, (self.first > self.second).astype(np.int64))
+        self._seen = self._features[self._couple, place]
 
     def finite(self, weights: Floats) -> bool:
         """Whether the likelihood has a finite maximum.
@@ -151,22 +154,69 @@ class _Model:
             return None
         if not weights[~self.tied].sum():
             return np.zeros(self.generators), None
-        # Without ties Newman's iteration can swing for ever; the classical one has the same maximum.
         tied = bool(weights[self.tied].sum())
-        found = (self._with_ties if tied else self._without_ties)(
-            self.first.tolist(),
-            self.second.tolist(),
-            self._winners,
-            index=self._index,
-            weights=weights.tolist(),
-            tolerance=TOLERANCE,
-            limit=ITERATIONS,
-        )
-        scores = found.scores.reindex(self._index).to_numpy()
-        if found.iterations >= ITERATIONS or not np.all(np.isfinite(scores)) or not np.all(scores > 0):
+        found = self._maximum(weights, tied)
+        if found is None:
             return None
-        strengths: Floats = np.log(scores)
-        return strengths - strengths.mean(), float(found.v) if tied else 0.0
+        strengths = found[:-1]
+        return strengths - strengths.mean(), float(np.exp(found[-1])) if tied else 0.0
+
+    def _maximum(self, weights: Floats, tied: bool) -> Floats | None:
+        """Log strengths and the log weight of ties, shape (generators + 1,); None where the iteration does not settle."""
+        total = np.bincount(self._couple, weights=weights, minlength=len(self._features))
+        offset = np.array([0.0, 0.0, np.log(2) if tied else -np.inf])
+        wanted = weights @ self._seen
+        free = np.ones((self.generators + 1, self.generators + 1))  # strengths are free up to a constant, held by this
+        free[-1], free[:, -1] = 0.0, 0.0
+        free[-1, -1] = 0.0 if tied else 1.0
+
+        def moments(at: Floats) -> tuple[float, Floats, Floats]:
+            logits = self._features @ at + offset
+            top = logits.max(axis=1, keepdims=True)
+            share = np.exp(logits - top)
+            norm = share.sum(axis=1, keepdims=True)
+            share /= norm
+            value = float(wanted @ at - total @ (top + np.log(norm))[:, 0])
+            return value, share, np.einsum("ck,ckf->cf", share, self._features)
+
+        at = np.zeros(self.generators + 1)
+        value, share, mean = moments(at)
+        for _ in range(ITERATIONS):
+            gradient = wanted - total @ mean
+            gradient[-1] *= tied
+            if np.abs(gradient).max() <= TOLERANCE * weights.sum():
+                return at
+            spread = np.einsum("c,ck,ckf,ckg->fg", total, share, self._features, self._features, optimize=True)
+            curve = spread - np.einsum("c,cf,cg->fg", total, mean, mean, optimize=True) + free
+            step = np.linalg.lstsq(curve, gradient)[0]
+            step *= min(1.0, FARTHEST / np.abs(step).max())
+            while True:
+                further = moments(at + step)
+                if further[0] >= value or np.abs(step).max() < 1e-12:
+                    break
+                step /= 2
+            at = at + step
+            value, share, mean = further
+        return None
+
+    def unbounded(self, weights: Floats) -> Floats:
+        """Without a finite fit: inf for who never loses to the rest, -inf for who never wins, NaN for the others."""
+        from scipy.sparse.csgraph import connected_components
+
+        seen = np.asarray(weights, dtype=np.float64).ravel() > 0
+        beats = np.zeros((self.generators, self.generators), dtype=bool)
+        beats[self.first[seen], self.second[seen]] = True
+        drawn = seen & self.tied
+        beats[self.second[drawn], self.first[drawn]] = True
+        count, part = connected_components(beats, directed=True, connection="strong")
+        found = np.full(self.generators, np.nan)
+        if count < 2 or connected_components(beats, directed=False, return_labels=False) > 1:
+            return found
+        for k in range(count):
+            inside = part == k
+            lost, won = beats[~inside][:, inside].any(), beats[inside][:, ~inside].any()
+            found[inside] = np.nan if lost and won else np.inf if won else -np.inf
+        return found
 
 
 def _draws(model: _Model, counts: Any, resamples: int, seed: int) -> tuple[Floats, int]:
@@ -176,8 +226,6 @@ def _draws(model: _Model, counts: Any, resamples: int, seed: int) -> tuple[Float
         for block in multiplicities(counts.shape[0], resamples, seed):
             for weights in (counts.T @ block.T).T:
                 fit = model.fit(weights)
-                if fit is None:
-                    degenerate += 1
-                else:
-                    found.append(fit[0])
+                degenerate += fit is None
+                found.append(model.unbounded(weights) if fit is None else fit[0])
     return np.array(found).reshape(len(found), model.generators), degenerate

@@ -16,6 +16,7 @@ from titjudge.errors import ConfigError, nearest
 from titjudge.types import BadItem, Item, Pair, Score, Table
 
 PERMUTATIONS = 9999
+EXCHANGES = 1999
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,48 @@ def paired_differences(
             for first, second in _couples(list(values), baseline)
         ]
     )
+
+
+def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values], *, seed: int = 0) -> list[float | None]:
+    """Is a row really less accurate than the best, which was chosen on the same pairs? One p for each row but the first.
+
+    Multiple comparisons with the best: the rows up to the one in question are exchanged within each prompt, and p is how
+    often the best and the worst of them then lie so far apart; p never falls from a row to a worse one's (step-down).
+
+    Args:
+        values: of each row, score by image id, higher is better; the most accurate row first, then in order.
+    Returns: None for a row that shares no scored pair with all rows above it.
+    """
+    index = pair_index(pairs)
+    predicted = [index.predictions(each) for each in values]
+    found: list[float | None] = []
+    for k in range(1, len(predicted)):
+        rows = np.array(predicted[: k + 1])
+        both = (index.preference != 0) & ~np.isnan(rows).any(axis=0)
+        right = (rows == index.preference) & both
+        sums = group_sums(index.group, len(index.groups), *right.astype(np.float64), both.astype(np.float64))
+        sums = sums[sums[:, -1] > 0, :-1]
+        gap = float(sums[:, 0].sum() - sums[:, k].sum()) if len(sums) else 0.0
+        found.append(_range_p(sums, gap, seed) if len(sums) > 1 else None)
+    worst = 0.0
+    for k in reversed(range(len(found))):
+        if found[k] is not None:
+            worst = max(worst, found[k] or 0.0)
+            found[k] = worst
+    return found
+
+
+def _range_p(sums: Floats, gap: float, seed: int) -> float:
+    """How often rows exchanged within prompts lie at least `gap` apart; sums is (prompts, rows)."""
+    rng = np.random.default_rng(seed)
+    larger = done = 0
+    step = max(1, (1 << 21) // sums.size)
+    while done < EXCHANGES:
+        count = min(step, EXCHANGES - done)
+        total = rng.permuted(np.broadcast_to(sums, (count, *sums.shape)), axis=2).sum(axis=1)
+        larger += int((np.ptp(total, axis=1) >= gap - 1e-9).sum())
+        done += count
+    return (larger + 1) / (EXCHANGES + 1)
 
 
 def mean_differences(

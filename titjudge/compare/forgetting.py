@@ -86,7 +86,8 @@ class Rate:
 class Step:
     """Where a generator's rate drops most: `before` and `after` are the rates on its two sides.
 
-    `p_value` by exchanging verdicts within prompts: how often claims in no particular order would show such a step.
+    `p_value` by exchanging verdicts among the claims of one kind within prompts: how often such claims in no particular
+    order would show such a step. Kinds that are harder, and stand last, are no step.
     `within_kinds` is the drop among claims of the same kind (style and lighting tend to stand last, and are seen otherwise
     than objects). `position` is None, with a reason, where there is no step.
     """
@@ -224,7 +225,7 @@ def _rates(
 
 
 def _step(generator: str, claims: Sequence[Claim], resamples: int, seed: int) -> Step:
-    seen = sorted((claim for claim in claims if claim.met is not None), key=lambda claim: claim.group)
+    seen = sorted((claim for claim in claims if claim.met is not None), key=lambda claim: (claim.group, claim.kind))
     group, groups = codes(claim.group for claim in seen)
     met = np.array([bool(claim.met) for claim in seen], dtype=np.float64)
     if len(groups) < 2 or not met.any() or met.all():
@@ -235,7 +236,8 @@ def _step(generator: str, claims: Sequence[Claim], resamples: int, seed: int) ->
     np.add.at(hits, (group, cell), met)
     np.add.at(asked, (group, cell), 1.0)
     drop, at = _split(hits.sum(axis=0)[None], asked.sum(axis=0)[None])
-    p_value = _exchange(met, cell, group, float(drop[0]), seed)
+    alike, _ = codes((claim.group, claim.kind) for claim in seen)
+    p_value = _exchange(met, cell, alike, float(drop[0]), seed)
     if p_value >= SIGNIFICANT:
         return Step(generator, None, None, None, None, None, p_value, "no step beyond chance")
     where = int(at[0])
@@ -266,7 +268,7 @@ def _split(hits: Floats, asked: Floats) -> tuple[Floats, Ints]:
 
 
 def _exchange(met: Floats, cell: Ints, group: Ints, drop: float, seed: int) -> float:
-    """How often verdicts exchanged within their prompts show a step at least as large; claims are sorted by group."""
+    """How often verdicts exchanged within their groups show a step at least as large; claims are sorted by group."""
     rng = np.random.default_rng(seed)
     asked = np.bincount(cell, minlength=CELLS).astype(np.float64)[None]
     larger = done = 0

@@ -31,11 +31,12 @@ def percent(value: float | None, interval: Sequence[float] | None = None) -> str
     return f"{100 * value:.1f}%{bracket}"
 
 
-def plain(value: float | None, interval: Sequence[float] | None = None, digits: int = 3) -> str | None:
-    """`0.395 [0.351, 0.438]`; None stays None."""
+def plain(value: float | None, interval: Sequence[float | None] | None = None, digits: int = 3) -> str | None:
+    """`0.395 [0.351, 0.438]`; None stays None, and is an infinite end."""
     if value is None:
         return None
-    bracket = f" [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval else ""
+    ends = [f"{end:.{digits}f}" if end is not None else "" for end in interval or ()]
+    bracket = f" [{ends[0] or '-∞'}, {ends[1] or '∞'}]" if interval else ""
     return f"{value:.{digits}f}{bracket}"
 
 
@@ -107,7 +108,9 @@ def _strengths(name: str, fit: Any) -> Table:
     rows = tuple((each["generator"], plain(each["strength"], each["interval"], digits=2)) for each in fit["generators"])
     notes = [f"{fit['pairs']} pairs; natural logarithm, mean 0; 95% interval by resampling prompts"]
     if fit["degenerate"]:
-        notes.append(f"{fit['degenerate']} resamples have no finite fit and are left out")
+        notes.append(
+            f"{fit['degenerate']} resamples have no finite fit: who never loses there counts as infinitely strong"
+        )
     if fit["reason"]:
         notes.append(fit["reason"])
     return Table(f"Bradley-Terry strength: {name}", ("generator", "strength"), rows, tuple(notes))

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,8 @@ class CanaryReport:
 
     `flips` among `asked`; `own` is the share of flips between the askings when they were frozen; `p_value` that a
     model which has not changed would flip so many more now. `versions`: role -> (before, now), for roles that answered as
-    another model version. `effect` is the mean change of the values in the metric's unit.
+    another model version; `backends`: role -> fingerprints of the same version that were not seen before, which is no drift
+    by itself (a provider has several in use at a time). `effect` is the mean change of the values in the metric's unit.
     """
 
     state: str
@@ -76,6 +77,7 @@ class CanaryReport:
     frozen: str
     fingerprint: str
     why: str = ""
+    backends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def drifted(self) -> bool:
@@ -87,8 +89,12 @@ class CanaryReport:
             return [f"canaries: {self.asked} answers frozen in {self.frozen}"]
         if self.state == "incomplete":
             return [f"canaries: {self.why}; nothing can be said about drift"]
+        seen = [
+            f"note: {role} answered from a backend not seen before: {', '.join(new)}"
+            for role, new in self.backends.items()
+        ]
         if not self.drifted:
-            return []
+            return seen
         moved = "" if self.effect is None else f", values moved by {100 * self.effect:+.1f}% of the scale on average"
         found = [
             f"DRIFT: {len(self.flips)} of {self.asked} canaries have another answer than when they were frozen{moved}"
@@ -99,6 +105,7 @@ class CanaryReport:
         ]
         return [
             *found,
+            *seen,
             "scores of this run are not comparable with earlier ones (compare --allow-drift joins them all the same)",
         ]
 
@@ -113,6 +120,7 @@ class CanaryReport:
             "effect": self.effect,
             "file": self.frozen,
             "fingerprint": self.fingerprint,
+            **({"backends": {role: list(new) for role, new in self.backends.items()}} if self.backends else {}),
             **({"why": self.why} if self.why else {}),
         }
 
@@ -292,14 +300,24 @@ def _report(
     changed = {
         role: (tuple(before[role]), tuple(found))
         for role, found in versions.items()
-        if role in before and set(found) - set(before[role])
+        if role in before and _models(found) - _models(before[role])
+    }
+    backends = {
+        role: new
+        for role, found in versions.items()
+        if role in before and role not in changed and (new := tuple(sorted(set(found) - set(before[role]))))
     }
     drift = bool(changed) or p_value < ALPHA
     effect = sum(changes) / len(changes) if changes else None
     state = "drift" if drift else "same"
     return CanaryReport(
-        state, len(canaries), tuple(flips), own / max(of, 1), p_value, changed, effect, file, fingerprint
+        state, len(canaries), tuple(flips), own / max(of, 1), p_value, changed, effect, file, fingerprint, "", backends
     )
+
+
+def _models(versions: Iterable[str]) -> set[str]:
+    """The model versions without the fingerprints of the backends that ran them (`version@fingerprint`)."""
+    return {version.partition("@")[0] for version in versions}
 
 
 def _fingerprint(asked: Sequence[tuple[str, Item]], identity: Mapping[str, Any]) -> str:
@@ -357,7 +375,7 @@ def drift_between(manifests: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 f"{name}: its canaries drifted ({len(canary.get('flips', ()))} of {canary.get('asked')} flipped)"
             )
         for role, facts in (manifest.get("roles") or {}).items():
-            found = {each.get("version") for each in facts.get("answered", ()) if each.get("version")}
+            found = _models(each["version"] for each in facts.get("answered", ()) if each.get("version"))
             if found:
                 answered.setdefault((role, facts.get("model", "")), {})[name] = found
     for (role, model), runs in answered.items():

@@ -3,11 +3,12 @@
 Effects on scores are in units of the judge's own span: 1 is the distance between its mean for images that show everything
 and for those that show a third (levels 0 and 3 of the known answers), so that judges with different scales compare.
 
-Each line has a limit. A judge is `caught` when it is beyond the limit with p < 0.01, it passes when the whole 95% interval is
-on the right side of it, and else there is not enough data, and the line says how many more prompts would probably be enough.
-The p-value is for a judge exactly at the limit: one well inside is caught far less often than once in a hundred. The unit of
-all statistics is the prompt: Student's t over the means of prompts (flipping signs could not say p < 0.01 with fewer than
-seven of them, and the bundled example has six). More trials make those means surer, never their number larger.
+Each line has a limit. A judge is `caught` when it is beyond the limit with p < 0.01 after Holm over the lines of the family,
+it passes when the whole 95% interval is on the right side of it, and else there is not enough data, and the line says how
+many more prompts like these would be enough. The unit of all statistics is the prompt: more trials make the means of prompts
+surer, never their number larger. Nothing is taken for granted of prompts that were not seen: there an error may go unnoticed,
+an attack may work by a whole span (see `bounds`). Six prompts without an effect leave up to 46% of prompts open, so
+"it does nothing" needs more of them: 72 at a limit of 0.05.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from titjudge.compare.resample import Floats
+from titjudge.trust.bounds import approximate_bound, below, bound
 from titjudge.types import Table
 
 CAUGHT, PASS, OPEN = "caught", "pass", "not enough data"
 ALPHA = 0.01
 FEWEST = 3  # prompts
-POWER = 0.8  # of the prompts that a line without a verdict asks for
+TAIL = 0.025  # of a 95% interval
 MOST_PROMPTS = 1000
 
 
@@ -31,10 +34,10 @@ class Line:
 
     `rule` says on which side of `limit` the effect should be: `at most`, `at least` or `within` (plus or minus).
     `p_value` is that of the catch: how likely an effect this bad, or worse, is for a judge exactly at the limit;
-    `adjusted` is after Holm over all lines of the card.
+    `adjusted` is after Holm over the lines of the family, and decides.
     `trials` had their scores, `failed` lacked one. `deviation` is the standard deviation between prompts. `more` are the
-    prompts that a line without a verdict lacks: with so many more its verdict falls with a chance of 80%, if effect and
-    deviation are what they seem to be; None where that is unknown or over 1,000.
+    prompts that a line without a verdict lacks, if those to come are like those seen; None where that is unknown or over
+    1,000. `means` are the effects of the prompts, and `ends` what a prompt that was not seen may show.
     """
 
     family: str
@@ -52,9 +55,11 @@ class Line:
     note: str = ""
     deviation: float | None = None
     more: int | None = None
+    ends: tuple[float, float] | None = None
+    means: tuple[float, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("ends", "means")}
 
 
 def line(
@@ -65,7 +70,6 @@ def line(
     rule: str,
     limit: float,
     failed: int = 0,
-    step: float = 0.0,
     bounds: tuple[float, float] | None = None,
     note: str = "",
 ) -> Line:
@@ -73,14 +77,11 @@ def line(
 
     Args:
         rule: `at most`, `at least` or `within`.
-        step: the least by which an effect can differ from another, for scores come in steps (shares: 1). Equal effects
-            are then not certain: no standard deviation below that of such steps at the limit is believed.
-        bounds: what the effect cannot leave; the interval is cut to it.
+        bounds: what the effect of a prompt cannot leave; an effect in spans is taken to lie between nothing and one span.
     Raises:
         ValueError: no such rule.
     """
     import numpy as np
-    from scipy.special import stdtr, stdtrit
 
     if rule not in ("at most", "at least", "within"):
         raise ValueError(f"no such rule: {rule}")
@@ -94,68 +95,84 @@ def line(
     effect = float(means.mean())
     if len(means) < FEWEST:
         return replace(blank, effect=effect, note=note or f"fewer than {FEWEST} prompts")
-    deviation = max(float(means.std(ddof=1)), _least(step, limit) / (len(rows) / len(means)) ** 0.5)
-    error, free = deviation / len(means) ** 0.5, len(means) - 1
-    wide = float(stdtrit(free, 0.975)) * error
-    above, below = float(stdtr(free, (limit - effect) / error)), float(stdtr(free, (effect - limit) / error))
-    p_value = below if rule == "at least" else above
-    if rule == "within":
-        p_value = min(1.0, 2 * min(above, float(stdtr(free, (limit + effect) / error))))
-    low, high = bounds or (-np.inf, np.inf)
-    interval = (max(low, effect - wide), min(high, effect + wide))
-    return replace(blank, effect=effect, interval=interval, p_value=p_value, deviation=deviation)
-
-
-def _least(step: float, limit: float) -> float:
-    """The standard deviation of what moves in steps, by `limit` on average: that of a coin where a step is larger than
-    the limit, else of rounding."""
-    return float(max((step * limit - limit**2) ** 0.5 if step > limit else step / 12**0.5, 1e-9))
-
-
-def rate_line(family: str, name: str, bad: int, total: int, *, limit: float, note: str = "") -> Line:
-    """A line from a count: exact binomial p-value, Wilson interval; the rate should be at most `limit`."""
-    from scipy.stats import binomtest
-
-    if not total:
-        return Line(family, name, "at most", limit, None, None, None, None, OPEN, 0, 0, 0, "nothing was asked")
-    found = binomtest(bad, total, limit, alternative="greater")
-    low, high = binomtest(bad, total).proportion_ci(method="wilson")
-    p_value = float(found.pvalue)
-    return Line(
-        family, name, "at most", limit, bad / total, (float(low), float(high)), p_value, None, OPEN, total, 0, 0, note
+    deviation = float(means.std(ddof=1))
+    low, high = _ends(means, rule, limit, bounds)
+    interval = (bound(means, low, TAIL), bound(means, high, TAIL))
+    p_value = _p_of(means, rule, limit, bounds)
+    return replace(
+        blank,
+        effect=effect,
+        interval=interval,
+        p_value=p_value,
+        deviation=deviation,
+        ends=(low, high),
+        means=tuple(means.tolist()),
     )
+
+
+def _ends(means: Floats, rule: str, limit: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """What a prompt that was not seen may show, at the least and at the most."""
+    least, most = bounds or (0.0, 1.0)
+    if rule == "within":  # of what moves one way, no prompt is taken to move the other way
+        effect = float(means.mean())
+        least, most = (0.0 if effect > limit else -1.0), (0.0 if effect < -limit else 1.0)
+    return min(least, float(means.min())), max(most, float(means.max()))
+
+
+def _p_of(means: Floats, rule: str, limit: float, bounds: tuple[float, float] | None) -> float:
+    """How likely an effect this bad is at the limit, whatever the prompts that were not seen would show."""
+    import numpy as np
+
+    least, most = bounds or (0.0, 1.0)
+    if rule == "at least":
+        return float(below(-means, min(-most, float((-means).min())), np.array([-limit]))[0])
+    if rule == "at most":
+        return float(below(means, min(least, float(means.min())), np.array([limit]))[0])
+    up = float(below(means, min(0.0, float(means.min())), np.array([limit]))[0])
+    down = float(below(-means, min(0.0, float((-means).min())), np.array([limit]))[0])
+    return min(1.0, 2 * min(up, down))
 
 
 def with_verdicts(lines: Sequence[Line]) -> list[Line]:
-    """The lines with p-values after Holm and their verdicts."""
-    order = sorted(
-        (k for k, each in enumerate(lines) if each.p_value is not None), key=lambda k: lines[k].p_value or 0.0
-    )
+    """The lines with p-values after Holm over those of their family, and their verdicts."""
     done = list(lines)
-    worst = 0.0
-    for place, k in enumerate(order):
-        raw = lines[k].p_value or 0.0
-        worst = min(1.0, max(worst, raw * (len(order) - place)))
-        verdict = CAUGHT if raw < ALPHA else PASS if _inside(lines[k]) else OPEN
-        more = more_prompts(lines[k]) if verdict == OPEN else None
-        done[k] = replace(lines[k], adjusted=worst, verdict=verdict, more=more)
+    for family in dict.fromkeys(each.family for each in lines):
+        tested = [
+            (each.p_value, k) for k, each in enumerate(lines) if each.family == family and each.p_value is not None
+        ]
+        worst = 0.0
+        for place, (raw, k) in enumerate(sorted(tested)):
+            worst = min(1.0, max(worst, raw * (len(tested) - place)))
+            verdict = CAUGHT if worst < ALPHA else PASS if _inside(lines[k]) else OPEN
+            more = more_prompts(lines[k]) if verdict == OPEN else None
+            done[k] = replace(lines[k], adjusted=worst, verdict=verdict, more=more)
     return done
 
 
 def more_prompts(each: Line) -> int | None:
-    """How many more prompts would give the line a verdict, `POWER` of the time; None when that is unknown or too many."""
+    """How many more prompts like these would give the line a verdict; None when that is unknown or too many."""
     import numpy as np
-    from scipy.special import stdtrit
 
-    if each.effect is None or each.deviation is None:
+    if each.effect is None or each.ends is None:
         return None
-    gap = each.effect - each.limit if each.rule == "at least" else each.limit - each.effect
-    if each.rule == "within":
-        gap = each.limit - abs(each.effect)
-    sure = 0.975 if gap > 0 else 1 - ALPHA
-    counts = np.arange(max(each.prompts + 1, FEWEST), each.prompts + MOST_PROMPTS + 1)
-    wide = (stdtrit(counts - 1, sure) + stdtrit(counts - 1, POWER)) * each.deviation / np.sqrt(counts)
-    enough = counts[wide <= abs(gap)]
+    means, limit = np.array(each.means), each.limit
+    counts = np.arange(each.prompts + 1, each.prompts + MOST_PROMPTS + 1, dtype=np.float64)
+
+    def side(end: float, alpha: float) -> Floats:
+        return approximate_bound(means, end, alpha, counts)
+
+    low, high = each.ends
+    passes = {
+        "at most": lambda: side(high, TAIL) <= limit,
+        "at least": lambda: side(low, TAIL) >= limit,
+        "within": lambda: (side(high, TAIL) <= limit) & (side(low, TAIL) >= -limit),
+    }[each.rule]()
+    caught = {
+        "at most": lambda: side(low, ALPHA) > limit,
+        "at least": lambda: side(high, ALPHA) < limit,
+        "within": lambda: (side(low, ALPHA / 2) > limit) | (side(high, ALPHA / 2) < -limit),
+    }[each.rule]()
+    enough = counts[passes | caught]
     return int(enough[0]) - each.prompts if len(enough) else None
 
 

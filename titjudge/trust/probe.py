@@ -16,7 +16,7 @@ from titjudge.panel import SAMPLE_STEP
 from titjudge.suites.known_answer import KnownAnswer
 from titjudge.trust import battery
 from titjudge.trust.battery import Test
-from titjudge.trust.card import FEWEST, Card, Line, line, rate_line, with_verdicts
+from titjudge.trust.card import FEWEST, Card, Line, line, with_verdicts
 from titjudge.trust.edits import KINDS
 from titjudge.trust.exchange import NAME as SELF_PREFERENCE
 from titjudge.trust.exchange import exchange
@@ -27,7 +27,6 @@ ACCURATE = 0.7  # least share of known answers
 ORDER = 0.1  # most advantage of the image that is shown first
 UNUSABLE = 0.05  # most refusals, and most answers that cannot be read
 UNRECORDED = "no answer is recorded for what was changed"
-STEADY = 0.02  # least step of the order effect: 36 comparisons that all agree are enough to rule out one of 0.1
 
 
 async def probe(
@@ -71,10 +70,9 @@ async def probe(
     await run.score(_distinct(tests))
     await _repeat(run, items, repeats)
     span = run.span(items)
-    step = run.step(span)
     found: list[Line | tuple[str, str]] = [*await _accuracy(run, truth, items, KnownAnswer().pairs(data))]
-    found += [_errors(run, tests), *(_tested(run, test, span, step) for test in tests)]
-    found += [_spread(run, items, repeats, span, step), *_failures(run.scores.values())]
+    found += [_errors(run, tests), *(_tested(run, test, span) for test in tests)]
+    found += [_spread(run, items, repeats, span), *_failures(run.scores.values())]
     costs = _costs(run)
     found.append(await _order(run, pairwise, items))
     if "judge" in metric.roles and _told(run, items):
@@ -166,9 +164,8 @@ def _right(better: float, worse: float) -> float:
 
 
 def _share(name: str, rows: Sequence[tuple[str, float]], total: int) -> Line:
-    step = 0.5 if any(right == 0.5 for _, right in rows) else 1.0
     failed = total - len(rows)
-    return line("sees", name, rows, rule="at least", limit=ACCURATE, failed=failed, step=step, bounds=(0, 1))
+    return line("sees", name, rows, rule="at least", limit=ACCURATE, failed=failed, bounds=(0, 1))
 
 
 def _errors(run: Prober, tests: Sequence[Test]) -> Line | tuple[str, str]:
@@ -180,7 +177,7 @@ def _errors(run: Prober, tests: Sequence[Test]) -> Line | tuple[str, str]:
     return _share(name, rows, len(trials)) if rows else (name, _unable(run, [trial.changed for trial in trials]))
 
 
-def _tested(run: Prober, test: Test, span: float, step: float) -> Line | tuple[str, str]:
+def _tested(run: Prober, test: Test, span: float) -> Line | tuple[str, str]:
     """The line of a test, or its name and why this judge cannot take it."""
     rows = []
     for trial in test.trials:
@@ -193,7 +190,7 @@ def _tested(run: Prober, test: Test, span: float, step: float) -> Line | tuple[s
     prompts = len({trial.base.group for trial in test.trials})
     if prompts < FEWEST <= run.prompts:
         return test.name, f"only {prompts} of the {run.prompts} prompts have such a case"
-    return line(test.family, test.name, rows, rule=test.rule, limit=test.limit, failed=failed, step=step)
+    return line(test.family, test.name, rows, rule=test.rule, limit=test.limit, failed=failed)
 
 
 def _unable(run: Prober, items: Sequence[Item]) -> str:
@@ -207,7 +204,7 @@ def _unable(run: Prober, items: Sequence[Item]) -> str:
     return unable[0] if unable else ""
 
 
-def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float, step: float) -> Line | tuple[str, str]:
+def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float) -> Line | tuple[str, str]:
     """Mean absolute difference between two answers to the same question."""
     rows, failed = [], 0
     for item in battery.attacked(items):
@@ -221,7 +218,7 @@ def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float, step:
     asked = [replace(item, id=_repeated(item, k)) for item in battery.attacked(items) for k in range(1, repeats)]
     if not rows and (reason := _unable(run, asked)):
         return name, reason
-    return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed, step=step)
+    return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed)
 
 
 async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item]) -> Line | tuple[str, str]:
@@ -239,19 +236,25 @@ async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item])
     failed = sum(score.value is None for score in run.scores.values())
     if not rows and (reason := _unable(run, items)):
         return name, reason
-    return line("is not moved", name, rows, rule="within", limit=ORDER, failed=failed, step=STEADY, bounds=(-1, 1))
+    return line("is not moved", name, rows, rule="within", limit=ORDER, failed=failed)
 
 
 def _failures(scores: Iterable[Score]) -> list[Line]:
-    """Refusals, and answers that cannot be read, among the questions that a judge could answer."""
+    """Refusals, and answers that cannot be read, among the questions that a judge could answer: the share in each prompt.
+
+    Whoever refuses a prompt refuses everything that is made of it, so questions of one prompt are not trials of their own.
+    """
     outside = (Status.BAD_INPUT, Status.MISSING, Status.BUDGET)
-    states = [score.status for score in scores if score.status not in outside]
-    refused = sum(state is Status.REFUSED for state in states)
-    unread = sum(state in (Status.UNPARSED, Status.TRUNCATED, Status.FAILED) for state in states)
+    states = [(score.group, score.status) for score in scores if score.status not in outside]
+    kinds = {
+        "refusals": (Status.REFUSED,),
+        "answers that cannot be read, or do not come": (Status.UNPARSED, Status.TRUNCATED, Status.FAILED),
+    }
     return [
-        rate_line("answers", "refusals", refused, len(states), limit=UNUSABLE),
-        rate_line("answers", "answers that cannot be read, or do not come", unread, len(states), limit=UNUSABLE),
-    ]
+        line("answers", name, [(group, float(state in kind)) for group, state in states],
+             rule="at most", limit=UNUSABLE, bounds=(0, 1))
+        for name, kind in kinds.items()
+    ]  # fmt: skip
 
 
 def _costs(run: Prober) -> tuple[float | None, float | None]:

@@ -104,7 +104,3 @@ class Prober:
             if value is not None:
                 by_level.setdefault(int(item.meta.get("level", 0)), []).append(value)
         return scale.span(by_level, self.limits)
-
-    def step(self, unit: float) -> float:
-        """The least difference between two of its scores, in units."""
-        return scale.step((value for name in self.scores if (value := self.value(name)) is not None), unit) / unit

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-
-from titjudge.compare.equality import same
 
 CLEAR = 0.1  # least share of all its scores' spread by which a judge keeps the best images apart from the worst
 
@@ -39,10 +36,3 @@ def span(by_level: Mapping[int, Sequence[float]], limits: tuple[float, float]) -
         if best - worst > CLEAR * whole:
             return best - worst
     return whole
-
-
-def step(values: Iterable[float], unit: float) -> float:
-    """The least distance between two scores that differ; a hundredth of `unit` where all are the same."""
-    listed = sorted(set(values))
-    gaps = [after - before for before, after in itertools.pairwise(listed) if not same(before, after)]
-    return min(gaps, default=unit / 100)

@@ -1,0 +1,24 @@
+"""Results count images: not lines that list one again, nor lines of prompts."""
+
+from __future__ import annotations
+
+from titjudge import registry
+from titjudge.suites.folder import Folder
+from titjudge.tabulate import tabulate
+from titjudge.types import BadItem, Item, Score
+
+
+def test_coverage_counts_images_only() -> None:
+    items = [Item(f"{p}{g}", "a prompt", None, g, p) for p in "pq" for g in "xy"]
+    bad = [
+        BadItem("px (again)", "the image is listed twice", "x", "p"),
+        BadItem("prompts.jsonl:3", "another text for the prompt 'p'", group="p"),
+        BadItem("qz", "no such image file", "y", "q"),
+    ]
+    scores = [Score(item.id, "lmm-score", 1.0, generator=item.generator, group=item.group) for item in items]
+    metrics = {"lmm-score": registry.load("metrics", "lmm-score")}
+    results, _ = tabulate([*items, *bad], scores, Folder(), [], metrics, status="", money={"spent": 0, "list_cost": 0})
+    about = results["metrics"]["lmm-score"]
+    assert (about["images"], about["scored"], about["coverage"]) == (5, 4, 0.8)
+    assert [row["generator"] for row in results["leaderboard"]] == ["x", "y"]
+    assert {failure["item"] for failure in results["failures"]} == {"px (again)", "prompts.jsonl:3", "qz"}
