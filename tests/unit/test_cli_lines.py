@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_runs import picture
+from report_runs import picture, score, write_run
 
 from titjudge.cli.run import run_command
+from titjudge.types import Item
 
 Ran = tuple[int, str, str]
 FAKE = ("--provider", "fake", "--metric", "tit-llm", "--no-report")
@@ -233,3 +234,43 @@ def test_score_with_two_metrics_gives_both(cli: Callable[..., Ran], tmp_path: Pa
         ("tit-llm", "a.png"),
         ("lmm-score", "a.png"),
     ]
+
+
+def _run(folder: Path, names: list[str], values: dict[str, list[float]], prompts: list[str]) -> Path:
+    """A finished run: for each generator one image a prompt with these scores."""
+    items = [
+        Item(f"{names[0]}{g}{n}.png", prompt, None, g, f"p{n}") for g in values for n, prompt in enumerate(prompts)
+    ]
+    flat = [value for each in values.values() for value in each]
+    scores = [score(item, "tit-llm", value) for item, value in zip(items, flat, strict=True)]
+    return write_run(folder, items, scores, results={"pairs": []}).path
+
+
+@pytest.mark.parametrize("second", ["same", "other"])
+def test_two_runs_without_pairs_are_compared(cli: Callable[..., Ran], tmp_path: Path, second: str) -> None:
+    prompts = [f"prompt {n}" for n in range(12)]
+    _run(tmp_path / "ck1", ["same"], {"": [50 + n for n in range(12)]}, prompts)
+    _run(tmp_path / "ck2", [second], {"": [60 + n + n % 2 for n in range(12)]}, prompts)
+    code, out, _ = cli("compare", "ck1", "ck2", "--json", "-")
+    assert code == 0
+    (found,) = json.loads(out)["differences"]
+    assert (found["first"], found["second"], found["n"], found["difference"]) == ("ck2", "ck1", 12, 10.5)
+    low, high = found["interval"]
+    assert 10 < low < 10.5 < high < 11
+    assert found["p_value"] < 0.01
+
+
+def test_two_runs_of_one_name_are_two(cli: Callable[..., Ran], tmp_path: Path) -> None:
+    for number, name in enumerate("ab"):
+        _run(tmp_path / name / "run", ["x"], {"": [50.0 + 10 * number] * 8}, [f"prompt {n}" for n in range(8)])
+    _, out, _ = cli("compare", "a/run", "b/run", "--json", "-")
+    (found,) = json.loads(out)["differences"]
+    assert (found["first"], found["second"], found["difference"]) == ("b/run", "a/run", 10.0)
+
+
+def test_the_generators_of_a_run_without_pairs_are_compared(cli: Callable[..., Ran], tmp_path: Path) -> None:
+    values = {"flux": [50.0 + n for n in range(10)], "sdxl": [40.0 + n for n in range(10)]}
+    _run(tmp_path / "run", ["x"], values, [f"prompt {n}" for n in range(10)])
+    _, out, _ = cli("compare", "run", "--json", "-")
+    (found,) = json.loads(out)["differences"]
+    assert (found["first"], found["second"], found["prompts"], found["difference"]) == ("sdxl", "flux", 10, -10.0)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from titjudge.cli.compare_trust import COMMANDS
 from titjudge.cli.options import JSON, PATH
 from titjudge.cli.terminal import say
+
+if TYPE_CHECKING:
+    from titjudge.compare.differences import Difference
+    from titjudge.types import Item, Score
 
 
 class _RunsByDefault(click.Group):
@@ -67,7 +72,10 @@ def runs(
     allow_drift: bool,
     json_file: Path | None,
 ) -> int:
-    """Agreement of one or several runs with the same human pairs or scores, and paired differences between them."""
+    """Agreement of one or several runs with the same human pairs or scores, and paired differences between them.
+
+    Without human pairs: differences in mean score between the runs, or between the generators of one run.
+    """
     from titjudge import registry
     from titjudge.cli.show import show_tables, write_json
     from titjudge.compare.agreement import agreement
@@ -86,10 +94,15 @@ def runs(
     )
     items: dict[str, Item] = {}
     scores = []
-    for path, folder in zip(runs, folders, strict=True):
-        items |= {item.id: item for item in folder.items() if isinstance(item, Item)}
-        for score in folder.scores().values():
-            name = score.metric if len(runs) == 1 else f"{score.metric} ({path.name})"
+    short = [path.resolve().name for path in runs]
+    labels = short if len(set(short)) == len(short) else [str(path) for path in runs]
+    judged: dict[str, tuple[dict[str, Item], list[Score]]] = {}
+    for label, folder in zip(labels, folders, strict=True):
+        listed = {item.id: item for item in folder.items() if isinstance(item, Item)}
+        judged[label] = listed, list(folder.scores().values())
+        items |= listed
+        for score in judged[label][1]:
+            name = score.metric if len(runs) == 1 else f"{score.metric} ({label})"
             scores.append(_renamed(score, name))
     names = sorted({score.metric for score in scores})
     known = {name: registry.load("metrics", name.partition(" ")[0]) for name in names}
@@ -104,6 +117,9 @@ def runs(
     if pairs and len(names) > 1:
         values = values_by_metric(scores, negate=lower)
         differences = paired_differences(pairs, {name: values[name] for name in names})
+    else:
+        differences = _without_people(judged)
+    if differences:
         tables.append(differences_table(differences))
         results["differences"] = [each.to_json() for each in differences]
     results["spent"] = sum(each.get("spent") or 0.0 for each in stored)
@@ -113,6 +129,35 @@ def runs(
         say(f"  note: {warning}")
     write_json(json_file, results)
     return 0
+
+
+def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> list[Difference]:
+    """Differences in mean score where no people are asked: of each run against the first over what both judged, or, in one
+    run, of each generator against the first."""
+    from titjudge.compare.differences import prompt_differences, run_differences
+
+    sides: dict[str, list[Score]] = {label: scores for label, (_, scores) in judged.items()}
+    items = {label: listed for label, (listed, _) in judged.items()}
+    if len(judged) == 1:
+        ((listed, scores),) = judged.values()
+        makers = sorted({item.generator for item in listed.values()} - {""})
+        sides = {name: [score for score in scores if score.generator == name] for name in makers}
+        items = dict.fromkeys(makers, listed)
+    elif set.intersection(*map(set, items.values())):
+        every = {id: item for listed in items.values() for id, item in listed.items()}
+        return run_differences(list(every.values()), sides, baseline=next(iter(sides)))
+    differences: list[Difference] = []
+    for metric in dict.fromkeys(score.metric for scores in sides.values() for score in scores):
+        values: dict[str, dict[str, list[float | None]]] = {}
+        for name, scores in sides.items():
+            for score in scores:
+                if score.metric == metric and score.item_id in items[name]:
+                    prompt = items[name][score.item_id].prompt
+                    values.setdefault(name, {}).setdefault(prompt, []).append(score.value)
+        if len(values) > 1:
+            some = prompt_differences(values, baseline=next(iter(values)))
+            differences += [replace(each, what=f"{each.what}, {metric}") for each in some]
+    return differences
 
 
 def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tuple[Any, dict[str, Any]]:
@@ -138,8 +183,6 @@ def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tu
 
 
 def _renamed(score: Any, name: str) -> Any:
-    from dataclasses import replace
-
     return replace(score, metric=name)
 
 

@@ -176,6 +176,27 @@ def run_differences(
     return _adjusted(found)
 
 
+def prompt_differences(
+    values: Mapping[str, Mapping[str, Sequence[float | None]]], *, baseline: str | None = None, seed: int = 0
+) -> list[Difference]:
+    """Differences in mean score over the prompts that both have: of generators, or of runs whose images have other names.
+
+    Args:
+        values: name -> prompt -> the scores of its images, which are averaged.
+    """
+    means: dict[str, dict[str, float | None]] = {
+        name: {prompt: float(np.mean(known)) for prompt, all_ in prompts.items() if (known := _known(all_))}
+        for name, prompts in values.items()
+    }
+    groups = {prompt: prompt for prompts in means.values() for prompt in prompts}
+    found = mean_differences(groups, means, baseline=baseline, seed=seed)
+    return [replace(each, what="mean score over prompts") for each in found]
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
 def _negated(values: Values) -> Values:
     return {id: None if value is None else -value for id, value in values.items()}
 
