@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from titjudge.cli.show import show_tables
+from titjudge.cli.show import show_notes, show_tables
 from titjudge.types import Table
 
 WIDE = Table(
@@ -50,3 +50,43 @@ def test_only_long_cells_go_on_in_a_next_line(monkeypatch: pytest.MonkeyPatch) -
     (head,) = [number for number, line in enumerate(lines) if "what it is" in line]
     assert "metric" in lines[head]
     assert max(map(len, lines)) <= 40
+
+
+LEADERS = Table(
+    "Leaderboard",
+    ("generator", "prompts", "people: mean rank", "tit: mean rank", "tit: mean", "tit: images"),
+    (("model_a", 6, 1.67, 1.33, "0.8834 [0.8565, 0.9103]", "6/6"), ("SRCC with people", None, None, 0.8, None, None)),
+    ("mean rank over prompts",),
+)
+
+
+def test_eighty_columns_hold_a_leaderboard_with_whole_words_and_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = drawn(LEADERS, 80, monkeypatch)
+    assert max(map(len, lines)) <= 80
+    assert any("generator" in line and "tit: images" in line for line in lines)  # a table, not a record for each row
+    assert any("[0.8565, 0.9103]" in line for line in lines)
+    assert len(lines) < 12
+
+
+def test_notes_are_broken_between_words_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Terminal()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stdout", out)
+    show_tables([WIDE, LEADERS, WIDE])
+    show_notes(["mean rank over prompts", "another note that is longer than the terminal is wide", "a"], [LEADERS])
+    said = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert said.count("a note on how to read this") == 1
+    assert said.count("mean rank over prompts") == 1
+    assert "  note: another note that is longer than\n  the terminal is wide\n" in said
+
+
+def test_words_of_eighty_columns_in_every_help(capsys: pytest.CaptureFixture[str]) -> None:
+    from titjudge.cli import help_text
+    from titjudge.cli.commands import COMMANDS
+    from titjudge.cli.run import run_command
+
+    too_long = [line for line in help_text("python cli.py").splitlines() if len(line) > 80]
+    for name in COMMANDS:
+        run_command("python cli.py", [name, "--help"])
+        too_long += [f"{name}: {line}" for line in capsys.readouterr().out.splitlines() if len(line) > 80]
+    assert too_long == []

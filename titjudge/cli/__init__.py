@@ -12,17 +12,18 @@ COMPLETE = "_TITJUDGE_COMPLETE"  # set by a shell that completes a command, or a
 _HELP = """\
 Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]
 
-  titjudge judges text-to-image outputs against their prompts with vision-language models, language models and
-  embeddings, and says how far the judgement agrees with people.
+  titjudge judges text-to-image outputs against their prompts with
+  vision-language models, language models and embeddings, and says how far the
+  judgement agrees with people.
 
 Commands:
 {commands}
 
 Examples:
-  {program} judge                                   the bundled example: no key, no network
+  {program} judge             the bundled example: no key, no network
   {program} judge --data my_images --provider gemini --max-cost 5
-  {program} score --prompt "a red cube on a blue ball" --provider openai image.png
-  {program} COMMAND --help                          options and examples of a command
+  {program} score --prompt "a red cube" --provider openai image.png
+  {program} COMMAND --help    options and examples of a command
 
 Options:
   --version  Show the version and exit.
@@ -31,10 +32,14 @@ Options:
 
 
 def help_text(program: str) -> str:
+    import textwrap
+
     width = max(map(len, COMMANDS)) + 2
-    return _HELP.format(
-        program=program, commands="\n".join(f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items())
-    )
+    lines = [
+        textwrap.fill(text, 79, initial_indent=f"  {name:<{width}}", subsequent_indent=" " * (width + 2))
+        for name, (_, text) in COMMANDS.items()
+    ]
+    return _HELP.format(program=program, commands="\n".join(lines))
 
 
 def _program(started: str) -> str:

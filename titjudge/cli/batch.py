@@ -41,12 +41,12 @@ def batch() -> None:
 
     \b
     Examples:
-      python cli.py batch export --data my_images --provider openai --out questions.jsonl
+      python cli.py batch export --provider openai --out questions.jsonl
       python cli.py batch import --data my_images --provider openai answers.jsonl
       python cli.py judge --data my_images --provider openai
       python cli.py batch record --data my_images --provider openai
-      python cli.py batch export --data my_images --provider recorded --out open.jsonl
-      python cli.py batch record --data my_images --provider recorded --by "a person" answered.jsonl
+      python cli.py batch export --provider recorded --out open.jsonl
+      python cli.py batch record --provider recorded --by me answered.jsonl
       python cli.py judge --data my_images --provider recorded
 
     docs/recorded.md goes through it step by step.

@@ -77,7 +77,7 @@ def runs(
     Without human pairs: differences in mean score between the runs, or between the generators of one run.
     """
     from titjudge import registry
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.show import show_notes, show_tables, write_json
     from titjudge.compare.agreement import agreement
     from titjudge.compare.differences import differences_table, paired_differences
     from titjudge.compare.pairwise import values_by_metric
@@ -125,8 +125,7 @@ def runs(
     results["spent"] = sum(each.get("spent") or 0.0 for each in stored)
     results["list_cost"] = sum(each.get("list_cost") or 0.0 for each in stored)
     show_tables(tables)
-    for warning in [*results.get("warnings", []), *drift]:
-        say(f"  note: {warning}")
+    show_notes([*results.get("warnings", []), *drift], tables)
     write_json(json_file, results)
     return 0
 

@@ -33,7 +33,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     Examples:
       python cli.py doctor
       python cli.py doctor --local
-      python cli.py doctor --ask --judge openai/my-model --base-url http://localhost:8000/v1
+      python cli.py doctor --ask --judge openai/m --base-url http://HOST:8000/v1
     """
     from titjudge.cache import AnswerCache
     from titjudge.cli.show import show_tables, write_json

@@ -111,17 +111,20 @@ def judge(**flags: Any) -> int:
 
     \b
     DATA is one of
-      a folder with prompts.jsonl (prompt_id, prompt) and images.jsonl (image, prompt_id[, generator]),
-        and, where people have compared images, pairs.jsonl (prompt_id, image_a, image_b, preference: a, b, tie)
+      a folder with prompts.jsonl (prompt_id, prompt)
+        and images.jsonl (image, prompt_id[, generator]),
+        and, where people have compared images, pairs.jsonl
+        (prompt_id, image_a, image_b, preference: a, b, tie)
       a manifest, .jsonl or .csv, with image, prompt[, generator, prompt_id]
-      a folder of images with same-named prompts: [GENERATOR/]NAME.png and NAME.txt
+      a folder of images with same-named prompts:
+        [GENERATOR/]NAME.png and NAME.txt
 
     \b
     Examples:
       python cli.py judge
       python cli.py judge --provider gemini --max-cost 2
-      python cli.py judge --data my_images --captioner openai/gpt-4o --judge gemini/gemini-2.5-pro --dry-run
-      python cli.py judge --data my_images --provider openai --metric tit-agent --max-looks 12 --canary
+      python cli.py judge --data my_images --provider openai --dry-run
+      python cli.py judge --provider openai --metric tit-agent --max-looks 12
       python cli.py judge --suite known-answer
       python cli.py judge --config run.yaml --limit 50
     """
@@ -204,14 +207,13 @@ def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
 
 def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
     """What a run came to, for people and as JSON; returns the exit code."""
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.show import show_notes, show_tables, write_json
 
     write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
     nothing = outcome.failures and not any(each.get("scored") for each in outcome.results["metrics"].values())
     if not nothing:
         show_tables(outcome.tables)
-    for warning in outcome.warnings:
-        say(f"  note: {warning}")
+    show_notes(outcome.warnings, () if nothing else outcome.tables)
     _failures(outcome.failures)
     if nothing:
         say("\nnothing was judged: no image got a score")

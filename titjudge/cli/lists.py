@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def metrics(json_file: Path | None) -> int:
         )
         for m in found
     )
+    shown = tuple((row[0], re.sub(r"scorer/\S+", "weights", row[1]), *row[2:-1]) for row in rows)
     learned = tuple(
         (
             row.key,
@@ -85,7 +87,8 @@ def metrics(json_file: Path | None) -> int:
     about = ("metric", "weights", "size", "also needed", "licence", "token limit", "status")
     show_tables(
         [
-            Table("metrics", ("metric", "asks", "range", "needs", "what it is", "source"), rows),
+            Table("metrics", ("metric", "asks", "range", "needs", "what it is"), shown),
+            Table("where they come from", ("metric", "source"), tuple((row[0], row[-1]) for row in rows)),
             Table("options of metrics", ("--metric-option", "default", "what it is"), taken),
             Table("learned baselines (higher is better)", about, learned),
         ]

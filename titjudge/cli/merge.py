@@ -22,18 +22,17 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path
 
     \b
     Examples:
-      python cli.py judge --data my_images --provider openai --shard 1/2 --out runs/one
-      python cli.py judge --data my_images --provider openai --shard 2/2 --out runs/two
+      python cli.py judge --provider openai --shard 1/2 --out runs/one
+      python cli.py judge --provider openai --shard 2/2 --out runs/two
       python cli.py merge runs/one runs/two --out runs/both
     """
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.show import show_notes, show_tables, write_json
     from titjudge.merge import merge as join
     from titjudge.suites.folder import read_pairs
 
     outcome = join(runs, out, pairs=read_pairs(pairs) if pairs else None)
     show_tables(outcome.tables)
-    for warning in outcome.warnings:
-        say(f"  note: {warning}")
+    show_notes(outcome.warnings, outcome.tables)
     if outcome.failures:
         say(f"\n{len(outcome.failures)} without a score (all in results.json)", err=True)
     if outcome.status != "complete":

@@ -48,12 +48,15 @@ def probe(**flags: Any) -> int:
 
     \b
     Examples:
-      python cli.py probe --captioner openai/gpt-4o --judge openai/gpt-4o --dry-run
-      python cli.py probe --captioner openai/gpt-4o --judge openai/gpt-4o --max-cost 10
-      python cli.py probe --judge openai/gpt-4o --judge gemini/gemini-2.5-flash    (two cards, with self-preference)
-      python cli.py probe --judge gemini/gemini-2.5-flash          (recorded descriptions: no picture is sent)
-      python cli.py probe --metric lmm-score --captioner gemini/gemini-2.5-flash --edits 2 --max-cost 5
-      python cli.py probe --metric tit                             (no key, no network)
+      python cli.py probe --provider openai --dry-run
+      python cli.py probe --provider openai --max-cost 10
+      two cards, with self-preference:
+      python cli.py probe --judge openai/gpt-4o --judge gemini/gemini-2.5-flash
+      recorded descriptions, so that no picture is sent:
+      python cli.py probe --judge gemini/gemini-2.5-flash
+      python cli.py probe --metric lmm-score --provider gemini --edits 2
+      no key, no network:
+      python cli.py probe --metric tit
     """
     from titjudge.cli.show import show_tables, write_json
     from titjudge.config import load_config

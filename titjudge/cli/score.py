@@ -35,8 +35,8 @@ def score(
 
     \b
     Examples:
-      python cli.py score --prompt "a red cube on a blue ball" --captioner openai/gpt-4o a.png b.png
-      python cli.py score --prompt-file prompt.txt --provider gemini --metric tit-llm image.png
+      python cli.py score --prompt "a red cube" --provider openai a.png b.png
+      python cli.py score --prompt-file prompt.txt --provider gemini a.png
     """
     from titjudge.api import Judge
     from titjudge.cli.show import show_tables, write_json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import Any
 
 import click
 
+from titjudge.cli.layout import laid_out, paragraph
 from titjudge.cli.terminal import printable, say
 from titjudge.errors import UserError
 from titjudge.types import Table
 
 STDOUT = "titjudge.stdout"  # of a command's context: where `--json -` goes
-_FOLDS = 20  # characters of a cell that are never broken over lines
 
 
 def cell(value: Any) -> str:
@@ -30,70 +31,54 @@ def cell(value: Any) -> str:
 
 
 def show_tables(tables: Iterable[Table]) -> None:
-    """Print tables: drawn on a terminal, aligned plain text elsewhere."""
+    """Print tables: drawn on a terminal, aligned plain text elsewhere. A note of several tables is printed once."""
+    said: set[str] = set()
     for table in tables:
+        notes = [note for note in table.notes if note not in said]
+        said.update(notes)
         if sys.stdout.isatty():
-            _draw(table)
+            _draw(table, notes)
         else:
-            _plain(table)
+            _plain(table, notes)
 
 
-def _draw(table: Table) -> None:
-    import rich.box
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    console = Console()
-    if not _fits(table, console.width):
-        _records(table, console)
-        return
-    drawn = RichTable(
-        title=Text(printable(table.title), style="bold"), title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False
-    )
-    numeric = _numeric(table)
-    for name, is_number in zip(table.columns, numeric, strict=True):
-        drawn.add_column(Text(printable(name)), justify="right" if is_number else "left", overflow="fold")
-    for row in table.rows:
-        drawn.add_row(*(Text(cell(value)) for value in row))
-    console.print(drawn)
-    _notes(table, console)
+def show_notes(notes: Iterable[str], tables: Iterable[Table] = ()) -> None:
+    """Print what there is to say of results, but for what a table has said."""
+    said = {note for table in tables for note in table.notes}
+    for note in dict.fromkeys(notes):
+        if note not in said:
+            _note(f"note: {note}")
 
 
-def _fits(table: Table, width: int) -> bool:
-    """Whether a table can be drawn without cutting words: long cells may go on in a next line, short ones may not."""
-    columns = zip(table.columns, *table.rows, strict=True)
-    return sum(max(min(len(cell(value)), _FOLDS) for value in column) + 3 for column in columns) <= width
+def _note(text: str) -> None:
+    say(paragraph(printable(text), terminal_width()) if sys.stdout.isatty() else f"  {text}")
 
 
-def _records(table: Table, console: Any) -> None:
-    """One row after the other, a line for each cell: for a terminal that is too narrow."""
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    console.print(Text(printable(table.title), style="bold"))
-    for row in table.rows:
-        grid = Grid.grid(padding=(0, 2, 0, 0))
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column(overflow="fold")
-        for name, value in zip(table.columns, row, strict=True):
-            grid.add_row(Text(printable(name)), Text(cell(value)))
-        console.print()
-        console.print(grid)
-    console.print()
-    _notes(table, console)
+def terminal_width() -> int:
+    return shutil.get_terminal_size().columns
 
 
-def _notes(table: Table, console: Any) -> None:
-    from rich.text import Text
+def _draw(table: Table, notes: Iterable[str]) -> None:
+    texts = [[cell(value) for value in row] for row in table.rows]
+    columns = [printable(name) for name in table.columns]
+    lines = laid_out(columns, texts, _numeric(table), terminal_width())
+    say()
+    click.secho(printable(table.title), bold=True)
+    if lines is None:  # one row after the other, a line for each cell
+        for row in texts:
+            say()
+            wide = max(map(len, columns))
+            for name, text in zip(columns, row, strict=True):
+                told = paragraph(text, terminal_width(), " " * (wide + 4)).lstrip()
+                click.echo("  " + click.style(f"{name:<{wide}}", dim=True) + f"  {told}")
+    else:
+        for number, line in enumerate(lines):
+            click.echo(click.style(line, dim=True) if set(line) <= {"-", " "} and number else line)
+    for note in notes:
+        click.secho(paragraph(printable(note), terminal_width()), dim=True)
 
-    for note in table.notes:
-        console.print(Text(printable(f"  {note}"), style="dim"))
-    if table.notes:
-        console.print()
 
-
-def _plain(table: Table) -> None:
+def _plain(table: Table, notes: Iterable[str]) -> None:
     texts = [[cell(value) for value in row] for row in table.rows]
     widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(table.columns)]
     numeric = _numeric(table)
@@ -104,7 +89,7 @@ def _plain(table: Table) -> None:
             for text, width, number in zip(row, widths, numeric, strict=True)
         )
         say("  " + "  ".join(cells).rstrip())
-    for note in table.notes:
+    for note in notes:
         say(f"  {note}")
 
 

@@ -24,14 +24,13 @@ def verify(run: Path, json_file: Path | None) -> int:
       python cli.py verify runs/first
       python cli.py verify runs/first --json verified.json
     """
-    from titjudge.cli.show import write_json
+    from titjudge.cli.show import show_notes, write_json
     from titjudge.verify import verify as check
 
     found = check(run)
     counts = ", ".join(f"{count:,} {name}" for name, count in found.checked.items())
     say(f"checked {counts}")
-    for note in found.notes:
-        say(f"  note: {note}")
+    show_notes(found.notes)
     write_json(json_file, found.to_json())
     if found.holds:
         say(f"{run} holds")
