@@ -220,6 +220,18 @@ def test_two_runs_are_compared_on_the_same_pairs_and_images(tmp_path: Path) -> N
     assert ["judge.model", "fake/judge", "fake/other"] in [_words(row) for row in changed["rows"]]
 
 
+def test_other_weights_and_recordings_under_one_name_are_a_change(tmp_path: Path) -> None:
+    runs = [small_run(tmp_path / name) for name in ("one", "two")]
+    for run, weights in zip(runs, ("local:a", "local:b"), strict=True):
+        pinned = {"pins": {"judge": weights}, "recordings": {"answers.jsonl": weights[-1] * 64}}
+        run.write("manifest.json", run.manifest() | pinned)
+    changed = [_words(row) for row in _table(summary(load(runs))["overview"], "What changed between the runs")["rows"]]
+    assert changed == [
+        ["what answered as judge", "local:a", "local:b"],
+        ["recording answers.jsonl", "a" * 64, "b" * 64],
+    ]
+
+
 def test_the_same_run_twice_changed_nothing(tmp_path: Path) -> None:
     run = small_run(tmp_path / "one")
     report = load([run, run])

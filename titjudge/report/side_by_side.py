@@ -137,6 +137,8 @@ def _facts(run: Loaded) -> dict[str, str]:
         versions = sorted({str(one.get("version") or DASH) for one in about.get("answered") or ()})
         if versions:
             facts[f"{name}: version that answered"] = ", ".join(versions)
+    facts |= _flat(manifest.get("pins"), "what answered as ")
+    facts |= _flat(manifest.get("recordings"), "recording ")
     facts |= _flat(manifest.get("prompts"), "prompt ")
     facts |= _flat(
         {name: mapping(about).get("version") for name, about in mapping(manifest.get("metrics")).items()},
