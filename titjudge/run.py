@@ -1,11 +1,11 @@
 """A run: a folder that can be resumed, merged and verified.
 
-manifest.json   what was asked of whom: configuration, versions, prompt hashes, status, money
+manifest.json   what was asked of whom: configuration, versions, prompt hashes, pins of what answers here, status, money
 items.jsonl     what was judged, and what could not be
 replies.jsonl   every answer used: rendered prompt, raw text, usage, model version (append-only)
 vectors.jsonl   every embedding used (append-only)
 billing.jsonl   every request: its worst case before it goes out, what it cost afterwards (append-only)
-scores.jsonl    one line a score; the last line of an item and metric counts (append-only)
+scores.jsonl    one line a score, with the digest of what it is `of`; the last line of an item and metric counts (append-only)
 results.json    the tables, as `--json` prints them
 report.html     for people
 """
@@ -122,16 +122,18 @@ class RunFolder:
     def scored(self, items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> set[tuple[str, str]]:
         """Item and metric of every score with a value whose item is what it was when it was scored.
 
-        Scores that compare images hold for a whole prompt or not at all: for all of its images, compared with each other.
+        Scores that compare images hold for a whole prompt or not at all: for all of its images, all compared with each
+        other. A comparison that nobody answered is tried again with the next session.
         """
+        comparing = {name for name, metric in metrics.items() if compares(metric)}
         last: dict[tuple[str, str], str | None] = {}
         for _, record in self._read("scores.jsonl"):
             if record["metric"] in metrics:
-                known = None if record["value"] is None else record.get("of", "")
+                part = record["metric"] in comparing and record["parts"].get("unanswered")
+                known = None if record["value"] is None or part else record.get("of", "")
                 last[record["item"], record["metric"]] = known
         if not last:
             return set()
-        comparing = {name for name, metric in metrics.items() if compares(metric)}
         now = Marks(map(listed_record, items), groups=bool(comparing))
         then = now
         if "" in last.values():  # written before scores said what they are of

@@ -12,13 +12,14 @@ import pytest
 from PIL import Image
 
 from titjudge.config import load_config
-from titjudge.errors import UserError
+from titjudge.errors import Unanswered, UserError
 from titjudge.identity import extends
 from titjudge.pins import Pins
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
 from titjudge.run import RunFolder
 from titjudge.session import Session
+from titjudge.types import Reply, Request, Status
 from titjudge.verify import verify
 
 GENERATORS = 5
@@ -123,6 +124,27 @@ def test_scores_of_half_a_prompt_are_completed_with_the_same_rivals(data: Path) 
     judged(data)
     assert rivals(run) == everybody_else(data)
     assert asked(run) == first
+    assert verify(run.path).holds
+
+
+def test_a_comparison_that_nobody_answered_is_tried_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage between two images of three: all three have a score, and the third image's is whole."""
+    answered = Fake.complete
+
+    async def out(self: Fake, request: Request) -> Reply:
+        if {picture.path.name for picture in request.pictures} == {"0_0.png", "0_1.png"}:
+            raise Unanswered(Status.FAILED, "an outage")
+        return await answered(self, request)
+
+    monkeypatch.setattr(Fake, "complete", out)
+    run = judged(data)
+    assert sorted(score.parts["unanswered"] for score in run.scores().values())[-3:] == [0, 1, 1]
+    first = asked(run)
+    monkeypatch.setattr(Fake, "complete", answered)
+    judged(data)
+    assert {score.parts["unanswered"] for score in run.scores().values()} == {0}
+    assert rivals(run) == everybody_else(data)
+    assert asked(run) - first == 2
     assert verify(run.path).holds
 
 
