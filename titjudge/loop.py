@@ -162,8 +162,12 @@ class Loop:
 
     def _take(self, result: list[Score] | BaseException, of: str) -> None:
         if isinstance(result, list):
-            for score in result:
-                self._on_score(score, of)
+            try:
+                for score in result:
+                    self._on_score(score, of)
+            except OSError as error:  # its answers are kept: the score comes again for nothing
+                self.close(f"disk (the run folder cannot be written: {error.strerror})")
+                return
             self.progress.scored += result[0].value is not None
             self.progress.failed += result[0].value is None
         elif isinstance(result, BudgetExhausted):

@@ -13,7 +13,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -174,7 +174,10 @@ class Sender:
 
     async def _after_the_next(self) -> None:
         """Answers come in waves. Each is worked on after a waiting request has gone out, or the server would idle."""
-        with self.not_dropped():
+        with (
+            self.not_dropped(),
+            suppress(asyncio.CancelledError),
+        ):  # it is paid: whatever ends, it is written down first
             async with self._desk:
                 await asyncio.sleep(0)
 

@@ -21,6 +21,8 @@ from titjudge.config import load_config
 from titjudge.engine import Engine
 from titjudge.errors import CacheWriteError, DataError, FatalProviderError, Unanswered
 from titjudge.jsonl import Appender
+from titjudge.loop import Loop
+from titjudge.metrics import metric
 from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
@@ -28,7 +30,7 @@ from titjudge.providers.faults import classify
 from titjudge.providers.http import Unreachable
 from titjudge.roles import Roles
 from titjudge.run import RunFolder
-from titjudge.types import Failure, FailureKind, Item, Reply, Request, Usage
+from titjudge.types import Failure, FailureKind, Item, Reply, Request, Score, Usage
 
 PRICE = {"input": 1.0, "output": 1.0}  # USD per million tokens
 
@@ -346,6 +348,44 @@ def test_the_next_request_goes_out_before_an_answer_is_worked_on(tmp_path: Path)
         asked = [place for place, event in enumerate(events) if event == "asked"][sent - 1]
         assert events[:asked].count("bill") >= sent - 4
         assert events[:asked].count("reply") < sent - 3
+
+
+def test_what_is_paid_is_written_down_also_when_it_is_stopped_at_that_moment(tmp_path: Path) -> None:
+    lines: list[str] = []
+
+    async def work() -> int:
+        def journal(kind: str, record: dict[str, Any]) -> None:
+            lines.append(kind)
+            if kind == "bill":
+                engine.killed = True
+                for task in engine._flights.values():
+                    task.cancel()
+
+        engine, _ = build(tmp_path, lambda request: "fine", journal)
+        await asyncio.gather(*(ask(engine, f"p{i}") for i in range(8)), return_exceptions=True)
+        await engine.aclose()
+        assert engine.cache is not None
+        return len(engine.cache)
+
+    kept = asyncio.run(work())
+    assert kept == lines.count("bill") == lines.count("reply") > 0
+
+
+def test_a_score_that_cannot_be_written_ends_the_run_as_a_full_disk(tmp_path: Path) -> None:
+    @metric("m", roles=("judge",), range=(0, 1))
+    async def mark(who: Item, ask: Any) -> Score:
+        return Score.of(1.0)
+
+    def full(score: Score, of: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "run/scores.jsonl")
+
+    async def work() -> str:
+        engine, _ = build(tmp_path, lambda request: "fine")
+        status = await Loop(engine, {"m": mark}, on_score=full, in_flight=2).run([Item("i", "p", None, "g", "p")])
+        await engine.aclose()
+        return status
+
+    assert asyncio.run(work()).startswith("incomplete: disk (the run folder cannot be written: No space left")
 
 
 def opened(folder: Path) -> RunFolder:
