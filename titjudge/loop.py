@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,6 +74,19 @@ class Loop:
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._reason = ""
+
+    async def before(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that belongs to the run before its items, and ends with it.
+
+        Raises:
+            FatalProviderError: as `run`.
+        """
+        self._tasks = [asyncio.create_task(work)]
+        try:
+            await self._tasks[0]
+        except (Interrupted, asyncio.CancelledError):
+            if not self._closed:
+                raise
 
     async def run(self, items: Iterable[Item | BadItem]) -> str:
         """Judge all items; returns the status: complete, or `incomplete: ` budget, interrupted, disk.

@@ -222,8 +222,6 @@ class Session:
             roles, self.library, self.cache, budget, protocol=self.config.protocol, journal=folder.journal,
             lenient=self.config.lenient, known=folder.known_keys(), failed=self.config.failed,
         )  # fmt: skip
-        if self.config.canary:
-            await self._ask_canaries(engine, folder.journal)
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
         planner = Planner(self.config, self.library, self.cache, once=False) if capped else None
         loop = Loop(
@@ -236,6 +234,8 @@ class Session:
         fatal: FatalProviderError | None = None
         try:
             with _signals(loop, watcher):
+                if self.config.canary:
+                    await loop.before(self._ask_canaries(engine, folder.journal))
                 status = await loop.run(folder.items())
         except FatalProviderError as error:
             fatal, status = error, f"failed: {error}"

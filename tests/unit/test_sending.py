@@ -388,6 +388,38 @@ def test_a_score_that_cannot_be_written_ends_the_run_as_a_full_disk(tmp_path: Pa
     assert asyncio.run(work()).startswith("incomplete: disk (the run folder cannot be written: No space left")
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_what_comes_before_the_items_is_interrupted_as_they_are(tmp_path: Path, twice: bool) -> None:
+    lines: list[str] = []
+
+    async def work() -> tuple[str, int]:
+        engine, fake = build(tmp_path, lambda request: "fine", lambda kind, record: lines.append(kind))
+        fake.latency = 0.05
+        loop = Loop(engine, {}, on_score=lambda score, of: None, in_flight=2)
+
+        async def canaries() -> None:
+            await asyncio.gather(*(ask(engine, f"p{i}") for i in range(20)))
+
+        async def press() -> None:
+            while len(fake.requests) < 3:
+                await asyncio.sleep(0)
+            loop.close("interrupted")
+            if twice:
+                loop.kill()
+
+        pressed = asyncio.create_task(press())
+        await loop.before(canaries())
+        status = await loop.run([])
+        await asyncio.gather(pressed, engine.aclose())
+        return status, len(fake.requests)
+
+    status, requests = asyncio.run(work())
+    assert status == "incomplete: interrupted"
+    assert requests <= 4
+    assert lines.count("sent") == requests
+    assert lines.count("reply") == (0 if twice else requests)
+
+
 def opened(folder: Path) -> RunFolder:
     found = RunFolder(folder)
     found.open(load_config(None, {"captioner": "fake/m", "judge": "fake/m"}))

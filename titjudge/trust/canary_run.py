@@ -88,6 +88,7 @@ async def ask_before(
         Roles(seats.config), engine.library, cache, engine.budget,
         protocol=engine.protocol, journal=journal, lenient=config.lenient,
     )  # fmt: skip
+    other.sender = engine.sender  # what stops the run stops the canaries
     try:
         return Asked(await ask_canaries(other, seats.metrics, seats.place, file))
     finally:
