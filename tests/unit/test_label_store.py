@@ -213,3 +213,16 @@ def test_a_taken_port_is_a_user_error() -> None:
 )
 def test_which_host_names_are_answered(host: str, name: str, known: bool) -> None:
     assert web.Guard(None, host)._known(name) is known
+
+
+def test_the_usual_port_is_taken_where_it_is_free_and_said_where_it_is_not() -> None:
+    with web.listen("127.0.0.1", 0) as first:
+        usual = first.getsockname()[1]
+        with web.listen("127.0.0.1", None, usual) as other:
+            link = f"{web.address('127.0.0.1', other)}/vote"
+            assert other.getsockname()[1] != usual
+            assert web.moved(link, usual, None).startswith(f"port {usual} is taken")
+            assert web.moved(link, usual, 0) == ""
+    with web.listen("127.0.0.1", None, usual) as again:
+        assert again.getsockname()[1] == usual
+        assert web.moved(f"{web.address('127.0.0.1', again)}/vote", usual, None) == ""

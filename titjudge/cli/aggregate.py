@@ -20,7 +20,8 @@ def aggregate() -> None:
     Examples:
       python cli.py aggregate tiif --answers eval_results --json tiif.json
       python cli.py aggregate tiif-text --ocr ocr.json
-      python cli.py aggregate qwen-image-bench --responses r.jsonl
+      python cli.py aggregate qwen-image-bench --responses r.jsonl \\
+        --metadata bench_metadata.json
     """
 
 
@@ -165,7 +166,8 @@ def qwen_image_bench(
 
     \b
     Examples:
-      python cli.py aggregate qwen-image-bench --responses r.jsonl
+      python cli.py aggregate qwen-image-bench --responses r.jsonl \\
+        --metadata bench_metadata.json
       python cli.py aggregate qwen-image-bench --run runs/mine --write-answers judged
     """
     from titjudge.errors import UserError

@@ -49,20 +49,23 @@ def label() -> None:
 @click.option("--gold", type=PATH, metavar="FILE", help="Pairs with a known answer, mixed in as attention checks.")
 @click.option("--seed", default=0, show_default=True, help="Order of pairs and sides.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=0, metavar="N", help="Port  [default: any free one].")
+@click.option("--port", type=int, metavar="N", help="Port  [default: 8765, or a free one where that is taken].")
 def serve(
-    data: Path, annotators: int, store: Path, plan: str, gold: Path | None, seed: int, host: str, port: int
+    data: Path, annotators: int, store: Path, plan: str, gold: Path | None, seed: int, host: str, port: int | None
 ) -> int:
     """Serve the voting page; every vote is on disk before the next pair comes."""
     import logging
 
-    from titjudge.label.server import serve_label
+    from titjudge.label.server import PORT, serve_label
+    from titjudge.label.web import moved
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
 
     def ready(links: list[str]) -> None:
         for number, link in enumerate(links, 1):
             say(f"annotator {number}: {link}")
+        if told := moved(links[0], PORT, port):
+            say(told)
         say(f"votes are kept in {store}; Ctrl-C ends, the same command goes on")
 
     serve_label(
@@ -115,15 +118,21 @@ def import_(file: Path, store: Path) -> int:
 @click.command()
 @click.argument("runs", type=PATH, default=Path("runs"))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=0, metavar="N", help="Port  [default: any free one].")
-def view(runs: Path, host: str, port: int) -> int:
+@click.option("--port", type=int, metavar="N", help="Port  [default: 8766, or a free one where that is taken].")
+def view(runs: Path, host: str, port: int | None) -> int:
     """Serve a folder of runs: those that are running, their progress and spend, and every report.
 
     \b
     Example:
       python cli.py view runs
     """
-    from titjudge.view.server import serve_view
+    from titjudge.label.web import moved
+    from titjudge.view.server import PORT, serve_view
 
-    serve_view(runs, host=host, port=port, ready=lambda links: say(f"{links[0]}  (Ctrl-C ends)"))
+    def ready(links: list[str]) -> None:
+        say(f"{links[0]}  (Ctrl-C ends)")
+        if told := moved(links[0], PORT, port):
+            say(told)
+
+    serve_view(runs, host=host, port=port, ready=ready)
     return 0

@@ -17,6 +17,7 @@ from titjudge.label.store import Store
 from titjudge.label.voting import Stale, Voting
 from titjudge.label.web import App, Guard, address, listen, need_serve, read_json, run, static
 
+PORT = 8765
 _log = logging.getLogger("titjudge.label")
 _STATIC = Path(__file__).parent / "static"
 
@@ -26,7 +27,7 @@ def serve_label(
     *,
     annotators: int,
     host: str = "127.0.0.1",
-    port: int = 0,
+    port: int | None = 0,
     store: Path,
     plan: str = "merge",
     gold: Path | None = None,
@@ -38,7 +39,7 @@ def serve_label(
     Args:
         data: a data folder or manifest (`titjudge.suites.folder`). Nothing outside it is read for the page.
         annotators: how many people vote, 1 to 1000; each gets a link of their own, the same after every restart.
-        host, port: where to listen; port 0 takes a free one. Off loopback everyone who has a link can vote.
+        host, port: where to listen; port 0 takes a free one, None the usual one where it is free. Off loopback everyone who has a link can vote.
         store: the SQLite file of the votes; made when absent, gone on with when there.
         plan: `merge` (merge sort over the images of a prompt) or `all` (all pairs).
         gold: pairs with known answers (as `pairs.jsonl`), mixed in as attention checks.
@@ -57,7 +58,7 @@ def serve_label(
     votes = Store(store)
     try:
         voting = Voting(material, votes, annotators=annotators, plan=plan, seed=seed)
-        sock = listen(host, port)
+        sock = listen(host, port, PORT)
         if ready is not None:
             ready([f"{address(host, sock)}/#{voting.token(name)}" for name in voting.names])
         run(build_app(voting, host), sock)

@@ -138,12 +138,17 @@ def static(folder: Path, name: str) -> Any:
     return Response((folder / name).read_bytes(), media_type=types[Path(name).suffix])
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one.
+def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:
+    """A listening socket; port 0 takes a free one, None the `usual` one, so that links outlive a restart, or else a free one.
 
     Raises:
         UserError: the address cannot be used.
     """
+    if port is None:
+        try:
+            return listen(host, usual)
+        except UserError:
+            return listen(host, 0)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, else asyncio leaves TCP_NODELAY off
     try:
@@ -160,6 +165,13 @@ def address(host: str, sock: socket.socket) -> str:
     """The URL under which people reach the socket."""
     name = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     return f"http://{name}:{sock.getsockname()[1]}"
+
+
+def moved(link: str, usual: int, asked: int | None) -> str:
+    """What to say where the usual port was taken; empty where it was not, or another was asked for."""
+    if asked is not None or f":{usual}/" in link:
+        return ""
+    return f"port {usual} is taken, so these links hold only until it ends; --port N fixes one"
 
 
 def run(app: App, sock: socket.socket) -> None:

@@ -25,14 +25,17 @@ _POLICY = (
 )
 
 
+PORT = 8766
+
+
 def serve_view(
-    runs: Path, host: str = "127.0.0.1", port: int = 0, ready: Callable[[list[str]], None] | None = None
+    runs: Path, host: str = "127.0.0.1", port: int | None = 0, ready: Callable[[list[str]], None] | None = None
 ) -> None:
     """Serve the view of a runs folder (or of one run) until Ctrl-C.
 
     Args:
         runs: where runs are, up to three folders deep; it may still be empty.
-        host, port: where to listen; port 0 takes a free one.
+        host, port: where to listen; port 0 takes a free one, None the usual one where it is free.
         ready: called with the link once the server listens.
 
     Raises:
@@ -42,7 +45,7 @@ def serve_view(
     need_serve("the live view")
     if not runs.is_dir():
         raise UserError(f"{runs}: no such folder of runs")
-    sock = listen(host, port)
+    sock = listen(host, port, PORT)
     key = secrets.token_urlsafe(24)
     if ready is not None:
         ready([f"{address(host, sock)}/open?key={key}"])

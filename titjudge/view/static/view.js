@@ -76,7 +76,10 @@ async function look() {
     if (reply.ok) {
       show(await reply.json());
       notice("");
-    } else notice("This page is locked: open the link that view printed.");
+    } else {
+      if ($("summary").textContent === "Loading") $("summary").textContent = "";
+      notice("This page is locked: open the link that view printed.");
+    }
   } catch {
     notice("The server does not answer. What you see is the last that was known.");
   }
