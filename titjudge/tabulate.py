@@ -34,7 +34,7 @@ def tabulate(
     scores = _in_order(scores, items, metrics)
     lower = {s.metric for s in scores if not metrics[s.metric.partition(" [")[0]].higher_is_better}
     marks = {s.metric for s in scores if s.metric.partition(" [")[0] in suite.MARKS_JUDGE}
-    shown = [item for item in listed if isinstance(item, Item) or _is_image(item)]
+    shown = [item for item in listed if isinstance(item, Item) or is_image(item)]
     ranges = {s.metric: metrics[s.metric.partition(" [")[0]].range for s in scores}
     apart = _apart(shown, scores, metrics)
     found = agreement(shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=apart)
@@ -66,7 +66,7 @@ def tabulate(
     return results, tables
 
 
-def _is_image(bad: BadItem) -> bool:
+def is_image(bad: BadItem) -> bool:
     """Whether what cannot be judged is an image of its own: not one listed again, nor a line of prompts."""
     if bad.id.endswith(" (again)") or re.fullmatch(r"prompts\.jsonl:\d+", bad.id):
         return False

@@ -14,7 +14,7 @@ from titjudge.report.people import by_length, by_rank_gap, calibration, human_ra
 from titjudge.report.summary import summary
 from titjudge.report.texts import Texts
 from titjudge.run import RunFolder
-from titjudge.types import Item, Status
+from titjudge.types import BadItem, Item, Status
 
 
 def _text(made: dict[str, Any], number: int) -> str:
@@ -152,7 +152,7 @@ def test_tables_of_a_suite_are_shown_but_not_those_drawn_here(tmp_path: Path) ->
 def test_failures_by_generator_and_reason(tmp_path: Path) -> None:
     failed, bad, cost = summary(load([small_run(tmp_path / "run")]))["failures"]
     assert _words(failed["rows"][0]) == ["model_b", "tit-llm", "refused", "the model declined to answer", "1"]
-    assert failed["rows"][0][4]["s"] == "50.0% of 2"
+    assert failed["rows"][0][4]["s"] == "50.0% of 2 judged"
     assert failed["rows"][0][0]["h"] == "#images?g=model_b&m=1&s=refused"
     assert _words(bad["rows"][0]) == ["../out.png", "model_a", "the image path leads outside the data folder"]
     assert _words(cost["rows"][-1])[-1] == "$0.2500"
@@ -285,3 +285,13 @@ def test_pictures_are_shared_between_runs(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, [item], [score(item, "tit", 0.5)]) for name in ("one", "two")]
     report = load(runs)
     assert [[one.path for one in entry.judged] for entry in report.entries] == [[path, path]]
+
+
+def test_images_are_counted_as_in_the_results(tmp_path: Path) -> None:
+    bad = [BadItem("a.png (again)", "listed twice", "g", "p"), BadItem("prompts.jsonl:2", "no object"),
+           BadItem("c.png", "the image file is empty", "g", "p")]  # fmt: skip
+    item = Item("a.png", PROMPT, picture(tmp_path / "a.png"), "g", "p")
+    made = summary(load([write_run(tmp_path / "run", [item, *bad], [score(item, "tit", None, Status.REFUSED)])]))
+    assert made["runs"][0]["counts"].startswith("2 images (1 of them unusable), 1 prompt, 1 generator")
+    (row,) = _table(made["failures"], "Without a score")["rows"]
+    assert row[-1]["s"] == "100.0% of 1 judged"

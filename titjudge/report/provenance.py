@@ -97,7 +97,7 @@ def failures(report: Report) -> list[Json]:
         )
         for (generator, metric, status, reason), count in found.most_common():
             link = fragment("images", g=generator, m=places.get(metric), s=status)
-            share = f"{count / asked[generator, metric]:.1%} of {asked[generator, metric]:,}"
+            share = f"{count / asked[generator, metric]:.1%} of {asked[generator, metric]:,} judged"
             rows.append([run.name, cell(generator or "(no name)", link=link), metric, status.replace("_", " "), reason or DASH,
                          cell(f"{count:,}", sub=share, sort=count)])  # fmt: skip
     notes = ["A failure is never counted as a low score: it is left out of every mean, and shown here."] if rows else []

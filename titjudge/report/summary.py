@@ -11,6 +11,8 @@ from titjudge.report.cells import DASH, Json, fragment, money
 from titjudge.report.facts import deviations, either, identity, mapping, metric, strings
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.side_by_side import changes, differences
+from titjudge.tabulate import is_image
+from titjudge.types import Item
 
 
 def summary(report: Report) -> Json:
@@ -101,8 +103,10 @@ def _lead(run: Loaded, judges: list[Judge]) -> str:
 def _counts(report: Report, run: Loaded) -> str:
     prompts = len({item.group for item in run.items if item.group})
     makers = len({item.generator for item in run.items if item.generator})
+    images = [item for item in run.items if isinstance(item, Item) or is_image(item)]  # as results.json counts them
+    unusable = sum(not isinstance(item, Item) for item in images)
     said = [
-        _count(len(run.items), "image"),
+        _count(len(images), "image") + (f" ({unusable:,} of them unusable)" if unusable else ""),
         _count(prompts, "prompt"),
         *([_count(makers, "generator")] if makers else []),
     ]
