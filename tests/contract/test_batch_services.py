@@ -314,8 +314,9 @@ def test_a_job_the_provider_forgot_is_sent_again(service: Service) -> None:
         first = await asyncio.gather(*map(batch.complete, requests), return_exceptions=True)
         return [first, await asyncio.gather(*map(batch.complete, requests))]
 
-    first, second = service.session(work)
+    first, second = service.session(work, gone_seconds=0.0)
     assert service.kinds(first) == [FailureKind.RETRY] * 2
+    assert [service.batch().classify(each).lost for each in first] == [True] * 2  # the job may have been billed
     assert service.kinds(second) == [Status.OK] * 2
 
 

@@ -22,11 +22,13 @@ from titjudge.keys import request_key
 from titjudge.providers import Capabilities, Provider
 from titjudge.providers.batch_jobs import Desk, Pace
 from titjudge.providers.batch_wires import wire_of
-from titjudge.types import Failure, Reply, Request, Status, Usage
+from titjudge.providers.faults import ProviderFailure
+from titjudge.types import Failure, FailureKind, Reply, Request, Status, Usage
 
 __all__ = ["Batch", "Batches", "Pace", "folder_name", "live_jobs"]
 
 FLAG = "batch"  # flag of a reply that came from a batch job
+_AGAIN = 1  # times a question is sent again after an answer that cannot be used
 
 
 def _quiet(text: str) -> None:
@@ -43,6 +45,7 @@ class Batch:
         poll_seconds: between looks at live jobs.
         idle_seconds: a job is sent when nothing new was asked for so long, or when it is full.
         settle_seconds: a job that was begun, and that the provider does not list after so long, was never created.
+        gone_seconds: a job that the provider has not known for so long is given up.
         max_requests, max_bytes: size of a job [default: the provider's: OpenAI 50,000 and 200 MB, Gemini 2 GB].
         say: gets a line whenever a job is submitted or done.
         desk: shared with another provider object of the same model (see `Batches`).
@@ -61,6 +64,7 @@ class Batch:
         poll_seconds: float = 30.0,
         idle_seconds: float = 2.0,
         settle_seconds: float = 60.0,
+        gone_seconds: float = 300.0,
         max_requests: int | None = None,
         max_bytes: int | None = None,
         say: Callable[[str], None] = _quiet,
@@ -72,8 +76,9 @@ class Batch:
         self.name, self.version, self.base_url = real.name, real.version, real.base_url
         self.account = f"batch|{real.account}"
         self.capabilities: Capabilities = replace(real.capabilities, in_flight=None)
-        pace = Pace(poll_seconds, idle_seconds, settle_seconds, max_requests, max_bytes)
+        pace = Pace(poll_seconds, idle_seconds, settle_seconds, gone_seconds, max_requests, max_bytes)
         self.desk = desk or Desk(wire_of(real), folder, _label(real), pace, say)
+        self._paid_for_nothing: dict[str, int] = {}  # answers to a question that could not be used
 
     async def complete(self, request: Request) -> Reply:
         """The answer of a batch job; `seconds` is the time from asking to having it.
@@ -84,11 +89,17 @@ class Batch:
         """
         started = time.perf_counter()
         key = request_key(request)
-        found = await self.desk.ask(key, request)
-        schema_in_words = found.job.in_prompt and request.schema is not None
         tools = bool(request.tools)
         try:
+            found = await self.desk.ask(key, request)
+            schema_in_words = found.job.in_prompt and request.schema is not None
             reply = self.desk.wire.read(found.line, in_prompt=schema_in_words, tools=tools)
+        except ProviderFailure as error:
+            if not error.failure.answered or self._paid_for_nothing.setdefault(key, 0) < _AGAIN:
+                self._paid_for_nothing[key] = self._paid_for_nothing.get(key, 0) + error.failure.answered
+                raise
+            why = f"{error.failure.message} (asked twice)"
+            raise _final(error.failure, why) from None
         finally:
             if tools:  # the answer may say that none are called here
                 self.capabilities = replace(self.capabilities, tools=self.desk.wire.native_tools)
@@ -99,8 +110,9 @@ class Batch:
 
     def classify(self, error: Exception) -> Failure:
         """As the real provider does, but for what may have been billed: a job that may have been begun is found again,
-        and its answers are paid when they are handed over."""
-        return replace(self.real.classify(error), lost=False)
+        and its answers are paid when they are handed over. Only what a job has ended with may be lost."""
+        failure = self.real.classify(error)
+        return replace(failure, lost=failure.answered and failure.usage is None)
 
     def usage_bound(self, request: Request) -> Usage:
         return self.real.usage_bound(request)
@@ -168,6 +180,11 @@ def live_jobs(folder: Path) -> int:
         count += len(log.those("live")) + len(log.those("unsure"))
         log.close()
     return count
+
+
+def _final(failure: Failure, why: str) -> ProviderFailure:
+    """The same failure, after which the question is not asked again."""
+    return ProviderFailure(FailureKind.REJECTED, why, usage=failure.usage, lost=failure.lost, answered=True)
 
 
 def _label(real: Provider) -> str:

@@ -47,6 +47,7 @@ class GeminiBatches(Service):
         super().__init__(real)
         self.real = real
         self._made: Any = None
+        self._web: Any = None
 
     def _client(self) -> Any:
         if self._made is None:
@@ -56,13 +57,16 @@ class GeminiBatches(Service):
             headers.pop("x-goog-api-key", None)
             versioned = re.search(r"/(v\d\w*)$", self.address)
             # held whole: a client that is only held by its `aio` part closes itself
+            seconds = max(LONG, self.real.settings.timeout)
+            self._web = self._http(seconds)
             self._made = genai.Client(
                 vertexai=False,
                 api_key=self.real._key or "none",
                 http_options=genai.types.HttpOptions(
                     base_url=self.address[: versioned.start()] if versioned else self.address,
                     api_version=versioned.group(1) if versioned else "v1beta",
-                    timeout=int(max(LONG, self.real.settings.timeout) * 1000),
+                    timeout=int(seconds * 1000),
+                    httpx_async_client=self._web,
                     headers=headers or None,
                 ),
             )
@@ -103,7 +107,8 @@ class GeminiBatches(Service):
         word = str(getattr(job.state, "name", job.state) or "").removeprefix("JOB_STATE_").lower()
         ended = word in ("succeeded", "failed", "cancelled", "expired", "partially_succeeded")
         file = job.dest.file_name if job.dest is not None else None
-        return Look(ident, ended, word, (file,) if file and ended else ())
+        complete = word in ("succeeded", "partially_succeeded")
+        return Look(ident, ended, word, (file,) if file and ended else (), complete=complete)
 
     async def answers(self, look: Look, keys: Sequence[str]) -> list[Line]:
         lines: list[Line] = []
@@ -143,7 +148,12 @@ class GeminiBatches(Service):
             headers = getattr(error.response, "headers", None) or {}
             return self.real._error_of(wire.Answer(int(error.code or 500), headers, orjson.dumps(body, default=str)))
         outer = type(error).__module__.partition(".")[0]
-        if isinstance(error, OSError | asyncio.TimeoutError) or outer in ("aiohttp", "httpx", "httpx2", "httpcore2"):
+        if isinstance(error, OSError | asyncio.TimeoutError | wire.TransportError) or outer in (
+            "aiohttp",
+            "httpx",
+            "httpx2",
+            "httpcore2",
+        ):
             return self._lost(error)
         return self.real._failure(FailureKind.RETRY, f"{self.address}: {type(error).__name__}: {error}")
 
@@ -151,4 +161,5 @@ class GeminiBatches(Service):
         if self._made is not None:
             await self._made.aio.aclose()
             self._made.close()
+            await self._web.aclose()
             self._made = None

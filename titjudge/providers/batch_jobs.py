@@ -28,6 +28,7 @@ from titjudge.providers.http import TransportError, Unreachable, Untrusted
 from titjudge.types import FailureKind, Request
 
 _LINGER = 30  # times the idle time after which a trickle of requests is sent
+_MISSES = 3  # polls in which a job must have been unknown
 _LEAVE = 2.0  # seconds a step under way may take when the run ends
 
 
@@ -66,11 +67,13 @@ class _Asked:
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Seconds and sizes. `poll` between looks at live jobs; `idle` without a new request before a job is sent; `settle`
-    before a job that cannot be found counts as never created; None takes the provider's own limit of a job."""
+    before a job that cannot be found counts as never created; `gone` before a job, or its answers, that the provider says
+    it does not know is given up (and three polls at least); None takes the provider's own limit of a job."""
 
     poll: float = 30.0
     idle: float = 2.0
     settle: float = 60.0
+    gone: float = 300.0
     max_requests: int | None = None
     max_bytes: int | None = None
 
@@ -93,6 +96,7 @@ class Desk:
         self._crowded = False
         self._leaving = False
         self._complaint = ""
+        self._missed: dict[str, list[float]] = {}  # when the provider said that it does not know a job
 
     @property
     def log(self) -> Log:
@@ -329,15 +333,25 @@ class Desk:
                 look = await self.wire.look(job.id)
                 if look.ended:
                     await self._collect(job, look)
+                self._missed.pop(job.tag, None)
             except Gone:
-                self.log.void(job.tag, "not known to the provider")
-                self._say(
-                    f"batch {self.label}: job {job.id} is gone; what it held is sent again when it is asked again"
-                )
-                self._fail(job.keys, self._missing(job, "is not known to the provider"))
+                self._miss(job)
             except Exception as error:
                 if not self._transient(error):
                     raise
+
+    def _miss(self, job: Job) -> None:
+        """A job, or what it answered, is not known to the provider. That may pass, and the job is paid all the same: it is
+        given up only when it has been so for a while."""
+        times = self._missed.setdefault(job.tag, [])
+        times.append(time.monotonic())
+        if len(times) < _MISSES or times[-1] - times[0] < self.pace.gone:
+            if len(times) == 1:
+                self._say(f"batch {self.label}: job {job.id} is not known to the provider at the moment; looking again")
+            return
+        self.log.void(job.tag, "not known to the provider")
+        self._say(f"batch {self.label}: job {job.id} is gone; it may have been billed, and what it held is sent again")
+        self._fail(job.keys, self._missing(job, "is not known to the provider", billed=True))
 
     async def _collect(self, job: Job, look: Look) -> None:
         if look.crowded:
@@ -384,10 +398,13 @@ class Desk:
         whole = [error for error in look.errors if error[0] is None]
         for _, code, message in own or (whole if look.word == "failed" else []):
             return self.wire.rejection(code, message)
+        if look.complete:
+            return self._missing(job, f"ended ({look.word}) and has no answer to this request", billed=True)
         return self._missing(job, f"ended ({look.word}) before this request was answered")
 
-    def _missing(self, job: Job, what: str) -> ProviderFailure:
-        return ProviderFailure(FailureKind.RETRY, f"the batch job {job.id} {what}")
+    def _missing(self, job: Job, what: str, *, billed: bool = False) -> ProviderFailure:
+        """There is no answer; `billed`: there may be a bill all the same."""
+        return ProviderFailure(FailureKind.RETRY, f"the batch job {job.id} {what}", lost=billed, answered=billed)
 
 
 def _not_created(error: Exception) -> bool:

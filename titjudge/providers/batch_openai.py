@@ -45,6 +45,7 @@ class OpenAIBatches(Service):
                 default_query=dict(parse_qsl(self._endpoint.query.removeprefix("?"))),
                 max_retries=0,
                 timeout=max(LONG, self.real.settings.timeout),
+                http_client=self._http(max(LONG, self.real.settings.timeout)),
             )
         return self._made
 
@@ -89,6 +90,7 @@ class OpenAIBatches(Service):
             tuple(each for each in (batch.output_file_id, batch.error_file_id) if each),
             errors,
             any(code == "token_limit_exceeded" for _, code, _ in errors),
+            batch.status == "completed",
         )
 
     async def answers(self, look: Look, keys: Sequence[str]) -> list[Line]:

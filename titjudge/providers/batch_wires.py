@@ -7,7 +7,9 @@ gemini-api/docs/batch-api). The SDKs carry everything here, with their own retri
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+import ssl
+import zlib
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -22,10 +24,13 @@ from titjudge.providers.faults import ProviderFailure, one_line
 from titjudge.providers.google import Gemini
 from titjudge.providers.hosted import Hosted
 from titjudge.providers.openai import OpenAI
-from titjudge.types import FailureKind, Reply, Request
+from titjudge.types import Reply, Request
 
 T = TypeVar("T")
 LONG = 600.0  # seconds at least for moving a file
+LONGEST_FILE = 2**30  # bytes of a file of answers, decompressed
+_GOOGLE = ".googleapis.com"
+_PACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 
 class Gone(Exception):
@@ -35,7 +40,8 @@ class Gone(Exception):
 @dataclass(frozen=True, slots=True)
 class Look:
     """A job as the provider sees it. `word` is the provider's own; `files` hold its answers; `errors` are those of the
-    job itself, as (line from 1 or None, code, message); `crowded`: too much is queued already, try later."""
+    job itself, as (line from 1 or None, code, message); `crowded`: too much is queued already, try later; `complete`: it
+    has worked through its lines, so that each is billed."""
 
     id: str
     ended: bool
@@ -43,6 +49,7 @@ class Look:
     files: tuple[str, ...] = ()
     errors: tuple[tuple[int | None, str, str], ...] = ()
     crowded: bool = False
+    complete: bool = False
 
 
 class Wire(Protocol):
@@ -131,7 +138,13 @@ class Service:
 
     def _lost(self, error: Exception) -> Exception:
         """What is behind an exception that is not an HTTP status."""
-        text = one_line(f"{self.address}: {error or type(error).__name__}", [self._hosted._key])
+        causes = list(_causes(error))
+        ours = next((each for each in causes if isinstance(each, wire.TransportError)), None)
+        if ours is not None:
+            return ours
+        text = one_line(f"{self.address}: {causes[-1] or type(causes[-1]).__name__}", [self._hosted._key])
+        if any(isinstance(each, ssl.SSLError) for each in causes) or "CERTIFICATE_VERIFY_FAILED" in text:
+            return wire.Untrusted(text)
         cause = error.__cause__ or error
         if type(cause).__name__ in ("ConnectError", "ClientConnectorError", "ConnectionRefusedError"):
             return wire.Unreachable(text)
@@ -140,7 +153,42 @@ class Service:
         return wire.Dropped(text)
 
     def _garbled(self, line: Any) -> ProviderFailure:
-        return self._hosted._failure(FailureKind.RETRY, f"the batch answer cannot be read: {str(line)[:200]}")
+        return self._hosted._unusable(f"the batch answer cannot be read: {str(line)[:200]}")
+
+    def _http(self, timeout: float) -> Any:
+        """The HTTP client for an SDK: it goes to one host alone, follows no redirect, and reads no answer without end."""
+        import httpx
+
+        home = self._endpoint.host
+
+        class Careful(httpx.AsyncClient):
+            async def send(self, request: Any, *, stream: bool = False, **more: Any) -> Any:
+                where = request.url.host
+                if where != home and not where.endswith(_GOOGLE):  # an upload may go to an address that was told
+                    raise wire.Untrusted(f"{home} points to {where}, where nothing is sent")
+                answer = await super().send(request, stream=True, **{**more, "follow_redirects": False})
+                if stream:
+                    return answer
+                try:
+                    packed = answer.headers.get("content-encoding", "")
+                    body = await wire.whole(answer.aiter_raw(), packed, LONGEST_FILE)
+                except zlib.error as error:
+                    raise wire.Dropped(f"{home}: {error}") from None
+                finally:
+                    await answer.aclose()
+                kept = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in _PACKED]
+                return httpx.Response(answer.status_code, headers=kept, content=body, request=request)
+
+        return Careful(timeout=timeout, follow_redirects=False, headers={"accept-encoding": "gzip, deflate"})
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and what it came from, the first cause last."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 async def known(doing: Awaitable[T]) -> T:

@@ -1,0 +1,132 @@
+"""What batch jobs cost when their answers cannot be had or read, and where their requests may go."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_server import BatchServer, Plan
+from servers import Scripted, Server
+from test_batch_services import LOOK, Service
+from wires import HTML
+
+from titjudge.providers.batch import Batch
+from titjudge.types import FailureKind, Status
+
+pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+CONTENT = {"openai": "/content", "gemini": ":download"}
+UPLOAD = {"openai": "POST /v1/files", "gemini": "POST /upload/v1beta/files"}
+NOT_FOUND = Scripted(status=404, body={"error": {"code": 404, "message": "not found", "status": "NOT_FOUND"}})
+
+
+@pytest.fixture(params=["openai", "gemini"])
+def service(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
+    monkeypatch.setenv("GEMINI_API_KEY", "key-of-nobody")
+    with BatchServer() as server:
+        yield Service(server, request.param, tmp_path / "jobs")
+
+
+def test_a_404_that_passes_costs_nothing(service: Service) -> None:
+    service.server.plans.append(Plan(polls=2))
+    service.server.faults += [(LOOK[service.kind], NOT_FOUND), (CONTENT[service.kind], NOT_FOUND)]
+    found = service.ask(service.requests(4))
+    assert service.kinds(found) == [Status.OK] * 4
+    assert (service.server.paid(), len(service.server.jobs)) == (4, 1)
+    assert any("looking again" in line for line in service.said)
+    assert service.events().count("void") == 0
+
+
+@pytest.mark.parametrize("body", [b"", HTML, b'{"custom_id": "ask:1"', b"\x80\x81" * 500, b"[" * 50_000])
+def test_answers_that_cannot_be_read_are_billed_and_asked_for_once_more(service: Service, body: bytes) -> None:
+    service.server.faults += [(CONTENT[service.kind], Scripted(body=body))] * 3
+    requests = service.requests(3)
+
+    async def work(batch: Batch) -> list[Any]:
+        rounds = []
+        for _ in range(2):
+            found = await asyncio.gather(*map(batch.complete, requests), return_exceptions=True)
+            rounds.append([batch.classify(each) for each in found if isinstance(each, Exception)])
+        return rounds
+
+    first, second = service.session(work)
+    assert [(each.kind, each.lost, each.answered) for each in first] == [(FailureKind.RETRY, True, True)] * 3
+    assert [(each.kind, each.lost) for each in second] == [(FailureKind.REJECTED, True)] * 3
+    assert len(service.server.jobs) == 2
+
+
+def test_a_line_that_cannot_be_read_may_have_been_billed(service: Service) -> None:
+    def broken(job: Any) -> bytes:
+        lines = [json.loads(line) for line in service.server.files[job.output].splitlines()]
+        for line in lines:
+            if service.kind == "openai":
+                line["response"]["body"] = [1]
+            else:
+                line["response"] = {"candidates": 7}
+        return b"\n".join(json.dumps(line).encode() for line in lines)
+
+    finish = service.server._finish
+    service.server._finish = lambda job: (finish(job), service.server.files.update({job.output: broken(job)}))[0]  # type: ignore[method-assign]
+    found = service.ask(service.requests(2))
+    batch = service.batch()
+    assert [(batch.classify(each).lost, batch.classify(each).answered) for each in found] == [(True, True)] * 2
+
+
+class _Plain(socketserver.BaseRequestHandler):
+    """Answers whatever comes, without TLS."""
+
+    def handle(self) -> None:
+        self.request.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+
+
+def test_a_server_without_tls_is_named_at_once(service: Service) -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Plain) as plain:
+        threading.Thread(target=plain.serve_forever, daemon=True).start()
+        real = service.real()
+        base = f"https://127.0.0.1:{plain.server_address[1]}" + ("/v1" if service.kind == "openai" else "")
+        moved: Any = type(real)(replace(real.settings, base_url=base))
+        service.real = lambda: moved  # type: ignore[method-assign]
+        found = service.ask(service.requests(2))
+        plain.shutdown()
+    assert service.kinds(found) == [FailureKind.FATAL] * 2
+    assert all("SSL" in str(each) for each in found)
+
+
+@pytest.mark.parametrize("status", [302, 307, 308])
+@pytest.mark.parametrize("step", ["upload", "look", "content"])
+def test_no_redirect_is_followed(service: Service, status: int, step: str) -> None:
+    where = {"upload": UPLOAD, "look": LOOK, "content": CONTENT}[step][service.kind]
+    with Server() as other:
+        moved = Scripted(status=status, headers={"Location": f"{other.url}/v1/elsewhere"}, body=b"")
+        service.server.faults.append((where, moved))
+        found = service.ask(service.requests(1))
+        assert other.count() == 0
+    assert service.kinds(found) == [FailureKind.FATAL]
+
+
+def test_an_upload_goes_to_no_other_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "key-of-nobody")
+    with BatchServer() as server, Server() as other:
+        service = Service(server, "gemini", tmp_path / "jobs")
+        elsewhere = f"{other.url.replace('127.0.0.1', 'localhost')}/upload/here/0"
+        server.faults.append((UPLOAD["gemini"], Scripted(body={}, headers={"X-Goog-Upload-URL": elsewhere})))
+        found = service.ask(service.requests(1))
+        assert other.count() == 0
+    assert service.kinds(found) == [FailureKind.FATAL]
+
+
+def test_a_file_of_answers_is_read_up_to_a_limit(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("titjudge.providers.batch_wires.LONGEST_FILE", 2**20)
+    bomb = Scripted(body=gzip.compress(b" " * 2**24), headers={"Content-Encoding": "gzip"})
+    service.server.faults += [(CONTENT[service.kind], bomb)] * 2
+    found = service.ask(service.requests(2))
+    assert service.kinds(found) == [Status.OK] * 2  # the third download was a good one
+    assert any("longer than 1 MB" in line for line in service.said)
