@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from titjudge.errors import ConfigError, UserError, nearest
 from titjudge.types import Usage
@@ -86,8 +87,18 @@ BATCH_DISCOUNTS: tuple[BatchDiscount, ...] = (
 """Read in November 2026. The newest line of a provider that is in force counts."""
 
 
-def batch_price(provider: str, price: Price, on: date | None = None) -> Price:
-    """The price of a batch job on a day (default today); without a discount on file, the list price: never too low.
+_OWN_HOSTS = {"openai": "api.openai.com", "gemini": "generativelanguage.googleapis.com"}
+
+
+def at_vendor(provider: str, base_url: str) -> bool:
+    """Whether a provider is asked at its vendor's own address, where the vendor's price list holds."""
+    hosts = {urlsplit(each).hostname for each in base_url.split(",") if each.strip()}
+    return hosts <= {_OWN_HOSTS.get(provider)}
+
+
+def batch_price(provider: str, price: Price, on: date | None = None, *, base_url: str = "") -> Price:
+    """The price of a batch job on a day (default today); without a discount on file, and at any address but the vendor's
+    own, the list price: never too low.
 
     Cached input keeps its list rate unless the discounted input is cheaper: Google's two discounts do not stack
     (docs.cloud.google.com, batch prediction), and where they do (OpenAI, Anthropic) this is the upper bound.
@@ -95,7 +106,7 @@ def batch_price(provider: str, price: Price, on: date | None = None) -> Price:
     day = on or datetime.now(UTC).date()
     name = {"google": "gemini"}.get(provider.lower(), provider.lower())
     known = [line for line in BATCH_DISCOUNTS if line.provider == name and line.since <= day]
-    if not known:
+    if not known or not at_vendor(name, base_url):
         return price
     line = max(known, key=lambda line: line.since)
     return replace(
@@ -134,7 +145,8 @@ def price_of(
         provider: our name of it (`openai`, `gemini`, `litellm`, ...); a litellm model names its own (`anthropic/x`).
         model: the name the model is asked by.
         user: the user's table, by `provider/model` or `model`; it wins over the bundled list.
-        base_url: a known address (OpenRouter, Azure, ...) names the provider better than `provider` does.
+        base_url: a known address (OpenRouter, Azure, ...) names the provider better than `provider` does; at an unknown
+            one, nobody but the user knows the price.
         local: the provider declares that it costs nothing (local, recorded, fake).
         embedding: a model without an output price is fine; for any other, that price is unknown.
         at: when (default now); prices that depend on the hour are taken at their dearest.
@@ -238,16 +250,14 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any] | None:
         vendor, slash, rest = model.partition("/")
         # litellm takes OpenAI's models without a prefix
         vendor, model = (vendor, rest) if slash else ("openai", model)
-    places: list[tuple[str | None, str | None]] = [(None, base_url)] if base_url else []
-    if find_provider_by_id(snapshot.providers, vendor):
-        places.append((vendor, None))
-    for vendor_id, address in places:
-        try:
-            found, info = snapshot.find_provider_model(model, None, vendor_id, address)
-        except LookupError:
-            continue
-        return found.id, info
-    return None
+    places: list[tuple[str | None, str | None]] = [(None, each) for each in base_url.split(",") if each]
+    if at_vendor(provider, base_url):
+        places = [(vendor, None)] if find_provider_by_id(snapshot.providers, vendor) else []
+    try:
+        found = [snapshot.find_provider_model(model, None, vendor_id, address) for vendor_id, address in places]
+    except LookupError:
+        return None
+    return (found[0][0].id, found[0][1]) if found else None
 
 
 class _Rates:

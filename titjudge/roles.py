@@ -140,7 +140,7 @@ class Roles:
         )
         if price is None or embedding or not self.config.limits.batch:
             return price
-        return prices.batch_price(config.provider, price)
+        return prices.batch_price(config.provider, price, base_url=getattr(model, "base_url", ""))
 
     def _limiter(self, provider: Provider) -> Limiter:
         """One limiter for each account: roles that share a key share its limits. Batch jobs have none."""

@@ -119,7 +119,7 @@ class Batch:
 
     def price(self, price: prices.Price | None) -> prices.Price | None:
         """What a job costs, given the list price."""
-        return None if price is None else prices.batch_price(self.name, price)
+        return None if price is None else prices.batch_price(self.name, price, base_url=self.base_url)
 
     def ready(self) -> None:
         """Look for the key now.
