@@ -11,10 +11,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from titjudge import registry
 from titjudge.errors import ConfigError, nearest
+from titjudge.retirements import default_model
 from titjudge.textfile import read_yaml
 from titjudge.types import ProviderSettings
 
-DEFAULT_MODELS = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}
 Positive = Annotated[int, Field(gt=0)]
 _OFFLINE = ("recorded", "local", "fake")
 _RUN_HERE = ("local", "vllm", "sentence-transformers")
@@ -67,7 +67,7 @@ class RoleConfig(_Strict):
 
     @property
     def model_name(self) -> str:
-        return self.model.partition("/")[2] or DEFAULT_MODELS.get(self.provider, "")
+        return self.model.partition("/")[2] or default_model(self.provider)
 
     @property
     def sampling(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from titjudge.keys import content_key, request_key
 from titjudge.prompts import PromptLibrary
 from titjudge.providers.usage import NO_USAGE, believed, billed
 from titjudge.records import embedding_from, embedding_record, reply_from, reply_record, request_record
+from titjudge.retirements import OTHER_MODEL, same_model
 from titjudge.roles import Role, Roles
 from titjudge.schema import schema_of
 from titjudge.sending import Bill, Interrupted, Journal, Sender
@@ -278,10 +279,15 @@ class Engine:
                 raise Unanswered(Status.BAD_INPUT, str(error)) from error
             reply = billed(reply, bound)
             used = bound if NO_USAGE in reply.flags else reply.usage
-            reply = reply.with_(list_cost=role.price_of(used), seconds=time.monotonic() - started)
-            return reply, _bill(role, used)
+            if not same_model(role.model, reply.model_version):
+                reply = reply.with_(flags=(*reply.flags, OTHER_MODEL))
+            price = role.price_of_reply(reply, used)
+            reply = reply.with_(list_cost=price, seconds=time.monotonic() - started)
+            if price is None and OTHER_MODEL in reply.flags:
+                return reply, worst  # nobody knows what it costs
+            return reply, Bill(price or 0.0, used.input + used.output)
 
-        worst = _bill(role, bound)
+        worst = Bill(role.worst(bound), bound.input + bound.output)
         job = request_key(request).rpartition(":")[2][:32] if getattr(role.provider, "batch", False) else ""
         try:
             reply = await self.sender.send(
@@ -306,7 +312,7 @@ class Engine:
             role.tally.errors += 1
             await retry.give_up(failure)
             raise
-        planned = role.price_of(reply.usage) if self._read_only else None  # what a stub stands for has a price
+        planned = role.worst(reply.usage) if self._read_only else None  # what a stub stands for has a price
         reply = reply.with_(
             list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started
         )  # a replay has a price
@@ -322,6 +328,9 @@ class Engine:
         return None if kept is None else reply_from(kept).with_(key=key, cached=True)
 
     async def _keep(self, key: str, role: Role, reply: Reply) -> None:
+        """Into the cache; but what another model answered is no answer of the one that the key names."""
+        if OTHER_MODEL in reply.flags:
+            return
         if self.cache is not None and role.provider.capabilities.cache and not self._read_only:
             with self.sender.not_dropped():
                 await self.cache.put(key, reply_record(reply))

@@ -11,6 +11,7 @@ import orjson
 
 from titjudge.config import RunConfig
 from titjudge.providers.http import Endpoint
+from titjudge.retirements import DEFAULT_MODELS, default_model
 
 _ADDED = ("metrics", "metric_options", "captioner", "judge")  # what a run may get more of
 
@@ -33,6 +34,8 @@ def identity(config: RunConfig) -> dict[str, Any]:
             del role["omit"]  # likewise
         if role and role["base_url"]:
             role["base_url"] = without_credentials(role["base_url"])
+        if role and default_model(role["model"]) != DEFAULT_MODELS.get(role["model"], ""):
+            role["model"] += f"/{default_model(role['model'])}"  # the default of a provider has become another model
     return record
 
 

@@ -111,7 +111,7 @@ class Planner:
         return await budget.reserve(cost, int(tokens), len(found), again=held is not None)
 
     def _amount(self, role: str, usage: Usage) -> tuple[float, int]:
-        return self.roles[role].cost(usage), usage.input + usage.output
+        return self.roles[role].worst(usage), usage.input + usage.output
 
     async def aclose(self) -> None:
         await self.engine.aclose()
@@ -289,7 +289,7 @@ async def forecast(
     costs: dict[str, tuple[float, float, float] | None] = {}
     for name, role in roles.items():
         who = planner.role(name)
-        costs[name] = None if who.price is None else (who.cost(role.low), who.cost(role.middle), who.cost(role.high))
+        costs[name] = None if who.price is None else (who.worst(role.low), who.worst(role.middle), who.worst(role.high))
     return Forecast(
         seen - (len(planner.refused) - listed),
         planner.refused,

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from titjudge import clock
 from titjudge.errors import ConfigError, UserError, nearest
 from titjudge.types import Usage
 
@@ -103,7 +104,7 @@ def batch_price(provider: str, price: Price, on: date | None = None, *, base_url
     Cached input keeps its list rate unless the discounted input is cheaper: Google's two discounts do not stack
     (docs.cloud.google.com, batch prediction), and where they do (OpenAI, Anthropic) this is the upper bound.
     """
-    day = on or datetime.now(UTC).date()
+    day = on or clock.today()
     name = {"google": "gemini"}.get(provider.lower(), provider.lower())
     known = [line for line in BATCH_DISCOUNTS if line.provider == name and line.since <= day]
     if not known or not at_vendor(name, base_url):
@@ -158,7 +159,7 @@ def price_of(
         for key, entry in (user or {}).items():
             if key.strip().lower() == name:
                 return _from_user(key, entry)
-    return FREE if local else _bundled(provider, model, base_url, embedding, at or datetime.now(UTC))
+    return FREE if local else _bundled(provider, model, base_url, embedding, at or clock.now())
 
 
 def _names(provider: str, model: str) -> list[str]:

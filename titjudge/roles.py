@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from titjudge import prices, registry
+from titjudge import prices, registry, retirements
 from titjudge.config import RoleConfig, RunConfig
 from titjudge.embedders import Embedder
 from titjudge.errors import ConfigError
@@ -45,7 +45,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Role:
-    """A model in a role, with its price and its place in the queue."""
+    """A model in a role, with its price and its place in the queue; `priced_as`: the price where another model answers."""
 
     name: str
     config: RoleConfig
@@ -53,6 +53,7 @@ class Role:
     price: prices.Price | None
     limiter: Limiter
     tally: Tally = field(default_factory=Tally)
+    priced_as: Callable[[str], prices.Price | None] = lambda model: None
 
     @property
     def model(self) -> str:
@@ -68,6 +69,19 @@ class Role:
 
     def cost(self, usage: Usage) -> float:
         return self.price_of(usage) or 0.0
+
+    def worst(self, usage: Usage) -> float:
+        """USD at most: from the day the model has retired, of the dearer of it and the one that answers in its place."""
+        instead = retirements.stands_in(self.config.provider, self.model)
+        price = self.priced_as(instead) if instead else None
+        return max(self.cost(usage), price.cost(usage) if price is not None else 0.0)
+
+    def price_of_reply(self, reply: Reply, usage: Usage) -> float | None:
+        """List price in USD of a usage, by the model that answered; None when its price is unknown."""
+        if retirements.OTHER_MODEL not in reply.flags:
+            return self.price_of(usage)
+        price = self.priced_as(retirements.same_name(self.model, reply.model_version))
+        return None if price is None else price.cost(usage)
 
     def sampling(self, params: Mapping[str, Any], protocol: str) -> dict[str, Any]:
         """The parameters to send: the configuration before the metric's, those before the defaults.
@@ -124,15 +138,22 @@ class Roles:
         return self._roles[name]
 
     def _role(self, name: str, config: RoleConfig, provider: Any) -> Role:
-        return Role(name, config, provider, self._price(config, provider), self._limiter(provider))
+        other: dict[str, prices.Price | None] = {}
 
-    def _price(self, config: RoleConfig, model: Any, *, embedding: bool = False) -> prices.Price | None:
+        def priced_as(model: str) -> prices.Price | None:
+            if model not in other:
+                other[model] = self._price(config, provider, name=model)
+            return other[model]
+
+        return Role(name, config, provider, self._price(config, provider), self._limiter(provider), priced_as=priced_as)
+
+    def _price(self, config: RoleConfig, model: Any, *, embedding: bool = False, name: str = "") -> prices.Price | None:
         """The list price of a provider's or an embedder's model; an estimating stand-in says itself what is free."""
         local = model.local if embedding else model.capabilities.local
-        user = {name: price.model_dump() for name, price in self.config.prices.items()}
+        user = {each: price.model_dump() for each, price in self.config.prices.items()}
         price = prices.price_of(
             config.provider,
-            config.model_name,
+            name or config.model_name,
             user,
             base_url=getattr(model, "base_url", ""),
             local=getattr(model, "free", local),
@@ -198,6 +219,11 @@ class Roles:
             if role.price is None:
                 raise ConfigError(
                     f"the price of {role.label} is unknown, so a cap cannot hold: add --price {role.model}=IN,OUT (USD per million tokens)"
+                )
+            instead = retirements.stands_in(role.config.provider, role.model)
+            if instead and role.priced_as(instead) is None:
+                raise ConfigError(
+                    f"{instead} answers in place of {role.label}, which has retired, and its price is unknown, so a cap cannot hold: add --price {instead}=IN,OUT (USD per million tokens)"
                 )
 
     def check_recordings(self, names: Iterable[str]) -> None:

@@ -29,6 +29,7 @@ from titjudge.plan import Forecast, Planner, forecast
 from titjudge.prompts import PromptLibrary
 from titjudge.reading import Reading
 from titjudge.records import reply_from, reply_record
+from titjudge.retirements import OTHER_MODEL, mixed
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, provenance
 from titjudge.tabulate import tabulate
@@ -76,6 +77,7 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
     report: Path | None = None
     reason: str = ""  # why a cap ended the run
+    mixed: list[str] = field(default_factory=list)  # models that answered in place of those asked
     uncertain: float = 0.0  # USD that requests without an answer may have cost beside what was spent
 
     @property
@@ -189,11 +191,13 @@ class Session:
                     *self.warnings,
                     *self.reading.notes(self.metrics.values(), pairs, kept),
                     *_drift(folder.manifest()),
+                    *folder.manifest().get("mixed", ()),
                     *(self.canary.lines() if self.canary else ()),
                 ],
                 report=self.config.report,
             )
             outcome.reason, outcome.uncertain = self._ended
+            outcome.mixed = list(folder.manifest().get("mixed", ()))
             return outcome
         except TitjudgeError as error:
             if isinstance(error, UserError):
@@ -294,6 +298,8 @@ class Session:
         for record in folder.replies():
             if record["provider"] == "recorded" or record["status"] not in _ANSWERS:
                 continue
+            if OTHER_MODEL in record["flags"]:
+                continue
             kept = self.cache.get(record["key"])
             if kept is None or (kept["status"] != Status.OK and record["status"] == Status.OK):
                 self.cache.set(record["key"], reply_record(reply_from(record)))
@@ -351,6 +357,8 @@ class Session:
             else round(folder.money()["list_cost"], 6),
             "uncertain": round(engine.budget.uncertain, 6),
         }
+        if lines := mixed(record["roles"]):
+            record["mixed"] = lines
         if self.canary is not None and self.canary.report is not None:
             record["canary"] = self.canary.report.to_json()
         folder.write("manifest.json", record)

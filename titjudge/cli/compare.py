@@ -125,7 +125,12 @@ def runs(
     results["spent"] = sum(each.get("spent") or 0.0 for each in stored)
     results["list_cost"] = sum(each.get("list_cost") or 0.0 for each in stored)
     show_tables(tables)
-    show_notes([*results.get("warnings", []), *drift], tables)
+    mixed = [
+        f"{path}: {line}" for path, each in zip(runs, folders, strict=True) for line in each.manifest().get("mixed", ())
+    ]
+    if mixed:
+        results["mixed"] = mixed
+    show_notes([*results.get("warnings", []), *drift, *mixed], tables)
     write_json(json_file, results)
     return 0
 

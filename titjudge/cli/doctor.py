@@ -39,6 +39,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     from titjudge.cli.show import show_tables, write_json
     from titjudge.config import load_config
     from titjudge.paths import cache_folder
+    from titjudge.retirements import default_model, notices
     from titjudge.types import Table
 
     config = load_config(flags["config_file"], model_overrides(flags))
@@ -53,6 +54,9 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
         )
     )
     cache.close()
+    named = [role for name in ("captioner", *config.judge_roles) if (role := config.role(name)) is not None]
+    models = [(role.provider, role.model_name) for role in named] or [(name, default_model(name)) for name in KEYS]
+    rows += [("retirement", "announced", line) for line in notices(models)]
     if ask:
         rows += _ask(config)
     tables = [Table("doctor", ("what", "state", "facts"), tuple(rows))]

@@ -165,6 +165,8 @@ def judge(**flags: Any) -> int:
     session = Session(config)
     if flags["dry_run"]:
         found = session.dry_run()
+        for line in notices(session.config):
+            say(f"  note: {line}")
         show_forecast(found, flags["json_file"])
         return 0 if found.items else 1
     from titjudge.cli.progress import watcher
@@ -202,6 +204,8 @@ def _metric_options(options: tuple[str, ...], max_looks: int | None) -> dict[str
 
 def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
     say(_opening(config))
+    for line in notices(config):
+        say(f"  note: {line}")
     return _tell(work(), json_file, config.limits.min_coverage)
 
 
@@ -224,6 +228,8 @@ def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
     say(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f}{unsure})")
     if outcome.status != "complete":
         say(goes_on(outcome.status, outcome.reason))
+    for line in outcome.mixed:
+        say(line)
     say(f"run    {outcome.folder}")
     if outcome.report is not None:
         say(f"report {outcome.report}")
@@ -255,6 +261,14 @@ def goes_on(status: str, reason: str = "") -> str:
         return f"{status}: the same command goes on where it stopped"
     why = f": {reason}" if reason else ""
     return f"{status}{why}; the same command with a higher cap goes on where it stopped"
+
+
+def notices(config: Any) -> list[str]:
+    """What retires of the models that a configuration names, and when."""
+    from titjudge import retirements
+
+    roles = [config.role(name) for name in ("captioner", *config.judge_roles, "embedder")]
+    return retirements.notices((role.provider, role.model_name) for role in roles if role is not None)
 
 
 def _opening(config: Any) -> str:

@@ -115,11 +115,11 @@ def providers(json_file: Path | None) -> int:
     from titjudge import registry
     from titjudge.cli.doctor import KEYS
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.config import DEFAULT_MODELS
+    from titjudge.retirements import default_model
     from titjudge.types import Table
 
     rows = [
-        ("provider", name, DEFAULT_MODELS.get(name), " or ".join(KEYS.get(name, ())) or None)
+        ("provider", name, default_model(name) or None, " or ".join(KEYS.get(name, ())) or None)
         for name in registry.names("providers")
     ]
     rows += [("embedder", name, None, None) for name in registry.names("embedders")]

@@ -1,0 +1,207 @@
+"""Judges retire: what is announced, what answers instead, and what that costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+from servers import Scripted, Seen, Server
+from wires import text_for
+
+from titjudge import clock, retirements
+from titjudge.cache import AnswerCache
+from titjudge.cli.compare import compare
+from titjudge.cli.doctor import doctor
+from titjudge.cli.judge import judge
+from titjudge.config import RoleConfig, load_config
+from titjudge.errors import ConfigError
+from titjudge.prices import price_of
+from titjudge.providers.models import family
+from titjudge.roles import Roles
+from titjudge.run import RunFolder, identity
+from titjudge.session import Session
+from titjudge.types import Usage
+
+PRO, FLASH = "gemini-2.5-pro", "gemini-3.8-flash"
+BEFORE, AFTER = "2026-11-30", "2026-12-01"
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "key-of-nobody")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(6):
+        Image.new("RGB", (8, 8), (number * 9, 1, 2)).save(folder / f"{number}.png")
+        (folder / f"{number}.txt").write_text(f"a red cube, number {number}")
+    return folder
+
+
+def answering(served: Callable[[], str]) -> Callable[[Seen], Scripted]:
+    """A Gemini server that answers by whatever model serves at the moment."""
+
+    def answer(seen: Seen) -> Scripted:
+        body = {
+            "candidates": [{"content": {"parts": [{"text": text_for(seen)}]}, "finishReason": "STOP"}],
+            "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 100, "totalTokenCount": 1100},
+            "modelVersion": served(),
+        }
+        return Scripted(body=body)
+
+    return answer
+
+
+def config(data: Path, server: Server, **more: Any) -> Any:
+    prices = {PRO: {"input": 10.0, "output": 10.0}, FLASH: {"input": 20.0, "output": 20.0}}
+    made = {
+        "data": data,
+        "metrics": ["lmm-score"],
+        "captioner": {"model": f"gemini/{PRO}", "base_url": server.url, "max_tokens": 100},
+        "prices": prices,
+        "cache": str(data.parent / "cache"),
+        "out": str(data.parent / "out"),
+        "report": False,
+        "limits": {"concurrency": 1},
+    }
+    return load_config(None, {**made, **more})
+
+
+def test_the_table_names_its_sources_and_every_line_is_read() -> None:
+    lines = retirements.table()
+    assert all("read 20" in each.source or "Firebase" in each.source for each in lines)
+    assert all(isinstance(each.on, date) and (each.successor or not each.routed) for each in lines)
+    assert len({(each.provider, each.model) for each in lines}) == len(lines)
+    assert all(family(each.provider, each.model).name != "compatible" for each in lines)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "same"),
+    [
+        ("gpt-4o", "gpt-4o-2024-08-06@fp_44709d6fcb", True),
+        ("gpt-4o", "gpt-4o-mini-2024-07-18", False),
+        ("gpt-4o-2024-08-06", "gpt-4o-2024-11-20", False),
+        (PRO, f"{PRO}-001", True),
+        (PRO, f"models/{PRO}", True),
+        (PRO, "gemini-2.5-pro-preview-05-06", True),
+        (PRO, FLASH, False),
+        ("gemini-flash-latest", "gemini-3.5-flash", True),
+        ("gpt-4", "gpt-4.1", False),
+        ("google/gemini-2.5-pro", "google/gemini-2.5-pro", True),
+        ("anthropic/claude-sonnet-4-5", "claude-sonnet-4-5-20250929", True),
+        ("anthropic/claude-sonnet-4", "claude-sonnet-4-5-20250929", False),
+        ("my-deployment", "gpt-4o-2024-08-06", True),
+        ("m", "", True),
+        (PRO, "", True),
+    ],
+)
+def test_who_answered(asked: str, answered: str, same: bool) -> None:
+    assert retirements.same_model(asked, answered) is same
+
+
+def test_the_default_becomes_the_successor_on_the_day(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = load_config(None, {"data": tmp_path, "judge": "gemini"})
+    found = {}
+    for day in (BEFORE, AFTER):
+        monkeypatch.setenv(clock.TODAY, day)
+        found[day] = (RoleConfig(model="gemini").model_name, identity(run)["judge"]["model"])
+    assert found == {BEFORE: (PRO, "gemini"), AFTER: (FLASH, f"gemini/{FLASH}")}
+    assert RoleConfig(model=f"gemini/{PRO}").model_name == PRO  # what is named is asked for
+    monkeypatch.setenv(clock.TODAY, "2027-01-14")
+    assert RoleConfig(model="openai").model_name == "gpt-6-luna"
+
+
+def test_a_day_that_is_none_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(clock.TODAY, "tomorrow")
+    with pytest.raises(ConfigError, match="2026-12-01"):
+        clock.today()
+
+
+def test_the_dearer_of_both_is_set_aside_from_the_day_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = load_config(None, {"judge": f"gemini/{PRO}", "prices": {FLASH: {"input": 1000.0, "output": 1000.0}}})
+    worst = {}
+    for day in (BEFORE, AFTER):
+        monkeypatch.setenv(clock.TODAY, day)
+        worst[day] = Roles(made)["judge"].worst(Usage(input=1000, output=100))
+    price = price_of("gemini", PRO)
+    assert price is not None
+    assert worst == {BEFORE: price.cost(Usage(input=1000, output=100)), AFTER: pytest.approx(1.1)}
+
+
+def test_an_unknown_price_of_the_successor_refuses_a_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = load_config(
+        None,
+        {
+            "judge": {"model": f"gemini/{PRO}", "base_url": "http://127.0.0.1:1"},
+            "prices": {PRO: {"input": 1, "output": 1}},
+            "limits": {"max_cost": 1},
+        },
+    )
+    monkeypatch.setenv(clock.TODAY, BEFORE)
+    Roles(made).check_prices(["judge"])
+    monkeypatch.setenv(clock.TODAY, AFTER)
+    with pytest.raises(ConfigError, match=f"{FLASH} answers in place of .*--price {FLASH}=IN,OUT"):
+        Roles(made).check_prices(["judge"])
+
+
+def test_a_server_that_switches_in_the_middle(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = iter([PRO] * 3 + [FLASH] * 97)
+    with Server(answering(lambda: next(served))) as server:
+        outcome = Session(config(data, server)).run()
+        assert outcome.status == "complete"
+        (line,) = outcome.mixed
+        assert line.startswith(f"mixed run: 3 of 6 answers to gemini/{PRO} came from {FLASH}")
+        assert line in outcome.warnings
+        assert RunFolder(outcome.folder).manifest()["mixed"] == [line]
+        assert outcome.results["spent"] == pytest.approx(3 * 1100 * 10e-6 + 3 * 1100 * 20e-6)
+        replies = list(RunFolder(outcome.folder).replies())
+        cache = AnswerCache(data.parent / "cache")
+        kept = {each["model_version"]: cache.get(each["key"]) is not None for each in replies}
+        cache.close()
+        assert kept == {PRO: True, FLASH: False}
+        # the same run again asks nothing and keeps nothing of the other model; a new run asks what is not kept
+        assert Session(config(data, server)).run().mixed == [line]
+        assert server.count() == 6
+        server.handler = answering(lambda: PRO)
+        again = Session(config(data, server, out=str(data.parent / "again"))).run()
+        assert (server.count(), again.mixed) == (9, [])
+
+
+def test_a_cap_holds_against_the_dearer_model(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(clock.TODAY, AFTER)
+    with Server(answering(lambda: FLASH)) as server:
+        prices = {PRO: {"input": 0.0, "output": 0.0}, FLASH: {"input": 1000.0, "output": 1000.0}}
+        worst = Roles(config(data, server, prices=prices))["captioner"].worst(Usage(input=3000, output=8292))
+        outcome = Session(config(data, server, prices=prices, limits={"max_cost": 2 * worst, "concurrency": 1})).run()
+        assert outcome.results["spent"] == pytest.approx(server.count() * 1.1)
+        assert 0 < outcome.results["spent"] <= 2 * worst
+
+
+def test_what_is_said(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(clock.TODAY, BEFORE)
+    line = f"gemini/{PRO} retires on 2026-12-01: its requests are then answered by {FLASH}, at its rates"
+    with Server(answering(lambda: FLASH)) as server:
+        flags = ["--data", str(data), "--captioner", f"gemini/{PRO}", "--base-url", server.url, "--metric", "lmm-score"]
+        flags += ["--out", str(data.parent / "out"), "--no-report"]
+        dry = CliRunner().invoke(judge, [*flags, "--dry-run"])
+        assert line in dry.output
+        made = CliRunner().invoke(judge, flags)
+        assert line in made.output
+        assert made.exit_code == 0, made.output
+        last = [each for each in made.output.splitlines() if each.strip()][-4:]
+        assert any(each.startswith("mixed run: 6 of 6 answers") for each in last)
+    facts = CliRunner().invoke(doctor, ["--judge", f"gemini/{PRO}", "--json", str(data.parent / "d.json")])
+    assert facts.exit_code in (0, 2)
+    rows = json.loads((data.parent / "d.json").read_text())
+    assert [each["facts"].startswith(line) for each in rows if each["what"] == "retirement"] == [True]
+    said = CliRunner().invoke(compare, [str(data.parent / "out")])
+    assert "mixed run: 6 of 6" in said.output
