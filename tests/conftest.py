@@ -21,6 +21,7 @@ from filelock import FileLock
 from hypothesis import settings
 
 os.environ.update(
+    TITJUDGE_TODAY="2026-11-20",  # models retire and prices change: not while tests run
     HF_HUB_OFFLINE="1",
     TRANSFORMERS_OFFLINE="1",
     LITELLM_LOCAL_MODEL_COST_MAP="True",

@@ -46,6 +46,7 @@ class Price:
     per_request: float = 0.0
     tiers: tuple[Tier, ...] = ()
     source: str = ""
+    elsewhere: bool = False  # the vendor's list price, at an address where nobody knows what is billed
 
     def cost(self, usage: Usage) -> float:
         """USD of one request; thinking is billed as output, which includes it already."""
@@ -147,7 +148,7 @@ def price_of(
         model: the name the model is asked by.
         user: the user's table, by `provider/model` or `model`; it wins over the bundled list.
         base_url: a known address (OpenRouter, Azure, ...) names the provider better than `provider` does; at an unknown
-            one, nobody but the user knows the price.
+            one the vendor's list price is given (`elsewhere`), and what is billed there only the user knows.
         local: the provider declares that it costs nothing (local, recorded, fake).
         embedding: a model without an output price is fine; for any other, that price is unknown.
         at: when (default now); prices that depend on the hour are taken at their dearest.
@@ -205,7 +206,7 @@ def _from_user(name: str, entry: Price | Mapping[str, Any]) -> Price:
         return entry
     if not isinstance(entry, Mapping):
         raise ConfigError(f"prices: {name}: expected input and output in USD per million tokens, not {entry!r}")
-    known = [field.name for field in fields(Price) if field.name not in ("tiers", "source")]
+    known = [field.name for field in fields(Price) if field.name not in ("tiers", "source", "elsewhere")]
     for key in entry:
         if key not in known:
             raise ConfigError(
@@ -227,7 +228,7 @@ def _bundled(provider: str, model: str, base_url: str, embedding: bool, at: date
     found = _find(provider, model, base_url)
     if found is None:
         return None
-    vendor, info = found
+    vendor, info, elsewhere = found
     rates = _Rates(info, at)
     bare = rates.missing("input_mtok") or (rates.missing("output_mtok") and not embedding)
     if bare:
@@ -237,11 +238,12 @@ def _bundled(provider: str, model: str, base_url: str, embedding: bool, at: date
         per_request=rates.flat("requests_kcount") / 1000,
         tiers=tuple(Tier(above, **rates.at(above + 1)) for above in rates.starts()),
         source=f"genai-prices {version('genai-prices')}: {vendor}/{info.id}",
+        elsewhere=elsewhere,
     )
 
 
-def _find(provider: str, model: str, base_url: str) -> tuple[str, Any] | None:
-    """The vendor's id and genai-prices' model record."""
+def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | None:
+    """The vendor's id, genai-prices' model record, and whether the address is one that genai-prices does not know."""
     from genai_prices.data_snapshot import find_provider_by_id, get_snapshot
 
     snapshot = get_snapshot()
@@ -251,14 +253,20 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any] | None:
         vendor, slash, rest = model.partition("/")
         # litellm takes OpenAI's models without a prefix
         vendor, model = (vendor, rest) if slash else ("openai", model)
-    places: list[tuple[str | None, str | None]] = [(None, each) for each in base_url.split(",") if each]
-    if at_vendor(provider, base_url):
-        places = [(vendor, None)] if find_provider_by_id(snapshot.providers, vendor) else []
+    addresses = [] if at_vendor(provider, base_url) else [each for each in base_url.split(",") if each.strip()]
     try:
-        found = [snapshot.find_provider_model(model, None, vendor_id, address) for vendor_id, address in places]
+        found = [snapshot.find_provider_model(model, None, None, address) for address in addresses]
+    except LookupError:
+        found = []
+    if found:
+        return found[0][0].id, found[0][1], False
+    if not find_provider_by_id(snapshot.providers, vendor):
+        return None
+    try:
+        made, info = snapshot.find_provider_model(model, None, vendor, None)
     except LookupError:
         return None
-    return (found[0][0].id, found[0][1]) if found else None
+    return made.id, info, bool(addresses)
 
 
 class _Rates:

@@ -216,12 +216,13 @@ class Roles:
             return
         for name in self.with_panel(names):
             role = self.embedder_role() if name == "embedder" else self[name]
-            if role.price is None:
+            if not _known(role.price):
+                where = f" at {role.provider.base_url}" if role.price is not None else ""
                 raise ConfigError(
-                    f"the price of {role.label} is unknown, so a cap cannot hold: add --price {role.model}=IN,OUT (USD per million tokens)"
+                    f"the price of {role.label}{where} is unknown, so a cap cannot hold: add --price {role.model}=IN,OUT (USD per million tokens)"
                 )
             instead = retirements.stands_in(role.config.provider, role.model)
-            if instead and role.priced_as(instead) is None:
+            if instead and not _known(role.priced_as(instead)):
                 raise ConfigError(
                     f"{instead} answers in place of {role.label}, which has retired, and its price is unknown, so a cap cannot hold: add --price {instead}=IN,OUT (USD per million tokens)"
                 )
@@ -255,3 +256,8 @@ class Roles:
             await provider.aclose()
         if self._embedder is not None:
             await self._embedder.aclose()
+
+
+def _known(price: prices.Price | None) -> bool:
+    """Whether a cap can rely on a price."""
+    return price is not None and not price.elsewhere

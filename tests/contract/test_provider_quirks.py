@@ -386,3 +386,11 @@ def test_litellm_is_imported_only_when_it_is_asked() -> None:
 def test_litellm_wants_the_provider_in_the_name(model: str) -> None:
     with pytest.raises(ConfigError, match="provider first"):
         LiteLLM(ProviderSettings(model))
+
+
+def test_gemini_is_sent_no_more_than_it_takes(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("titjudge.providers.google._MOST_BYTES", 10)
+    failed = failure(gemini(server))
+    assert failed.kind is FailureKind.REJECTED
+    assert "make the image smaller" in failed.message
+    assert server.count() == 0

@@ -176,9 +176,10 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 @cli_only
 @pytest.mark.parametrize("provider", ["openai", "gemini"])
-def test_judge_in_batches_costs_half(tmp_path: Path, data: Path, provider: str) -> None:
+def test_judge_in_batches_costs_what_the_user_says_it_does(tmp_path: Path, data: Path, provider: str) -> None:
     with BatchServer(good) as server:
-        out = judged(tmp_path, "--provider", provider, server=server)
+        model = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}[provider]
+        out = judged(tmp_path, "--provider", provider, "--price", f"{model}=2,10", server=server)
         found = json.loads((tmp_path / "out.json").read_text())
         assert found["metrics"]["tit-llm"]["coverage"] == 1
         assert len(server.jobs) == 2
@@ -191,14 +192,9 @@ def test_judge_in_batches_costs_half(tmp_path: Path, data: Path, provider: str) 
         json.loads(line) for path in tmp_path.glob("runs/*/replies.jsonl") for line in path.read_text().splitlines()
     ]
     assert all(reply["flags"] == ["batch"] for reply in replies)
-    from titjudge.prices import price_of
-
-    model = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}[provider]
-    price = price_of(provider, model)
-    assert price is not None
     tokens = [reply["usage"] for reply in replies]
-    listed = sum(price.input * each[0] + price.output * each[1] for each in tokens) / 1e6
-    assert batched == pytest.approx(listed / 2, abs=2e-6)
+    listed = sum(2 * each[0] + 10 * each[1] for each in tokens) / 1e6
+    assert batched == pytest.approx(listed, abs=2e-6)  # this server is not the vendor's: nobody promised half
 
 
 @cli_only
@@ -207,9 +203,9 @@ def test_the_cap_counts_batch_prices(tmp_path: Path, data: Path) -> None:
         arguments = ("--provider", "openai", "--price", "gpt-4o=1000,1000", "--max-cost")
         judged(tmp_path, *arguments, "0", server=server, code=3)
         assert server.jobs == {}
-        judged(tmp_path, *arguments, "6", server=server, code=3)
+        judged(tmp_path, *arguments, "12", server=server, code=3)
         found = json.loads((tmp_path / "out.json").read_text())
-        assert 0 < found["spent"] <= 6
+        assert 0 < found["spent"] <= 12
         judged(tmp_path, *arguments, "1000", server=server)
         assert max(server.good.values()) == 1
         assert server.paid() == 12

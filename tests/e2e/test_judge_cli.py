@@ -55,6 +55,9 @@ def good(seen: Seen) -> str:
     return f"A description of {seen.images[0]}." if seen.images else verdict(seen.digest[0] / 3)
 
 
+PRICE = ("--price", "gpt-4o=2.5,10")  # a loopback server has no list price
+
+
 def hosted(server: Server) -> dict[str, str]:
     return {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
 
@@ -80,7 +83,18 @@ def test_the_same_command_again_asks_nothing_and_says_the_same(tmp_path: Path) -
     data = small(tmp_path)
     with Server(good) as server:
         for _ in range(2):
-            cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--json", "out.json", **hosted(server))
+            cli(
+                tmp_path,
+                "judge",
+                "--data",
+                str(data),
+                "--provider",
+                "openai",
+                *PRICE,
+                "--json",
+                "out.json",
+                **hosted(server),
+            )
             first = results(tmp_path)
         assert server.count() == 12
         cli(
@@ -90,6 +104,7 @@ def test_the_same_command_again_asks_nothing_and_says_the_same(tmp_path: Path) -
             str(data),
             "--provider",
             "openai",
+            *PRICE,
             "--out",
             "elsewhere",
             "--json",
@@ -487,6 +502,7 @@ def test_a_panel_member_without_a_price_refuses_to_start_and_the_retry_goes_on(t
         "openai/unknown-1",
         "--max-cost",
         "5",
+        *PRICE,
     )
     arguments = ("judge", "--data", str(data), "--metric", "tit-llm", "--out", "r", *judges)
     with Server(good) as server:
@@ -522,6 +538,7 @@ def test_a_repair_turn_is_counted_once_in_every_number(tmp_path: Path) -> None:
         str(data),
         "--provider",
         "openai",
+        *PRICE,
         "--metric",
         "tit-llm",
         "--out",

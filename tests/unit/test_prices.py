@@ -136,7 +136,31 @@ def test_a_known_address_names_the_provider() -> None:
     price = price_of("openai", "openai/gpt-4o", base_url="https://openrouter.ai/api/v1", at=NOVEMBER)
     assert price is not None
     assert "openrouter" in price.source
-    assert price_of("openai", "gpt-4o", base_url="http://127.0.0.1:8000/v1", at=NOVEMBER) is not None
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "address", "known"),
+    [
+        ("openai", "gpt-4o", "", True),
+        ("openai", "gpt-4o", "https://api.openai.com/v1", True),
+        ("gemini", "gemini-2.5-pro", "https://generativelanguage.googleapis.com", True),
+        ("openai", "gpt-4o", "http://127.0.0.1:8000/v1", False),
+        ("openai", "gpt-4o", "https://api.openai.com/v1,http://10.0.0.1/v1", False),
+        ("gemini", "gemini-2.5-pro", "http://127.0.0.1:8000", False),
+        ("litellm", "openai/gpt-4o", "", True),
+        ("litellm", "openai/gpt-4o", "http://10.0.0.1:4000", False),
+    ],
+)
+def test_the_list_price_holds_at_the_vendors_own_address(provider: str, model: str, address: str, known: bool) -> None:
+    price = price_of(provider, model, base_url=address, at=NOVEMBER)
+    assert price is not None
+    assert price.elsewhere is not known
+
+
+def test_batch_jobs_elsewhere_cost_the_list_price() -> None:
+    price = Price(10.0, 10.0)
+    assert batch_price("openai", price, base_url="https://api.openai.com/v1").input == 5.0
+    assert batch_price("openai", price, base_url="https://my.own.server/v1") == price
 
 
 def test_local_is_free_by_declaration_only() -> None:

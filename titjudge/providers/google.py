@@ -45,6 +45,7 @@ _CONFIG = {
     "top_logprobs": "logprobs",
     "logprobs": "responseLogprobs",
 }
+_MOST_BYTES = 20_000_000  # of a request with its pictures inline; ai.google.dev/gemini-api/docs/image-understanding
 _THINKING = {"thinking_budget": "thinkingBudget", "thinking_level": "thinkingLevel"}
 
 
@@ -72,6 +73,12 @@ class Gemini(Hosted):
         started = time.perf_counter()
         in_prompt = request.schema is not None and not self.native_schema
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
+        if len(body) > _MOST_BYTES:
+            raise self._failure(
+                FailureKind.REJECTED,
+                f"the request has {len(body) / 1e6:.1f} MB, and Google takes at most {_MOST_BYTES // 10**6} MB with its "
+                "pictures in it: make the image smaller, or save it as JPEG",
+            )
         answer, endpoint = await self._post(self._path, body)
         if not 200 <= answer.status < 300:
             raise self._error_of(answer, tools=bool(request.tools))
