@@ -102,6 +102,8 @@ def test_a_run_of_the_agentic_judge(tmp_path: Path, data: Path, monkeypatch: pyt
         "tit-agent",
         "--max-cost",
         "1",
+        "--price",
+        "gpt-4o=2.5,10",
         "--json",
         "out.json",
     ]

@@ -71,6 +71,7 @@ def sweep_file(folder: Path, data: Path, **changes: Any) -> Path:
         "judges": ["openai/gpt-4o", "openai/gpt-4.1"],
         "metrics": ["tit-llm"],
         "limits": {"concurrency": 1},
+        "prices": {name: {"input": 2.0, "output": 8.0} for name in ("gpt-4o", "gpt-4.1")},
         "cache": str(folder / "cache"),
         "out": str(folder / "out"),
     }
