@@ -352,8 +352,9 @@ class RunFolder:
         aside.replace(self.path / "items.jsonl")
         return count
 
-    def write(self, name: str, content: Any) -> Path:
-        """Write a file whole, or not at all, also when the power fails. The manifest carries its own seal."""
+    def write(self, name: str, content: Any, *, sync: bool = True) -> Path:
+        """Write a file whole, or not at all; with `sync`, which may take long, also when the power fails. The manifest
+        carries its own seal."""
         target = self.path / name
         if name == "manifest.json":
             content = sealed(json.loads(json.dumps(content, default=str)))
@@ -366,7 +367,8 @@ class RunFolder:
         with aside.open("wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         aside.replace(target)
         return target
 

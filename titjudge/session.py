@@ -361,7 +361,7 @@ class Session:
             record["mixed"] = lines
         if self.canary is not None and self.canary.report is not None:
             record["canary"] = self.canary.report.to_json()
-        folder.write("manifest.json", record)
+        folder.write("manifest.json", record, sync=status != "running")
 
 
 def finish(
