@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterable
@@ -63,19 +64,26 @@ def _draw(table: Table, notes: Iterable[str]) -> None:
     columns = [printable(name) for name in table.columns]
     lines = laid_out(columns, texts, _numeric(table), terminal_width())
     say()
-    click.secho(printable(table.title), bold=True)
+    click.echo(_styled(printable(table.title), bold=True))
     if lines is None:  # one row after the other, a line for each cell
         for row in texts:
             say()
             wide = max(map(len, columns))
             for name, text in zip(columns, row, strict=True):
                 told = paragraph(text, terminal_width(), " " * (wide + 4)).lstrip()
-                click.echo("  " + click.style(f"{name:<{wide}}", dim=True) + f"  {told}")
+                click.echo("  " + _styled(f"{name:<{wide}}", dim=True) + f"  {told}")
     else:
         for number, line in enumerate(lines):
-            click.echo(click.style(line, dim=True) if set(line) <= {"-", " "} and number else line)
+            click.echo(_styled(line, dim=True) if set(line) <= {"-", " "} and number else line)
     for note in notes:
-        click.secho(paragraph(printable(note), terminal_width()), dim=True)
+        click.echo(_styled(paragraph(printable(note), terminal_width()), dim=True))
+
+
+def _styled(text: str, **style: bool) -> str:
+    """Bold or dim text, unless the person or the terminal wants none (no-color.org)."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return click.style(text, **style)
 
 
 def _plain(table: Table, notes: Iterable[str]) -> None:
