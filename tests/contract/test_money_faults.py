@@ -12,11 +12,13 @@ import json
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+from batch_server import BatchServer
 from servers import Scripted, Seen, Server
-from wires import ANSWERS, HTML, embeddings, text_for
+from wires import ANSWERS, HTML, dump, embeddings, read, text_for
 
 from titjudge import retry
 from titjudge.budget import Budget
@@ -24,6 +26,7 @@ from titjudge.config import load_config
 from titjudge.engine import Engine
 from titjudge.errors import BudgetExhausted, FatalProviderError, Unanswered
 from titjudge.prompts import PromptLibrary
+from titjudge.providers.batch import Batches, Pace
 from titjudge.roles import Roles
 from titjudge.types import Message, Request, Usage
 
@@ -179,10 +182,30 @@ def _tokens(seen: Seen) -> tuple[int, int]:
     return len(seen.text) // 4 + 7, len(text_for(seen)) // 4
 
 
-async def run(name: str, fault: Fault, server: Server, *, embedding: bool = False) -> tuple[str, Engine]:
+class BatchBiller(BatchServer):
+    """Works on every line of a job by one fault, and keeps the bill."""
+
+    biller: Biller
+
+    def _worked(self, line: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
+        key = line.get("custom_id") or line["key"]
+        path = line.get("url", "/v1beta/models/gemini-2.5-pro:generateContent")
+        made = self.biller(read("POST", path, {}, dump(line.get("body") or line["request"]))).body
+        if "key" in line:
+            return True, {"key": key, "response": made}
+        return True, {"custom_id": key, "response": {"status_code": 200, "body": made}, "error": None}
+
+
+async def run(
+    name: str, fault: Fault, server: Server, *, embedding: bool = False, batches: Batches | None = None
+) -> tuple[str, Engine]:
     """Three questions under a cap of about two; returns what is wrong with the books, and the engine, still open."""
     wire = (EMBEDDERS if embedding else CHATS)[name]
-    server.handler = biller = Biller(wire, fault)
+    biller = Biller(wire, fault)
+    if isinstance(server, BatchBiller):
+        server.biller = biller
+    else:
+        server.handler = biller
     made = {"model": name, "base_url": server.url if wire in (GEMINI, CLAUDE, VALUES) else server.openai}
     config = load_config(
         None,
@@ -190,10 +213,10 @@ async def run(name: str, fault: Fault, server: Server, *, embedding: bool = Fals
             "captioner": made,
             "embedder": made if embedding else "default",
             "prices": {name.partition("/")[2]: {"input": RATE, "output": RATE}},
-            "limits": {"timeout": 0.25},
+            "limits": {"timeout": 5.0 if batches else 0.25},
         },
     )
-    roles = Roles(config)
+    roles = Roles(config, batches=batches)
     role = roles.embedder_role() if embedding else roles["captioner"]
     engine = Engine(roles, PromptLibrary())
 
@@ -240,3 +263,25 @@ def test_no_fault_of_a_chat_model_is_booked_below_its_bill(name: str) -> None:
 @pytest.mark.parametrize("name", EMBEDDERS)
 def test_no_fault_of_an_embedder_is_booked_below_its_bill(name: str) -> None:
     check(name, FAULTS, embedding=True)
+
+
+FIRST = ["a good answer", "no usage", "usage null", "usage a list", "an error inside", "model a number"]
+IN_JOBS = [each for each in FAULTS if each.name in FIRST or each.name.startswith(("counts", "text", "empty text"))]
+
+
+@pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+@pytest.mark.parametrize("name", ["openai/gpt-4o", "gemini/gemini-2.5-pro"])
+def test_no_fault_of_a_batch_job_is_booked_below_its_bill(name: str, tmp_path: Path) -> None:
+    async def work(server: Server) -> list[str]:
+        wrong = []
+        for number, fault in enumerate(IN_JOBS):
+            batches = Batches(tmp_path / str(number), pace=Pace(poll=0.01, idle=0.02, settle=0.0))
+            line, engine = await run(name, fault, server, batches=batches)
+            await engine.aclose()
+            wrong += [line] if line else []
+        return wrong
+
+    assert len(IN_JOBS) > 12
+    with BatchBiller() as server:
+        wrong = asyncio.run(work(server))
+    assert not wrong, "\n".join([name, *wrong])
