@@ -148,8 +148,9 @@ class Loop:
         while todo:
             results = await self._measured(item, todo, held)
             waits = {name: result for name, result in results.items() if isinstance(result, BudgetHeld)}
-            for name in results.keys() - waits.keys():
-                self._take(results[name], marks[name])
+            for name, result in results.items():  # in the order of the metrics: tables follow it
+                if name not in waits:
+                    self._take(result, marks[name])
             todo = {name: todo[name] for name in waits}
             held = max(waits.values(), key=lambda each: each.cost, default=None)
         self.progress.done += 1
