@@ -57,7 +57,7 @@ const promptsView = {
   detail(at, view) {
     const prompt = prompts()[at];
     const judges = judgesOf(view.filters);
-    const best = judges.map((judge) => { const values = valuesOf(prompt, judge); return values.length > 1 ? (data.judges[judge].higher ? Math.max(...values) : Math.min(...values)) : null; });
+    const best = judges.map((judge) => { const values = valuesOf(prompt, judge); return new Set(values).size > 1 ? (data.judges[judge].higher ? Math.max(...values) : Math.min(...values)) : null; });
     return [
       h("header.detail-head", null, h("div", null, outside(prompt.grp === text(prompt.p) ? "Prompt" : prompt.grp, "h2"), h("p.note", null, `${number(prompt.items.length)} image${prompt.items.length === 1 ? "" : "s"}`)), view.steps()),
       h("div.short", { tabindex: "0", role: "region", "aria-label": "Prompt" }, h("p.reading", { dir: "auto" }, text(prompt.p))),
