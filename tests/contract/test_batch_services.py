@@ -52,7 +52,7 @@ class Service:
         async def main() -> Any:
             batch = self.batch(**more)
             try:
-                return await asyncio.wait_for(work(batch), 20)
+                return await asyncio.wait_for(work(batch), 120)
             finally:
                 if close:
                     await batch.aclose()
