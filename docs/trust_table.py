@@ -121,7 +121,7 @@ def pairs(values: dict[str, float], known: Sequence[Any]) -> str:
         if pair.preference != "tie" and pair.a in values and pair.b in values:
             best, worst = (pair.a, pair.b) if pair.preference == "a" else (pair.b, pair.a)
             rows.append((pair.group, right(values[best], values[worst])))
-    found = line("sees", "pairs", rows, rule="at least", limit=0.7, step=1, bounds=(0, 1))
+    found = line("sees", "pairs", rows, rule="at least", limit=0.7, bounds=(0, 1))
     if found.effect is None or found.interval is None:
         return "-"
     low, high = found.interval

@@ -182,7 +182,7 @@ def test_a_file_that_is_no_image_is_left_out_with_its_reason(tmp_path: Path) -> 
     (tmp_path / "x.txt").write_text("a prompt")
     found = load_material(tmp_path)
     assert found.images == {"x": ("a/x.png", "b/x.png")}
-    assert found.problems == ["c/x.png: not an image"]
+    assert found.problems == ["c/x.png: the file cannot be decoded or is not an image (UnidentifiedImageError)"]
 
 
 def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
