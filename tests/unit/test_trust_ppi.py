@@ -252,3 +252,13 @@ def test_a_win_rate_of_two_and_a_board_without_people() -> None:
     assert mirrored.value is not None
     assert found.value + mirrored.value == pytest.approx(1)
     assert people_board([], judge, names).standings == ()
+
+
+def test_a_difference_of_shares_of_which_nothing_is_known_has_no_interval() -> None:
+    """Labels of two prompts that contradict each other: Student's t would print thousands of percent."""
+    names = {f"{p}{g}": g for p in "pqr" for g in "xy"}
+    human = [Pair("p", "px", "py", "a"), Pair("q", "qx", "qy", "b"), Pair("q", "qx", "qy", "tie")]
+    judge = [Pair(p, f"{p}x", f"{p}y", "a") for p in "pqr"]
+    (gap,) = people_board(human, judge, names).gaps
+    assert gap.interval is None
+    assert "too few labelled prompts" in gap.reason

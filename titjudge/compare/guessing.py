@@ -3,7 +3,7 @@
 Pairs of one prompt share images, so they are right or wrong together: the number of right pairs of n images varies by
 n(n-1)(2n+5)/72 and not by n(n-1)/8. Each prompt has a distribution of right pairs over all exchanges of its scores, and the
 prompts' distributions are convolved. It is exact where people rank the images of a prompt and one side has no ties (counted
-as inversions of a multiset), exact by enumeration up to `ENUMERATED` images, and else from `DRAWS` exchanges a prompt.
+as inversions of a multiset), exact by enumeration up to `ENUMERATED` images, and else from 2 x `DRAWS` exchanges a prompt.
 
 `paper_threshold` is the TIT paper's own (A.2), which takes pairs as independent.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from titjudge.compare.resample import Floats, Ints
 
 ENUMERATED = 6
-DRAWS = 4000
+DRAWS = 1000  # and their reverses, so that means are exact where the scores have no ties
 EXACT_PAIRS = 200_000  # with more pairs the sum over prompts is as normal as it can be
 PAPER_Z = {0.05: 1.645, 0.001: 3.09}
 
@@ -135,21 +135,23 @@ def _distribution(shape: _Prompt, seed: int) -> Floats:
         return _inversions(shape.ranked if max(shape.ranked) > 1 else shape.tied)
     score = np.repeat(np.arange(len(shape.tied)), shape.tied)
     images = len(score)
-    each = score[_orders(images)]
+    each = score.astype(np.int16)[_orders(images)]
     if (
         images > ENUMERATED
-    ):  # one set of orders serves all prompts: each has its own labels, or their errors would add up
-        each = each[:, np.random.default_rng(seed).permutation(images)]
+    ):  # the same orders serve all prompts, under labels of their own: else their errors would add up
+        each = each[np.random.default_rng(seed).permutation(images)]
     winner, loser = np.array(shape.pairs).T
-    right = (each[:, winner] > each[:, loser]).sum(axis=1)
-    return np.bincount(right, minlength=len(shape.pairs) + 1) / len(each)
+    right = (each[winner] > each[loser]).sum(axis=0)
+    return np.bincount(right, minlength=len(shape.pairs) + 1) / each.shape[1]
 
 
 @functools.cache
 def _orders(images: int) -> Ints:
+    """Orders of so many images, one a column: all of them, or `DRAWS` and their reverses."""
     if images <= ENUMERATED:
-        return np.array(list(permutations(range(images))))
-    return np.random.default_rng(images).permuted(np.tile(np.arange(images), (DRAWS, 1)), axis=1)
+        return np.array(list(permutations(range(images)))).T
+    drawn = np.random.default_rng(images).permuted(np.tile(np.arange(images), (DRAWS, 1)), axis=1).T
+    return np.concatenate([drawn, images - 1 - drawn], axis=1)
 
 
 @functools.cache

@@ -254,7 +254,9 @@ def _gap(found: Fit, columns: Columns, names: Sequence[str], k: int, j: int, lev
         return Gap(names[k], names[j], difference, None, False, None, "the difference does not vary: no interval")
     wide = quantile(float(min(found.effective[k], found.effective[j])), level) * variance**0.5
     separated = abs(difference) > wide
-    interval = (difference - wide, difference + wide)
+    interval = (max(-1.0, difference - wide), min(1.0, difference + wide))
+    if interval == (-1.0, 1.0):
+        return Gap(names[k], names[j], difference, None, False, None, "too few labelled prompts: no interval")
     if separated:
         return Gap(names[k], names[j], difference, interval, True, 0)
     more, why = more_labels(found, k, j, len(columns.people), len(columns.rest), level=level)
