@@ -142,7 +142,8 @@ def _distribution(shape: _Prompt, seed: int) -> Floats:
         each = each[np.random.default_rng(seed).permutation(images)]
     winner, loser = np.array(shape.pairs).T
     right = (each[winner] > each[loser]).sum(axis=0)
-    return np.bincount(right, minlength=len(shape.pairs) + 1) / each.shape[1]
+    found: Floats = np.bincount(right, minlength=len(shape.pairs) + 1) / each.shape[1]
+    return found
 
 
 @functools.cache
