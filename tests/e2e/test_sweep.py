@@ -104,7 +104,7 @@ def test_the_table_ranks_the_rows_and_says_what_the_difference_is_worth(
     assert (best.numbers["accuracy"], worst.numbers["accuracy"]) == (1, 0)
     assert (best.below, best.p_adjusted) == (None, None)
     assert worst.below == 1
-    assert worst.p_adjusted == pytest.approx(2 / 2**3)  # all three prompts agree: exact, two-sided
+    assert worst.p_adjusted == pytest.approx(2 / 2**3, abs=0.03)  # all three prompts agree; 1,999 exchanges
     table = found.table()
     assert table.rows[0][table.columns.index("accuracy")] == 1
     assert table.rows[0][table.columns.index("tie rate")] == 0
