@@ -109,7 +109,9 @@ def adherence(items: dict[str, Any], scores: Sequence[Any]) -> dict[str, float]:
 
 
 def right(better: float, worse: float) -> float:
-    return 0.5 if better == worse else float(better > worse)
+    from titjudge.compare.equality import same
+
+    return 0.5 if same(better, worse) else float(better > worse)
 
 
 def pairs(values: dict[str, float], known: Sequence[Any]) -> str:
