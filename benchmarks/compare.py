@@ -17,7 +17,7 @@ import numpy as np
 
 from titjudge.compare.agreement import agreement
 from titjudge.compare.pairwise import pairwise_accuracy
-from titjudge.types import Item, Pair, Score
+from titjudge.core.types import Item, Pair, Score
 
 RESAMPLES = 2000
 GENERATORS = 13

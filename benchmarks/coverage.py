@@ -21,8 +21,8 @@ from titjudge.compare.differences import below_the_best
 from titjudge.compare.guessing import guessing, paper_threshold
 from titjudge.compare.intervals import mean_intervals, share_intervals
 from titjudge.compare.resample import Floats, Interval
+from titjudge.core.types import Pair
 from titjudge.trust.card import CAUGHT, PASS, line, with_verdicts
-from titjudge.types import Pair
 
 PROMPTS = (6, 10, 20, 50)
 NOISE = {

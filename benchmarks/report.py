@@ -23,11 +23,11 @@ from typing import Any
 
 import orjson
 
-from titjudge.records import item_record, score_record
+from titjudge.core.serialization import item_record, score_record
+from titjudge.core.types import Item, Score, Status
 from titjudge.report.thumbnails import thumbnails
 from titjudge.report.write import LIMIT, write_report
 from titjudge.run import RunFolder
-from titjudge.types import Item, Score, Status
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"
 GENERATORS = 13

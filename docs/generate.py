@@ -40,7 +40,7 @@ def help_(name: str) -> str:
 
 
 def metrics(_: str) -> str:
-    from titjudge import registry
+    from titjudge.core import registry
 
     found = [registry.load("metrics", name) for name in registry.names("metrics")]
     rows = [
@@ -50,7 +50,7 @@ def metrics(_: str) -> str:
 
 
 def suites(_: str) -> str:
-    from titjudge import registry
+    from titjudge.core import registry
 
     found = [registry.load("suites", name) for name in registry.names("suites")]
     rows = [
@@ -64,7 +64,7 @@ def keys(_: str) -> str:
     from pydantic import BaseModel
     from pydantic_core import PydanticUndefined
 
-    from titjudge.config import Limits, RoleConfig, RunConfig
+    from titjudge.core.config import Limits, RoleConfig, RunConfig
 
     rows: list[tuple[Any, ...]] = []
 

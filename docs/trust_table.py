@@ -71,8 +71,8 @@ def records(file: Path) -> list[dict[str, Any]]:
 
 def measure(row: Row, work: Path) -> tuple[str, ...] | None:
     """The cells of a row; None where nothing is recorded that would answer it."""
+    from titjudge.core.types import Item, Score, Status
     from titjudge.suites.known_answer import KnownAnswer
-    from titjudge.types import Item, Score, Status
 
     folder = work / re.sub(r"\W+", "-", row.name)
     (folder / "config").mkdir(parents=True)

@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 from PIL import Image
 
+from titjudge.core.serialization import score_record
+from titjudge.core.types import BadItem, Item, Score, Status
 from titjudge.marks import listed_record
-from titjudge.records import score_record
 from titjudge.report.pictures import Judged
 from titjudge.run import RunFolder
-from titjudge.types import BadItem, Item, Score, Status
 
 PROMPT = (
     "A round blue bowl with three bright oranges stands on a wooden table. To its left lie three glossy red apples, "

@@ -9,18 +9,18 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "Judge": "titjudge.api",
-    "Item": "titjudge.types",
-    "Pair": "titjudge.types",
-    "Reply": "titjudge.types",
-    "Request": "titjudge.types",
-    "Score": "titjudge.types",
-    "Status": "titjudge.types",
-    "Usage": "titjudge.types",
+    "Item": "titjudge.core.types",
+    "Pair": "titjudge.core.types",
+    "Reply": "titjudge.core.types",
+    "Request": "titjudge.core.types",
+    "Score": "titjudge.core.types",
+    "Status": "titjudge.core.types",
+    "Usage": "titjudge.core.types",
     "Metric": "titjudge.metrics",
     "metric": "titjudge.metrics",
-    "TitjudgeError": "titjudge.errors",
-    "UserError": "titjudge.errors",
-    "Unanswered": "titjudge.errors",
+    "TitjudgeError": "titjudge.core.errors",
+    "UserError": "titjudge.core.errors",
+    "Unanswered": "titjudge.core.errors",
 }
 
 __all__ = ["__version__", *_WHERE]

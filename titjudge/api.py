@@ -12,17 +12,17 @@ from types import TracebackType
 from typing import Any
 
 from titjudge.cache import AnswerCache
-from titjudge.config import Limits, load_config
+from titjudge.core.config import Limits, load_config
+from titjudge.core.errors import BudgetExhausted, UserError
+from titjudge.core.paths import cache_folder
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.serialization import score_record
+from titjudge.core.types import Item, Score, Status
 from titjudge.engine import Engine
-from titjudge.errors import BudgetExhausted, UserError
 from titjudge.loop import prepared
 from titjudge.memory import MemoryPictures
 from titjudge.panel import Panel
-from titjudge.paths import cache_folder
-from titjudge.prompts import PromptLibrary
-from titjudge.records import score_record
 from titjudge.roles import Roles
-from titjudge.types import Item, Score, Status
 
 _RUNNING = (
     "an event loop is running here, as in every notebook: `async with Judge(...) as judge: "
@@ -58,7 +58,7 @@ class Scores:
         try:
             import pandas
         except ImportError:
-            from titjudge.errors import MissingExtra
+            from titjudge.core.errors import MissingExtra
 
             raise MissingExtra("pandas", "pandas", "to_pandas()") from None
         return pandas.DataFrame(self.to_records())

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.budget import Reservation
+from titjudge.core.errors import ConfigError, DataError, Unanswered
+from titjudge.core.types import Embedding, Item, Message, Reply, Score, Status, Tool
 from titjudge.engine import Engine
-from titjudge.errors import ConfigError, DataError, Unanswered
-from titjudge.types import Embedding, Item, Message, Reply, Score, Status, Tool
 
 
 class BoundAsk:

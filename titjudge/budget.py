@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from titjudge.errors import BudgetExhausted, BudgetHeld
+from titjudge.core.errors import BudgetExhausted, BudgetHeld
 
 _PICO = 10**12
 _GRACE = 0.05  # seconds for holders between two requests to go on, before an item that needs more steps back

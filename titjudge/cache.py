@@ -22,7 +22,7 @@ import diskcache
 import orjson
 from diskcache.core import MODE_BINARY, MODE_PICKLE, MODE_RAW
 
-from titjudge.errors import CacheWriteError, UserError
+from titjudge.core.errors import CacheWriteError, UserError
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
 

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from titjudge.config import RunConfig
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, UserError
 from titjudge.defaults import complete, load_metrics
-from titjudge.errors import ConfigError, FatalProviderError, MissingExtra, UserError
 from titjudge.identity import default_folder
 from titjudge.merge import merge
 from titjudge.run import CAPS, RunFolder

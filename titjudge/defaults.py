@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge import registry
-from titjudge.config import RoleConfig, RunConfig
-from titjudge.errors import ConfigError, nearest
+from titjudge.core import registry
+from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.paths import example_folder
 from titjudge.metrics import Metric
-from titjudge.paths import example_folder
 
 
 def complete(config: RunConfig) -> RunConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from titjudge.types import BadItem, Item
+from titjudge.core.types import BadItem, Item
 
 Load = Callable[[], Iterator[Item | BadItem]]
 

@@ -16,20 +16,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from titjudge import parsing, retry
+from titjudge import retry
 from titjudge.budget import Budget, Reservation
 from titjudge.cache import AnswerCache
-from titjudge.errors import BudgetExhausted, DataError, FatalProviderError, TitjudgeError, Unanswered
-from titjudge.images import Pictures
-from titjudge.keys import content_key, request_key
-from titjudge.prompts import PromptLibrary
+from titjudge.core import structured_output
+from titjudge.core.errors import BudgetExhausted, DataError, FatalProviderError, TitjudgeError, Unanswered
+from titjudge.core.images import Pictures
+from titjudge.core.keys import content_key, request_key
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.retirements import OTHER_MODEL, same_model
+from titjudge.core.schema import schema_of
+from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
+from titjudge.core.types import Embedding, Message, Reply, Request, Status, Usage
 from titjudge.providers.usage import NO_USAGE, believed, billed
-from titjudge.records import embedding_from, embedding_record, reply_from, reply_record, request_record
-from titjudge.retirements import OTHER_MODEL, same_model
 from titjudge.roles import Role, Roles
-from titjudge.schema import schema_of
 from titjudge.sending import Bill, Interrupted, Journal, Sender
-from titjudge.types import Embedding, Message, Reply, Request, Status, Usage
 
 __all__ = ["BudgetExhausted", "Engine", "Interrupted"]
 
@@ -238,7 +239,7 @@ class Engine:
         if schema is None:
             return reply
         given = "\n".join(message.text for message in request.messages if message.role != "assistant")
-        data, flags = parsing.validated(reply.text, schema, lenient=self.lenient, given=given)
+        data, flags = structured_output.validated(reply.text, schema, lenient=self.lenient, given=given)
         return None if data is None else reply.with_(data=data, flags=(*reply.flags, *flags))
 
     async def _repair(
@@ -249,7 +250,7 @@ class Engine:
         Raises:
             Unanswered: the second answer cannot be read either.
         """
-        problem = parsing.problem(reply.text, schema)
+        problem = structured_output.problem(reply.text, schema)
         if request.attempt > 0:
             role.tally.unusable += 1
             raise Unanswered(Status.UNPARSED, f"the answer could not be read after a repair turn: {problem}", reply)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
 
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.py")
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf")

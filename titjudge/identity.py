@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from titjudge.config import RunConfig
+from titjudge.core.config import RunConfig
+from titjudge.core.retirements import DEFAULT_MODELS, default_model
 from titjudge.providers.http import Endpoint
-from titjudge.retirements import DEFAULT_MODELS, default_model
 
 _ADDED = ("metrics", "metric_options", "captioner", "judge")  # what a run may get more of
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError
-from titjudge.jsonl import scan_jsonl
-from titjudge.types import Status
+from titjudge.core.errors import DataError
+from titjudge.core.files import scan_jsonl
+from titjudge.core.types import Status
 
 _TEXTS = {
     "items.jsonl": ("id", "generator", "group"),

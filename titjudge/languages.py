@@ -7,9 +7,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-from titjudge.config import RunConfig
+from titjudge.core.config import RunConfig
+from titjudge.core.types import BadItem, Item
 from titjudge.metrics import Metric
-from titjudge.types import BadItem, Item
 
 MULTILINGUAL = "sentence-transformers/BAAI/bge-m3"
 _MOSTLY = 0.3  # of a prompt's letters: a few words to be drawn in an English prompt are fewer

@@ -8,12 +8,12 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from titjudge.core.errors import BudgetHeld, CacheWriteError, FatalProviderError
+from titjudge.core.types import BadItem, Item, Score
 from titjudge.engine import BudgetExhausted, Engine, Interrupted
-from titjudge.errors import BudgetHeld, CacheWriteError, FatalProviderError
 from titjudge.marks import compares, mark
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
-from titjudge.types import BadItem, Item, Score
 
 
 def prepared(items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> Iterable[Item | BadItem]:

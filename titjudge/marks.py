@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.serialization import item_record
+from titjudge.core.types import BadItem, Item
 from titjudge.metrics import Metric
-from titjudge.records import item_record
-from titjudge.types import BadItem, Item
 
 PLACE = "place"  # of an item in the data, in a shard's items.jsonl: no part of what is judged
 

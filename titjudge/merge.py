@@ -16,18 +16,18 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.errors import UserError
+from titjudge.core.files import Appender
+from titjudge.core.types import Pair, Status
 from titjudge.defaults import load_metrics, load_suite
-from titjudge.errors import UserError
 from titjudge.identity import identity
 from titjudge.journal import told
-from titjudge.jsonl import Appender
 from titjudge.marks import PLACE
 from titjudge.merge_scores import Part, Record, chosen, examined_differently, other_models, shard_numbers
 from titjudge.metrics import Metric
 from titjudge.run import RunFolder
 from titjudge.session import Outcome, finish
 from titjudge.trust.canary import drift_between
-from titjudge.types import Pair, Status
 from titjudge.verify import config_of, pairs_of
 
 _SUMS = ("asked", "cached", "errors", "unusable", "spent", "seconds")

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from titjudge.core.types import Status
 from titjudge.journal import records
 from titjudge.marks import compares
 from titjudge.metrics import Metric
 from titjudge.run import RunFolder
-from titjudge.types import Status
 
 Record = dict[str, Any]
 Key = tuple[str, str]  # item and metric

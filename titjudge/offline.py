@@ -20,11 +20,13 @@ from typing import Any, Literal
 
 import orjson
 
-from titjudge import parsing, registry
-from titjudge.config import RoleConfig
+from titjudge.core import registry, structured_output
+from titjudge.core.config import RoleConfig
+from titjudge.core.errors import ConfigError, Unanswered, UserError
+from titjudge.core.keys import request_key
+from titjudge.core.serialization import request_record
+from titjudge.core.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
 from titjudge.engine import Engine
-from titjudge.errors import ConfigError, Unanswered, UserError
-from titjudge.keys import request_key
 from titjudge.loop import Loop
 from titjudge.metrics.agent_zoom import Origin, origin
 from titjudge.offline_files import IMPORTED, Exported, Imported, Shelf, question_text, read_answers
@@ -32,10 +34,8 @@ from titjudge.panel import Panel
 from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers.batch_openai import openai_line
 from titjudge.providers.openai import OpenAI
-from titjudge.records import request_record
 from titjudge.roles import Roles
 from titjudge.session import Session
-from titjudge.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one OpenAI batch file
 Journal = Callable[[str, dict[str, Any]], None]
@@ -211,7 +211,7 @@ class _Listening(Engine):
 
     async def _repair(self, role: Any, request: Request, reply: Reply, schema: Any, reservation: Any) -> Reply:
         if not request.attempt:
-            self._seen[request_key(request)].problem = parsing.problem(reply.text, schema)
+            self._seen[request_key(request)].problem = structured_output.problem(reply.text, schema)
         return await super()._repair(role, request, reply, schema, reservation)
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import orjson
 
-from titjudge.errors import ConfigError, DataError
-from titjudge.jsonl import scan_jsonl
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.files import scan_jsonl
+from titjudge.core.types import Reply, Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers import http as wire
 from titjudge.providers.faults import ProviderFailure
 from titjudge.providers.hosted import clean
 from titjudge.providers.openai import OpenAI
-from titjudge.types import Reply, Status
 
 IMPORTED = "imported"  # flag of an answer that came from a file
 Rank = tuple[int, str, str]

@@ -11,10 +11,10 @@ from typing import Any
 
 from titjudge.ask import measure
 from titjudge.budget import Reservation
-from titjudge.config import RunConfig
+from titjudge.core.config import RunConfig
+from titjudge.core.types import Item, Score, Status
 from titjudge.engine import Engine
 from titjudge.metrics import Metric
-from titjudge.types import Item, Score, Status
 
 SAMPLE_STEP = 100  # repeated judgements are that far apart, so that a metric may number its own tries between them
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
+from titjudge.core.types import Item, Status
 from titjudge.providers.recorded import Recorded
 from titjudge.roles import Roles
 from titjudge.run import RunFolder
-from titjudge.types import Item, Status
 
 _ELSEWHERE = frozenset({"openai", "gemini", "litellm"})  # what answers there is pinned by address and version
 

@@ -12,9 +12,9 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from titjudge import clock
-from titjudge.errors import ConfigError, UserError, nearest
-from titjudge.types import Usage
+from titjudge.core import clock
+from titjudge.core.errors import ConfigError, UserError, nearest
+from titjudge.core.types import Usage
 
 MILLION = 1_000_000
 FLAG_FORM = "MODEL=IN,OUT or MODEL=IN,OUT,CACHED in USD per million tokens, for example gpt-4o=2.5,10,1.25"

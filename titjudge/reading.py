@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from titjudge.config import RunConfig
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import DataError
+from titjudge.core.grouped_reasons import brief
+from titjudge.core.serialization import storable
+from titjudge.core.types import BadItem, Item, Pair
 from titjudge.drawing import Drawn, prompt_of
-from titjudge.errors import DataError
 from titjudge.languages import Foreign
 from titjudge.metrics import Metric
-from titjudge.records import storable
-from titjudge.refusals import brief
-from titjudge.types import BadItem, Item, Pair
 
 
 class Reading:

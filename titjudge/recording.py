@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import orjson
 
-from titjudge.config import RoleConfig
-from titjudge.errors import ConfigError, DataError, UserError
-from titjudge.images import Pictures
+from titjudge.core.config import RoleConfig
+from titjudge.core.errors import ConfigError, DataError, UserError
+from titjudge.core.images import Pictures
+from titjudge.core.types import Item, Reply, Status
 from titjudge.metrics.agent_zoom import Box
 from titjudge.offline import Asked, FromFile, only_recorded, walk
 from titjudge.offline_files import IMPORTED, Imported, question_text, read_answers
@@ -21,7 +22,6 @@ from titjudge.providers import Provider
 from titjudge.providers.recorded import question_key
 from titjudge.providers.recorded import read_answers as read_recording
 from titjudge.session import Session
-from titjudge.types import Item, Reply, Status
 
 
 @dataclass(slots=True)

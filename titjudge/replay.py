@@ -17,18 +17,18 @@ from typing import Any
 
 import orjson
 
-from titjudge import registry
-from titjudge.config import RoleConfig, RunConfig
+from titjudge.core import registry
+from titjudge.core.checksum import broken
+from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.images import Pictures
+from titjudge.core.keys import content_key, request_key
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.serialization import embedding_from, reply_from, request_record
+from titjudge.core.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
 from titjudge.engine import Engine
-from titjudge.errors import DataError, Unanswered
-from titjudge.images import Pictures
-from titjudge.keys import content_key, request_key
-from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
-from titjudge.records import embedding_from, reply_from, request_record
 from titjudge.roles import Roles
-from titjudge.seal import broken
-from titjudge.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
 
 Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
 _SAID = ("messages", "model", "sample", "attempt")

@@ -19,8 +19,8 @@ from typing import NoReturn, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-from titjudge.errors import FatalProviderError, TitjudgeError, Unanswered
-from titjudge.types import Failure, FailureKind, Status
+from titjudge.core.errors import FatalProviderError, TitjudgeError, Unanswered
+from titjudge.core.types import Failure, FailureKind, Status
 
 T = TypeVar("T")
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from titjudge import prices, registry, retirements
-from titjudge.config import RoleConfig, RunConfig
+from titjudge import prices
+from titjudge.core import registry, retirements
+from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Reply, Usage
 from titjudge.embedders import Embedder
-from titjudge.errors import ConfigError
 from titjudge.limits import Limiter
 from titjudge.providers import Provider, ProviderSettings
-from titjudge.types import Reply, Usage
 
 if TYPE_CHECKING:
     from titjudge.providers.batch import Batches

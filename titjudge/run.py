@@ -28,18 +28,18 @@ import orjson
 
 import titjudge
 from titjudge import journal
-from titjudge.config import RunConfig
+from titjudge.core.checksum import sealed
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import Appender
+from titjudge.core.serialization import score_from, score_record
+from titjudge.core.types import BadItem, Item, Score, Status
 from titjudge.engine import Engine
-from titjudge.errors import DataError, UserError
 from titjudge.identity import differing, extends, identity, other_run
-from titjudge.jsonl import Appender
 from titjudge.marks import PLACE, Marks, compares, listed_record
 from titjudge.metrics import Metric
-from titjudge.records import score_from, score_record
 from titjudge.roles import Tally
-from titjudge.seal import sealed
 from titjudge.sending import JOB
-from titjudge.types import BadItem, Item, Score, Status
 
 SCHEMA_VERSION = 1
 _BEGUN = ".identity.json"  # what the run was begun as, for the day on which its manifest is lost

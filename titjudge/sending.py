@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 from titjudge import retry
 from titjudge.budget import Budget, Draw, Reservation
-from titjudge.errors import CacheWriteError, FatalProviderError, TitjudgeError
+from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError
+from titjudge.core.types import Failure, FailureKind, Usage
 from titjudge.providers.usage import BEYOND_BELIEF
 from titjudge.roles import Role
-from titjudge.types import Failure, FailureKind, Usage
 
 T = TypeVar("T")
 Journal = Callable[[str, dict[str, Any]], None]

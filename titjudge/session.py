@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
-from titjudge.config import RunConfig
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import FatalProviderError, TitjudgeError, UserError
+from titjudge.core.paths import cache_folder
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.retirements import OTHER_MODEL, mixed
+from titjudge.core.serialization import reply_from, reply_record
+from titjudge.core.types import BadItem, Item, Pair, Status, Table
 from titjudge.defaults import complete, left_out, load_metrics, load_suite
 from titjudge.engine import Engine
-from titjudge.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.identity import default_folder
 from titjudge.journal import told
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.marks import compares
 from titjudge.metrics import Metric, everywhere
 from titjudge.panel import Panel
-from titjudge.paths import cache_folder
 from titjudge.pins import Pins
 from titjudge.plan import Forecast, Planner, forecast
-from titjudge.prompts import PromptLibrary
 from titjudge.reading import Reading
-from titjudge.records import reply_from, reply_record
-from titjudge.retirements import OTHER_MODEL, mixed
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, provenance
 from titjudge.tabulate import tabulate
-from titjudge.types import BadItem, Item, Pair, Status, Table
 
 if TYPE_CHECKING:
     from titjudge.providers.batch import Batches

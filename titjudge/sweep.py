@@ -21,16 +21,16 @@ from typing import Any
 
 import orjson
 
-from titjudge.config import RoleConfig, RunConfig, load_config
+from titjudge.core.config import RoleConfig, RunConfig, load_config
+from titjudge.core.errors import ConfigError, FatalProviderError, UserError
+from titjudge.core.textfile import read_yaml
+from titjudge.core.types import Pair, Score, Status, Table
 from titjudge.defaults import complete, load_metrics
-from titjudge.errors import ConfigError, FatalProviderError, UserError
 from titjudge.identity import without_credentials
 from titjudge.metrics import Metric
 from titjudge.plan import Forecast
 from titjudge.run import CAPS, RunFolder
 from titjudge.session import Outcome, Session, Watcher
-from titjudge.textfile import read_yaml
-from titjudge.types import Pair, Score, Status, Table
 
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
 _COLUMNS = (

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from titjudge.core.types import BadItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
-from titjudge.types import BadItem, Item, Pair, Score, Table
 
 CONSTRUCTED = "the preferences of these data come from how the images were made; read `people` as `construction`"
 

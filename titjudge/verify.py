@@ -19,21 +19,21 @@ import orjson
 from pydantic import ValidationError
 
 from titjudge.cells import cells, same, shown
-from titjudge.config import RunConfig
+from titjudge.core.checksum import broken
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.serialization import score_from, score_record
+from titjudge.core.types import BadItem, Item, Pair, Score, Status
 from titjudge.defaults import load_metrics, load_suite
 from titjudge.engine import Engine
-from titjudge.errors import ConfigError, DataError
 from titjudge.journal import flaw, torn
 from titjudge.loop import prepared
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
-from titjudge.prompts import PromptLibrary
-from titjudge.records import score_from, score_record
 from titjudge.replay import UNSEALED, Shown, Stored, StoredPictures, parsed, replaying
 from titjudge.run import FILES, RunFolder
-from titjudge.seal import broken
 from titjudge.tabulate import tabulate
-from titjudge.types import BadItem, Item, Pair, Score, Status
 
 _ABSENT = frozenset({Status.FAILED, Status.BUDGET, Status.MISSING})  # nothing came: nothing is on file
 

@@ -19,15 +19,15 @@ from test_provider_spec import KEY
 from titjudge.ask import measure
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
-from titjudge.config import RunConfig, load_config
+from titjudge.core.config import RunConfig, load_config
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Item, Score, Status
 from titjudge.engine import Engine
 from titjudge.metrics.agent import tit_agent
 from titjudge.metrics.agent_calls import MOST_CALLS, NO_LOOK_LEFT
 from titjudge.metrics.agent_loop import SPARE_ROUNDS
 from titjudge.plan import Planner
-from titjudge.prompts import PromptLibrary
 from titjudge.roles import Roles
-from titjudge.types import Item, Score, Status
 
 PROMPT = "A blue bowl holds three oranges on a wooden table. Behind it a sign reads FRESH."
 CLAIMS = [
@@ -439,7 +439,7 @@ def test_a_server_that_knows_no_tools_is_asked_in_json_from_then_on(
 
 def test_native_answers_go_on_after_the_cap(judging: Judging, way: Way) -> None:
     """What was answered before the cap is not asked again, and the conversation goes on from there."""
-    from titjudge.errors import BudgetExhausted
+    from titjudge.core.errors import BudgetExhausted
 
     acts = [lambda seen: does(seen, [(1, "met", "E1")], [ask("What?")]), lambda seen: does(seen, met("E2"))]
     agent = Agent([lambda seen: acts[bool(re.search(r"E2 ask", seen.text))](seen)])

@@ -18,8 +18,8 @@ from servers import Scripted, Server
 from test_batch_services import LOOK, Service
 from wires import HTML
 
+from titjudge.core.types import FailureKind, Status
 from titjudge.providers.batch import Batch
-from titjudge.types import FailureKind, Status
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 CONTENT = {"openai": "/content", "gemini": ":download"}

@@ -12,11 +12,11 @@ import pytest
 from batch_server import BatchServer, Plan
 from servers import Scripted, Seen
 
-from titjudge.keys import request_key
+from titjudge.core.keys import request_key
+from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status
 from titjudge.providers.batch import Batch
 from titjudge.providers.google import Gemini
 from titjudge.providers.openai import OpenAI
-from titjudge.types import FailureKind, Message, ProviderSettings, Reply, Request, Status
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 SCHEMA = {"type": "object", "properties": {"score": {"type": "integer", "minimum": 0}}, "required": ["score"]}

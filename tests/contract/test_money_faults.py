@@ -22,13 +22,13 @@ from wires import ANSWERS, HTML, dump, embeddings, read, text_for
 
 from titjudge import retry
 from titjudge.budget import Budget
-from titjudge.config import load_config
+from titjudge.core.config import load_config
+from titjudge.core.errors import BudgetExhausted, FatalProviderError, Unanswered
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Message, Request, Usage
 from titjudge.engine import Engine
-from titjudge.errors import BudgetExhausted, FatalProviderError, Unanswered
-from titjudge.prompts import PromptLibrary
 from titjudge.providers.batch import Batches, Pace
 from titjudge.roles import Roles
-from titjudge.types import Message, Request, Usage
 
 RATE = 1000.0  # USD per million tokens
 QUESTIONS = [f"question {number}: what is in the picture?" for number in range(3)]

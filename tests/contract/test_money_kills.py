@@ -19,8 +19,8 @@ import pytest
 from PIL import Image
 from servers import Scripted, Seen, Server
 
+from titjudge.core.types import Status
 from titjudge.run import RunFolder
-from titjudge.types import Status
 
 ROOT = Path(__file__).resolve().parents[2]
 ITEMS = 24

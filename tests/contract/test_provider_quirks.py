@@ -16,14 +16,14 @@ import pytest
 from servers import Scripted, Seen, Server
 from test_provider_spec import KEY, PICTURE, Verdict, run
 
-from titjudge.errors import ConfigError
+from titjudge.core.errors import ConfigError
+from titjudge.core.schema import schema_of
+from titjudge.core.types import Failure, FailureKind, Message, Picture, Reply, Request, Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers import http as wire
 from titjudge.providers.google import Gemini
 from titjudge.providers.litellm import LiteLLM
 from titjudge.providers.openai import OpenAI
-from titjudge.schema import schema_of
-from titjudge.types import Failure, FailureKind, Message, Picture, Reply, Request, Status
 
 
 @pytest.fixture

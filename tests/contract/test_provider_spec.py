@@ -15,13 +15,13 @@ import pytest
 from pydantic import BaseModel, Field
 from servers import Scripted, Server
 
-from titjudge import registry
+from titjudge.core import registry
+from titjudge.core.schema import schema_of
+from titjudge.core.types import Failure, FailureKind, Message, Picture, Reply, Request, Status, Usage
 from titjudge.providers import ProviderSettings
 from titjudge.providers.google import Gemini
 from titjudge.providers.litellm import LiteLLM
 from titjudge.providers.openai import OpenAI
-from titjudge.schema import schema_of
-from titjudge.types import Failure, FailureKind, Message, Picture, Reply, Request, Status, Usage
 
 KEY = "sk-abcd1234efgh5678"
 PIXELS = b"\xff\xd8\xff\xe0 not really a photograph, but bytes all the same \x00\x01\x02"

@@ -14,16 +14,16 @@ from test_provider_sdk import SYSTEM, gemini_sdk, plain
 from test_provider_spec import CASES, KEY, Case, Verdict, _param, run
 from wires import signature
 
-from titjudge.errors import ConfigError
-from titjudge.keys import request_key
-from titjudge.parsing import json_object
+from titjudge.core.errors import ConfigError
+from titjudge.core.keys import request_key
+from titjudge.core.schema import schema_of
+from titjudge.core.structured_output import json_object
+from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Tool, ToolCall, ToolResult
 from titjudge.providers import ProviderSettings
 from titjudge.providers.calls import openai_calls, openai_tools, unknown_here
 from titjudge.providers.google import Gemini
 from titjudge.providers.openai import OpenAI
 from titjudge.providers.strict import strict
-from titjudge.schema import schema_of
-from titjudge.types import FailureKind, Message, Reply, Request, Status, Tool, ToolCall, ToolResult
 
 
 class Zoom(BaseModel):

@@ -89,9 +89,9 @@ def test_what_is_missing_is_one_line(tmp_path: Path) -> None:
 
 def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) -> None:
     """judge.py's two files a generator, which `aggregate` reads again to the same numbers."""
-    from titjudge.records import score_record
+    from titjudge.core.serialization import score_record
+    from titjudge.core.types import Item, Score
     from titjudge.suites.qwen_image_bench import QwenImageBench
-    from titjudge.types import Item, Score
 
     answers = {"1": 0, "2": 2}
     items, scores = [], []

@@ -18,17 +18,17 @@ from batch_server import BatchServer, Plan
 from PIL import Image
 from servers import Scripted, Seen
 
-from titjudge import registry
 from titjudge.cache import AnswerCache
 from titjudge.cli.judge import judge
-from titjudge.config import RoleConfig, RunConfig
+from titjudge.core import registry
+from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Score
 from titjudge.engine import Engine
 from titjudge.loop import Loop
-from titjudge.prompts import PromptLibrary
 from titjudge.providers.batch import Batches, Pace
 from titjudge.roles import Roles
 from titjudge.suites.folder import Folder
-from titjudge.types import Score
 
 WIRED = any(option.name == "batch" for option in judge.params)
 VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 61})
@@ -130,7 +130,7 @@ def test_stopped_and_started_again_nothing_is_asked_twice(data: Path) -> None:
 
 
 def test_a_wrong_key_ends_the_run(data: Path) -> None:
-    from titjudge.errors import FatalProviderError
+    from titjudge.core.errors import FatalProviderError
 
     with BatchServer(good) as server:
         server.faults.append(("POST /v1/files", Scripted.fault("bad_key")))

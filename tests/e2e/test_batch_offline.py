@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from titjudge.cli.batch import batch
-from titjudge.config import load_config
+from titjudge.core.config import load_config
 from titjudge.offline import Imported, export, import_answers
 from titjudge.session import Session
 

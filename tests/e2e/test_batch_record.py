@@ -12,14 +12,14 @@ import pytest
 from PIL import Image
 
 from titjudge.cli.batch import batch
-from titjudge.config import load_config
-from titjudge.errors import ConfigError, DataError
+from titjudge.core.config import load_config
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import Status
 from titjudge.offline import export, import_answers
 from titjudge.providers import ProviderSettings
 from titjudge.providers.recorded import Recorded
 from titjudge.recording import Kept, record
 from titjudge.session import Session
-from titjudge.types import Status
 
 VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70})
 WHO = "a person"

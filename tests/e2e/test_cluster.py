@@ -23,7 +23,7 @@ IMAGES = 40
 DRIVER = """
 import json, sys
 from titjudge.cluster import Cluster
-from titjudge.config import load_config
+from titjudge.core.config import load_config
 outcome = Cluster(load_config(None, json.loads(sys.argv[1])), workers=2, say=lambda line: print(line, flush=True)).run()
 print("status", outcome.status, flush=True)
 """
@@ -143,8 +143,8 @@ def test_workers_together_keep_to_the_limits_of_the_account(
     limits: dict[str, int], workers: int, tmp_path: Path
 ) -> None:
     from titjudge.cluster import Cluster, _Shard
-    from titjudge.config import load_config
-    from titjudge.errors import ConfigError
+    from titjudge.core.config import load_config
+    from titjudge.core.errors import ConfigError
 
     cluster = Cluster(load_config(None, {"metrics": ["lmm-score"], "captioner": "fake/m", "limits": limits}))
     ((name, value),) = limits.items()
@@ -172,15 +172,15 @@ def test_workers_together_keep_to_the_limits_of_the_account(
 def test_learned_metrics_and_embedders_get_gpus_too(settings: dict[str, Any], local: bool, tmp_path: Path) -> None:
     """Ray hides the GPUs from a worker that asks for none."""
     from titjudge.cluster import Cluster
-    from titjudge.config import load_config
+    from titjudge.core.config import load_config
 
     assert Cluster(load_config(None, {**settings, "out": tmp_path / "run"}))._is_local is local
 
 
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from titjudge.cluster import Cluster
-    from titjudge.config import load_config
-    from titjudge.errors import ConfigError, MissingExtra, UserError
+    from titjudge.core.config import load_config
+    from titjudge.core.errors import ConfigError, MissingExtra, UserError
 
     monkeypatch.setitem(sys.modules, "ray", None)
     settings = {"out": tmp_path / "run", "limit": 2}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from titjudge import registry
 from titjudge.cli.run import run_command
-from titjudge.errors import ConfigError
+from titjudge.core import registry
+from titjudge.core.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = ("--captioner", "fake/x", "--judge", "fake/x", "--metric", "tit-llm", "--no-report")

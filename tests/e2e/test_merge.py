@@ -13,12 +13,12 @@ from commands import cli
 from PIL import Image
 from servers import Scripted, Seen, Server
 
-from titjudge.config import load_config
-from titjudge.errors import ConfigError, DataError, UserError
+from titjudge.core.config import load_config
+from titjudge.core.errors import ConfigError, DataError, UserError
+from titjudge.core.types import Item
 from titjudge.merge import merge
 from titjudge.run import RunFolder
 from titjudge.session import Session
-from titjudge.types import Item
 from titjudge.verify import verify
 
 IMAGES, PROMPTS = 11, 4

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from servers import Scripted, Seen, Server
 
-from titjudge.config import load_config
+from titjudge.core.config import load_config
 from titjudge.run import RunFolder
 from titjudge.session import Outcome, Session
 

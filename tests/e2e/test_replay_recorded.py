@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from titjudge.config import load_config
+from titjudge.core.config import load_config
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_jsonl
 from titjudge.defaults import complete
-from titjudge.errors import DataError
-from titjudge.jsonl import read_jsonl
 from titjudge.session import Outcome, Session
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "replay_recorded.json"

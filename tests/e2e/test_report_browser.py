@@ -14,8 +14,8 @@ import orjson
 import pytest
 from report_runs import PROMPT, picture, score, small_results, small_run, write_run
 
+from titjudge.core.types import BadItem, Item, Status
 from titjudge.report import write_report
-from titjudge.types import BadItem, Item, Status
 
 try:
     from playwright.sync_api import sync_playwright

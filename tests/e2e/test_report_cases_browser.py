@@ -10,8 +10,8 @@ import pytest
 from report_runs import PROMPT, agent_parts, agent_run, picture, score, write_run
 from test_report_browser import HOSTILE, VENDOR, browser, show, until, visit  # skipped without playwright, as that is
 
+from titjudge.core.types import Item
 from titjudge.report import write_report
-from titjudge.types import Item
 
 __all__ = ["browser", "show"]  # fixtures
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from titjudge.config import load_config
-from titjudge.errors import Unanswered, UserError
+from titjudge.core.config import load_config
+from titjudge.core.errors import Unanswered, UserError
+from titjudge.core.types import Reply, Request, Status
 from titjudge.identity import extends
 from titjudge.pins import Pins
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
 from titjudge.run import RunFolder
 from titjudge.session import Session
-from titjudge.types import Reply, Request, Status
 from titjudge.verify import verify
 
 GENERATORS = 5

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from servers import Scripted, Seen, Server
 
-from titjudge.config import load_config
+from titjudge.core.config import load_config
 from titjudge.defaults import example_folder
 from titjudge.session import Outcome, Session
 

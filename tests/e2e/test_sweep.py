@@ -16,7 +16,7 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 
 from titjudge.cli.sweep import sweep as command
-from titjudge.errors import ConfigError, FatalProviderError
+from titjudge.core.errors import ConfigError, FatalProviderError
 from titjudge.run import RunFolder
 from titjudge.sweep import Sweep, Swept, _without_shared
 

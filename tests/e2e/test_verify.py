@@ -14,8 +14,8 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 
 from titjudge.cli.verify import verify as command
-from titjudge.config import load_config
-from titjudge.seal import broken, sealed
+from titjudge.core.checksum import broken, sealed
+from titjudge.core.config import load_config
 from titjudge.session import Session
 from titjudge.verify import Verification, verify
 

@@ -27,8 +27,8 @@ from typing import Any
 import pytest
 import tiny_models
 
-from titjudge.baselines import TABLE
-from titjudge.prompts import PromptLibrary
+from titjudge.core.learned_metrics import TABLE
+from titjudge.core.prompts import PromptLibrary
 from titjudge.providers import scorer_models, scorer_prob
 
 TEXTS = [

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from titjudge.core.ocr import gned_and_recall, words_from_questions
 from titjudge.metrics.yes_no import parse
-from titjudge.ocr import gned_and_recall, words_from_questions
 from titjudge.suites.tiif import aggregate_answers
 from titjudge.suites.tiif_answers import answers_as_scores, read_answers
 from titjudge.suites.tiif_files import dimension_text, read_dimension_text, read_xlsx, write_xlsx

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from titjudge.core.prompts import PromptLibrary
 from titjudge.metrics.agent_claims import (
     MAX_CLAIMS,
     WEIGHTS,
@@ -17,7 +18,6 @@ from titjudge.metrics.agent_claims import (
     sketched,
     words_of,
 )
-from titjudge.prompts import PromptLibrary
 
 PROMPT = (
     "A round blue bowl stands on the table. Scattered   leaves, a cat, and another cat. The sign reads “FRESH FRUIT”."

@@ -16,17 +16,17 @@ from test_agent_loop import CLAIMS, PROMPT, all_met, turn
 from titjudge.ask import BoundAsk, measure
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
-from titjudge.config import RunConfig, load_config
+from titjudge.core.config import RunConfig, load_config
+from titjudge.core.errors import BudgetExhausted, ConfigError
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Item, Reply, Request, Score, Status, Tool, ToolCall, Usage
 from titjudge.engine import Engine
-from titjudge.errors import BudgetExhausted, ConfigError
 from titjudge.metrics.agent import tit_agent
 from titjudge.metrics.tit import tit_llm
 from titjudge.plan import Planner
-from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
-from titjudge.types import Item, Reply, Request, Score, Status, Tool, ToolCall, Usage
 
 Answers = Callable[[Request], Any]
 SPLIT = json.dumps({"claims": [dict(zip(("claim", "kind", "level", "span"), each, strict=True)) for each in CLAIMS]})

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from test_agent_loop import StandIn, all_met, image, judged, turn, verdicts
 
-from titjudge import ocr
-from titjudge.errors import MissingExtra, Unanswered
+from titjudge.core import ocr
+from titjudge.core.errors import MissingExtra, Unanswered
+from titjudge.core.types import Reply, Status
 from titjudge.metrics.agent_looks import MAX_REPORT
-from titjudge.types import Reply, Status
 
 __all__ = ["image"]
 

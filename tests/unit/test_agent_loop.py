@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from titjudge import parsing
-from titjudge.errors import BudgetExhausted, Unanswered
+from titjudge.core import structured_output
+from titjudge.core.errors import BudgetExhausted, Unanswered
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Item, Reply, Score, Status
 from titjudge.metrics.agent import tit_agent
 from titjudge.metrics.agent_case import COUNTS
 from titjudge.metrics.agent_looks import MAX_QUESTION
 from titjudge.metrics.agent_loop import SPARE_ROUNDS
-from titjudge.prompts import PromptLibrary
-from titjudge.types import Item, Reply, Score, Status
 
 PROMPT = "A blue bowl with three oranges stands on a wooden table. A sign behind it reads FRESH. Warm golden light."
 CLAIMS = [
@@ -106,9 +106,9 @@ class StandIn:
             raise Unanswered(reply.status, reply.reason or str(reply.status), reply)
         if schema is None:
             return reply
-        data, _ = parsing.validated(reply.text, schema)
+        data, _ = structured_output.validated(reply.text, schema)
         if data is None:
-            raise Unanswered(Status.UNPARSED, parsing.problem(reply.text, schema), reply)
+            raise Unanswered(Status.UNPARSED, structured_output.problem(reply.text, schema), reply)
         return reply.with_(data=data)
 
     def _answer(self, template: str, text: str, variables: Mapping[str, Any]) -> Answer:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 from titjudge.metrics.agent_zoom import SMALLEST, Box, Crops, crop, fitted
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from servers import Server
 
 from titjudge import Judge, Status, UserError
-from titjudge.errors import ConfigError
+from titjudge.core.errors import ConfigError
 
 
 def picture(tmp_path: Path, name: str = "a.png", red: int = 0) -> Path:
@@ -148,7 +148,7 @@ def test_keys_of_limits_may_stand_alone(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_key_of_limits_in_the_wrong_place_is_led_there(tmp_path: Path) -> None:
-    from titjudge.config import load_config
+    from titjudge.core.config import load_config
 
     (tmp_path / "run.yaml").write_text("max_cost: 5\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"unknown key 'max_cost': it belongs under limits"):

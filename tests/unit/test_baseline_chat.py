@@ -13,9 +13,9 @@ import tiny_models
 from test_baseline_dual import picture, score
 from test_baseline_heads import opened
 
-from titjudge import baselines
-from titjudge.baselines import TABLE
-from titjudge.errors import UserError
+from titjudge.core import learned_metrics
+from titjudge.core.errors import UserError
+from titjudge.core.learned_metrics import TABLE
 
 PROMPTS = ["a red cube on the left", "two dogs", "no {0} braces {}"]
 PAIRS = [(picture(70 + 40 * n, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
@@ -101,9 +101,9 @@ def test_a_prompt_that_is_too_long_fails_alone(key: str, tmp_path: Path, monkeyp
     """One such prompt must not end the run: `Unanswered` for it, numbers for the others."""
     import asyncio
 
-    from titjudge.errors import Unanswered
+    from titjudge.core.errors import Unanswered
+    from titjudge.core.types import Message, ProviderSettings, Reply, Request, Status
     from titjudge.providers.scorer import Scorer
-    from titjudge.types import Message, ProviderSettings, Reply, Request, Status
 
     folder = tiny_models.qwen25_vl(tmp_path)
     config = json.loads((folder / "config.json").read_text())
@@ -430,4 +430,4 @@ def test_a_clip_is_no_mps(tmp_path: Path) -> None:
 
 
 def test_every_row_but_the_external_ones_is_built_in() -> None:
-    assert {row.key for row in TABLE.values() if row not in baselines.BUILT_IN} == {"lmm4lmm", "visionreward"}
+    assert {row.key for row in TABLE.values() if row not in learned_metrics.BUILT_IN} == {"lmm4lmm", "visionreward"}

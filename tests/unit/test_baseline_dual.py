@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import tiny_models
 
-from titjudge.baselines import TABLE
-from titjudge.errors import ConfigError, Unanswered, UserError
+from titjudge.core.errors import ConfigError, Unanswered, UserError
+from titjudge.core.learned_metrics import TABLE
+from titjudge.core.types import FailureKind, Message, Picture, Request
 from titjudge.providers import ProviderSettings, scorer_models, scorer_rename
 from titjudge.providers.scorer import Scorer
-from titjudge.types import FailureKind, Message, Picture, Request
 
 
 @pytest.fixture(scope="module")

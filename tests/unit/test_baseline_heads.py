@@ -11,10 +11,10 @@ import pytest
 import tiny_models
 from test_baseline_dual import picture, score
 
-from titjudge.baselines import TABLE
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
+from titjudge.core.learned_metrics import TABLE
+from titjudge.core.types import Picture
 from titjudge.providers import scorer_models, scorer_prob
-from titjudge.types import Picture
 
 PROMPTS = ["a red cube on the left", "two dogs", "no"]
 
@@ -196,9 +196,9 @@ def test_fga_reads_fifty_words_in_lower_case_without_signs(fga: tuple[Path, Path
 def element_scores(source: tuple[Path, Path], text: str, elements: list[str]) -> dict[str, float]:
     import asyncio
 
+    from titjudge.core.types import Message, Request
     from titjudge.providers import ProviderSettings
     from titjudge.providers.scorer import Scorer
-    from titjudge.types import Message, Request
 
     provider = Scorer(ProviderSettings("fga-blip2", options={"device": "cpu", "weights": source[1], "base": source[0]}))
 
@@ -472,15 +472,15 @@ def test_vqascore_of_a_chat_model_is_the_chance_of_its_first_token(
     import torch
     from transformers import AutoModelForImageTextToText
 
-    from titjudge import baselines
+    from titjudge.core import learned_metrics
     from titjudge.providers.local_load import load_processor
 
     folder = tiny_models.qwen25_vl(tmp_path)
-    row = baselines.TABLE["vqascore-qwen2.5-vl-7b"]
+    row = learned_metrics.TABLE["vqascore-qwen2.5-vl-7b"]
     with pytest.raises(UserError, match="must be one"):
         score(row.key, [(picture(), "a")], weights=folder)
     short = dataclasses.replace(row, options={**row.options, "answer": "Y"})
-    monkeypatch.setattr("titjudge.providers.scorer.TABLE", {**baselines.TABLE, row.key: short})
+    monkeypatch.setattr("titjudge.providers.scorer.TABLE", {**learned_metrics.TABLE, row.key: short})
     pairs = [(picture(60 + 30 * n, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
     found = score(row.key, pairs, weights=folder, dtype="float32")
     processor = load_processor(str(folder))

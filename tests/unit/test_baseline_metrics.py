@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 import tiny_models
 
-from titjudge import registry
 from titjudge.ask import measure
-from titjudge.baselines import BUILT_IN, LISTED, TABLE
 from titjudge.cache import AnswerCache
-from titjudge.config import RunConfig
+from titjudge.core import registry
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import ConfigError
+from titjudge.core.learned_metrics import BUILT_IN, LISTED, TABLE
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Ask, Item, ProviderSettings, Score, Status
 from titjudge.engine import Engine
-from titjudge.errors import ConfigError
 from titjudge.metrics import metric as declare
 from titjudge.metrics.baselines import METRICS
-from titjudge.prompts import PromptLibrary
 from titjudge.providers.scorer import ADAPTERS, Scorer
 from titjudge.roles import Roles
-from titjudge.types import Ask, Item, ProviderSettings, Score, Status
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_a_baseline_is_a_metric_like_any_other(weights: Path, tmp_path: Path) ->
 
 def test_a_run_says_how_many_prompts_were_cut(weights: Path, tmp_path: Path, example: Path) -> None:
     """Most learned metrics read 32 to 77 tokens: the tables, the warnings and the page of a run must say so."""
-    from titjudge.config import load_config
+    from titjudge.core.config import load_config
     from titjudge.session import Session
 
     settings = {"data": example, "metrics": ["pickscore"], "limit": 4, "out": tmp_path / "run"}
@@ -249,7 +249,7 @@ def test_metrics_says_how_much_is_to_be_downloaded_and_where_own_weights_lie(tmp
 
 
 def test_without_weights_one_line_says_where_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    from titjudge.errors import UserError
+    from titjudge.core.errors import UserError
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UserError) as caught:

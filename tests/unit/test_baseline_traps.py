@@ -18,10 +18,10 @@ import pytest
 import tiny_models
 from test_baseline_dual import picture, score
 
-from titjudge.baselines import TABLE, Baseline
+from titjudge.core.learned_metrics import TABLE, Baseline
+from titjudge.core.types import Picture
 from titjudge.metrics.question_graph import SceneGraph
 from titjudge.providers import scorer_models, scorer_prob
-from titjudge.types import Picture
 
 TOKENS = {
     "clipscore-hessel": 77, "clipscore-torchmetrics": 77, "clipscore-cosine": 77, "pickscore": 77, "hpsv2": 77, "hpsv2.1": 77,

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.errors import CacheWriteError, ConfigError, DataError
-from titjudge.keys import request_key
+from titjudge.core.errors import CacheWriteError, ConfigError, DataError
+from titjudge.core.keys import request_key
+from titjudge.core.types import FailureKind, Message, Request
 from titjudge.prices import Price
 from titjudge.providers import ProviderSettings
 from titjudge.providers.batch import Batch, Batches, folder_name, live_jobs
@@ -17,7 +18,6 @@ from titjudge.providers.fake import Fake
 from titjudge.providers.google import Gemini
 from titjudge.providers.http import TimedOut
 from titjudge.providers.openai import OpenAI
-from titjudge.types import FailureKind, Message, Request
 
 
 def line(key: str, good: bool = True) -> Line:

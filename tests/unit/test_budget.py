@@ -10,7 +10,7 @@ import pytest
 from virtual_time import clock, run_virtual
 
 from titjudge.budget import Budget
-from titjudge.errors import BudgetExhausted
+from titjudge.core.errors import BudgetExhausted
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from virtual_time import run_virtual
 
 from titjudge.budget import Budget
-from titjudge.errors import BudgetExhausted, BudgetHeld
+from titjudge.core.errors import BudgetExhausted, BudgetHeld
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

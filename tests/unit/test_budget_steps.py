@@ -11,17 +11,17 @@ from pydantic import BaseModel
 
 from titjudge.budget import Budget, Reservation
 from titjudge.cache import AnswerCache
-from titjudge.config import load_config
+from titjudge.core.config import load_config
+from titjudge.core.errors import BudgetExhausted, BudgetHeld
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Item, Reply, Request, Score, Usage
 from titjudge.engine import Engine
-from titjudge.errors import BudgetExhausted, BudgetHeld
 from titjudge.loop import Loop
 from titjudge.metrics import metric
 from titjudge.plan import Planner
-from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
-from titjudge.types import Item, Reply, Request, Score, Usage
 
 QUESTIONS = 3
 

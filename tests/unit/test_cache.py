@@ -12,10 +12,10 @@ import diskcache
 import pytest
 
 from titjudge.cache import AnswerCache
-from titjudge.errors import CacheWriteError, UserError
-from titjudge.keys import request_key
-from titjudge.records import reply_from, reply_record, request_record
-from titjudge.types import Message, Picture, Reply, Request, Tool, ToolCall, ToolResult
+from titjudge.core.errors import CacheWriteError, UserError
+from titjudge.core.keys import request_key
+from titjudge.core.serialization import reply_from, reply_record, request_record
+from titjudge.core.types import Message, Picture, Reply, Request, Tool, ToolCall, ToolResult
 
 
 @pytest.fixture

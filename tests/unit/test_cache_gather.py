@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.cache import AnswerCache
-from titjudge.errors import CacheWriteError
+from titjudge.core.errors import CacheWriteError
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from report_runs import picture, score, write_run
 
 from titjudge.cli.run import run_command
-from titjudge.types import Item
+from titjudge.core.types import Item
 
 Ran = tuple[int, str, str]
 FAKE = ("--provider", "fake", "--metric", "tit-llm", "--no-report")
@@ -134,8 +134,8 @@ def test_a_failed_start_can_be_mended_in_the_same_folder(cli: Callable[..., Ran]
 
 
 def test_a_prompt_that_is_not_there_names_the_folder_option(tmp_path: Path) -> None:
-    from titjudge.errors import ConfigError
-    from titjudge.prompts import PromptLibrary
+    from titjudge.core.errors import ConfigError
+    from titjudge.core.prompts import PromptLibrary
 
     with pytest.raises(ConfigError, match=r"Templates of your own: --prompts DIR with mine/mood\.md"):
         PromptLibrary().get("mine/mood")
@@ -196,8 +196,8 @@ def _manifest(root: Path, **record: Any) -> Path:
 
 
 def test_paths_as_people_have_them(tmp_path: Path) -> None:
+    from titjudge.core.types import Item
     from titjudge.suites.folder import Folder
-    from titjudge.types import Item
 
     root = tmp_path / "data"
     for name in ("deep/a.png", "deep/b.png", "..dots.png"):

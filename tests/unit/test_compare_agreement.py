@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from titjudge.compare.agreement import MARKS_JUDGE, NO_PAIRS, Agreement, agreement
-from titjudge.errors import DataError
-from titjudge.types import BadItem, Item, Pair, Score, Status
+from titjudge.core.errors import DataError
+from titjudge.core.types import BadItem, Item, Pair, Score, Status
 
 KEYS = {
     "accuracy",

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from titjudge.compare.correlation import compare_ranks, correlation
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 
 
 def test_the_three_are_scipys_and_missing_numbers_are_counted() -> None:

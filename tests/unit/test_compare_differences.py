@@ -15,8 +15,8 @@ from titjudge.compare.differences import (
     paired_differences,
     run_differences,
 )
-from titjudge.errors import ConfigError
-from titjudge.types import Item, Pair, Score
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Item, Pair, Score
 
 Values = dict[str, float | None]
 

@@ -12,9 +12,9 @@ from titjudge.compare.equality import reaches, same, with_ties
 from titjudge.compare.leaderboard import standing
 from titjudge.compare.pairwise import pairwise_accuracy, tie_optimised_accuracy
 from titjudge.compare.ranks import prompt_statistics
+from titjudge.core.types import Pair
 from titjudge.trust.cascade import apply
 from titjudge.trust.cascade_rules import Rule
-from titjudge.types import Pair
 
 ONE, OTHER = 70.47619047619047, 70.47619047619048  # one mean of three checklist scores, added up in two orders
 

@@ -9,7 +9,7 @@ import pytest
 
 from titjudge.compare.files import COLUMNS, pair_records, read_votes
 from titjudge.compare.votes import Vote, aggregate_votes
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 
 HEADER = ",".join(COLUMNS)
 

@@ -8,9 +8,9 @@ import pytest
 
 from titjudge.compare.claims import claims_of, place_of
 from titjudge.compare.forgetting import Claim, forgetting
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
+from titjudge.core.types import Item, Score, Status
 from titjudge.trust.forgetting_chart import forgetting_svg
-from titjudge.types import Item, Score, Status
 
 KINDS = ("entity", "attribute", "relation")
 

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 from titjudge.compare.bradley_terry import bradley_terry
 from titjudge.compare.leaderboard import UNEVEN, prompt_ranks, rank_correlation, standing
 from titjudge.compare.tables import _strengths as strengths_table
-from titjudge.types import Pair
+from titjudge.core.types import Pair
 
 Image = tuple[str, str, str]
 

@@ -15,8 +15,8 @@ from titjudge.compare.pairwise import (
     tie_optimised_accuracy,
     values_by_metric,
 )
-from titjudge.errors import DataError
-from titjudge.types import Pair, Score, Status
+from titjudge.core.errors import DataError
+from titjudge.core.types import Pair, Score, Status
 
 IDS = [f"i{k}" for k in range(8)]
 scores_of = st.dictionaries(

@@ -19,8 +19,8 @@ from titjudge.compare.ranks import (
     ranks_to_pairs,
     ranks_to_scores,
 )
-from titjudge.errors import ConfigError
-from titjudge.types import Pair
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Pair
 
 ranks_of = st.dictionaries(
     st.sampled_from(["p1", "p2", "p3"]),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from titjudge.compare.resample import multiplicities
 from titjudge.compare.votes import Rule, Vote, _alpha_draws, aggregate_votes, decide, krippendorff_alpha
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 
 
 def ballot(a: int, b: int, tie: int, pair: tuple[str, str] = ("x", "y"), who: str = "n") -> list[Vote]:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from titjudge.config import RunConfig, load_config
-from titjudge.errors import ConfigError
+from titjudge.core.config import RunConfig, load_config
+from titjudge.core.errors import ConfigError
 
 ISSUE = """
 data: examples/known_answer
@@ -81,7 +81,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 def test_every_flag_of_judge_has_its_key() -> None:
     from titjudge.cli.judge import judge
-    from titjudge.config import Limits, RunConfig
+    from titjudge.core.config import Limits, RunConfig
 
     keys = {*RunConfig.model_fields, *Limits.model_fields, "base_url", "trust_remote_code"}
     names = {"provider": "captioner", "price": "prices", "max_looks": "metric_options"}

@@ -42,7 +42,7 @@ def test_links_lead_to_files(page: Path) -> None:
 
 
 def test_the_run_yaml_loads(tmp_path: Path) -> None:
-    from titjudge.config import load_config
+    from titjudge.core.config import load_config
 
     (block,) = blocks("yaml", ROOT / "docs" / "configuration.md")
     (tmp_path / "run.yaml").write_text(block)
@@ -53,7 +53,7 @@ def test_the_run_yaml_loads(tmp_path: Path) -> None:
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The examples of docs/extending.md as a package, announced as its entry points would announce it."""
-    from titjudge import registry
+    from titjudge.core import registry
 
     page = ROOT / "docs" / "extending.md"
     folder = tmp_path / "my_package"
@@ -90,9 +90,10 @@ def test_the_metric_of_the_extension_page_judges(package: Path) -> None:
 def test_the_provider_of_the_extension_page_answers(package: Path) -> None:
     import asyncio
 
-    from titjudge import Request, registry
+    from titjudge import Request
+    from titjudge.core import registry
+    from titjudge.core.types import Message
     from titjudge.providers import ProviderSettings
-    from titjudge.types import Message
 
     made = registry.load("providers", "shout")(ProviderSettings("any"))
     reply = asyncio.run(made.complete(Request("shout", "any", (Message("user", ("a calm sea",)),))))
@@ -101,7 +102,7 @@ def test_the_provider_of_the_extension_page_answers(package: Path) -> None:
 
 
 def test_the_suite_of_the_extension_page_reads_a_folder(package: Path) -> None:
-    from titjudge import registry
+    from titjudge.core import registry
 
     (package / "a-calm-sea.png").touch()
     (item,) = registry.load("suites", "names")().load(package)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from titjudge.core.grouped_reasons import alike, brief
+from titjudge.core.types import BadItem, Item
 from titjudge.drawing import Drawn
-from titjudge.refusals import alike, brief
-from titjudge.types import BadItem, Item
 
 
 def _data(generators: int = 3, prompts: int = 4) -> list[Item | BadItem]:

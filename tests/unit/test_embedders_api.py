@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from servers import Scripted, Seen, Server
 
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Embedding, FailureKind, ProviderSettings
 from titjudge.embedders.api import GeminiEmbedder, OpenAIEmbedder
-from titjudge.errors import ConfigError
 from titjudge.providers.http import Transport
-from titjudge.types import Embedding, FailureKind, ProviderSettings
 
 
 def run(kind: type[Any], server: Server, texts: list[str], model: str = "m", **options: Any) -> list[Embedding]:

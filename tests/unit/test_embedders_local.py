@@ -12,9 +12,9 @@ import pytest
 import tiny_models
 
 from titjudge import hub
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.types import Embedding, FailureKind, ProviderSettings
 from titjudge.embedders.sentence_transformers import SentenceTransformers, default
-from titjudge.errors import ConfigError, UserError
-from titjudge.types import Embedding, FailureKind, ProviderSettings
 
 TEXTS = [
     "a red sphere",

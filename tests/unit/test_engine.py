@@ -14,15 +14,15 @@ from pydantic import BaseModel
 from titjudge.ask import BoundAsk, measure
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
-from titjudge.config import RunConfig, load_config
+from titjudge.core.config import RunConfig, load_config
+from titjudge.core.errors import ConfigError, FatalProviderError, Unanswered
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Failure, FailureKind, Item, Reply, Request, Score, Status, Usage
 from titjudge.engine import Engine, Interrupted
-from titjudge.errors import ConfigError, FatalProviderError, Unanswered
 from titjudge.metrics import metric
-from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
-from titjudge.types import Failure, FailureKind, Item, Reply, Request, Score, Status, Usage
 
 REMOTE = Capabilities()
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import tiny_models
 
+from titjudge.core.types import Message, Picture, ProviderSettings, Reply, Request
 from titjudge.providers.external import External, variable
-from titjudge.types import Message, Picture, ProviderSettings, Reply, Request
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "external"
 

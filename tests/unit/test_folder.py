@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
+from titjudge.core.types import BadItem, Item
 from titjudge.suites.folder import Folder, read_pairs
-from titjudge.types import BadItem, Item
 
 
 def loaded(path: Path) -> tuple[list[Item], dict[str, str]]:

@@ -16,13 +16,13 @@ from PIL import Image
 from titjudge.cli.run import run_command
 from titjudge.cli.show import show_tables
 from titjudge.cli.terminal import printable
-from titjudge.config import RoleConfig, load_config
-from titjudge.csvfile import csv_text, scan_csv
-from titjudge.errors import ConfigError
-from titjudge.prompts import PromptLibrary
+from titjudge.core.config import RoleConfig, load_config
+from titjudge.core.csvfile import csv_text, scan_csv
+from titjudge.core.errors import ConfigError
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.textfile import load_yaml, read_yaml
+from titjudge.core.types import Table
 from titjudge.providers.external_process import run
-from titjudge.textfile import load_yaml, read_yaml
-from titjudge.types import Table
 
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\x1b]52;c;ZXZpbA==\x07\u202e\r\x7f"
 MARKS = ("\x1b", "\x07", "\x9b", "\u202e", "\r", "\x7f")

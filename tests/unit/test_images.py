@@ -17,10 +17,10 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 import titjudge
-from titjudge import images
-from titjudge.errors import DataError
-from titjudge.images import Pictures, open_image
-from titjudge.types import Picture
+from titjudge.core import images
+from titjudge.core.errors import DataError
+from titjudge.core.images import Pictures, open_image
+from titjudge.core.types import Picture
 
 
 def opened(path: Path, facts: object = None) -> Picture:
@@ -128,7 +128,7 @@ def test_image_files_are_opened_in_one_place_only() -> None:
         for path in package.rglob("*.py")
         if "Image.open(" in path.read_text("utf-8")
     ]
-    assert elsewhere == ["images.py"]
+    assert elsewhere == ["core/images.py"]
 
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 40 40\n%%EndComments\nshowpage\n%%EOF\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from titjudge.core.types import BadItem, Item, Score, Status, Table
 from titjudge.suites.known_answer import KnownAnswer
-from titjudge.types import BadItem, Item, Score, Status, Table
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.types import Pair
 from titjudge.label.export import export_labels
 from titjudge.label.label_studio import read_annotations, write_annotations, write_tasks
 from titjudge.label.plan import merge_sort
 from titjudge.label.store import Store
 from titjudge.suites.folder import read_pairs
-from titjudge.types import Pair
 
 IMAGES = [f"i{number}" for number in range(5)]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
 from titjudge.label.plan import Sorting, all_pairs, implied, merge_sort, plan_of, shuffled
 
 

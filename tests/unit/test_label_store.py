@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from titjudge.errors import DataError, MissingExtra, UserError
+from titjudge.core.errors import DataError, MissingExtra, UserError
+from titjudge.core.types import Item, Pair
 from titjudge.label import web
 from titjudge.label.ballot import Ballot
 from titjudge.label.material import Material, load_material
@@ -19,7 +20,6 @@ from titjudge.label.plan import merge_sort
 from titjudge.label.server import serve_label
 from titjudge.label.store import Store
 from titjudge.label.voting import Voting
-from titjudge.types import Item, Pair
 
 
 def material(groups: int = 2, images: int = 6, gold: tuple[Pair, ...] = ()) -> Material:

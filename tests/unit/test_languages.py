@@ -8,10 +8,10 @@ import pytest
 from report_runs import picture
 
 from titjudge.cli.run import run_command
-from titjudge.config import load_config
+from titjudge.core.config import load_config
+from titjudge.core.types import Item
 from titjudge.defaults import load_metrics
 from titjudge.languages import Foreign, script
-from titjudge.types import Item
 
 
 @pytest.mark.parametrize(

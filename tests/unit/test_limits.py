@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from virtual_time import clock, run_virtual
 
+from titjudge.core.types import Failure, FailureKind
 from titjudge.limits import Limiter, Slot
-from titjudge.types import Failure, FailureKind
 
 
 def limiter(concurrency: int = 32, seed: int = 0, **options: Any) -> Limiter:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from virtual_time import clock, run_virtual
 
 from titjudge import retry
-from titjudge.errors import Unanswered
+from titjudge.core.errors import Unanswered
+from titjudge.core.types import Failure, FailureKind
 from titjudge.limits import Limiter
-from titjudge.types import Failure, FailureKind
 
 
 class Refused(Exception):

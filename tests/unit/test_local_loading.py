@@ -13,10 +13,10 @@ import pytest
 import tiny_models
 
 from titjudge import hub
-from titjudge.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.types import FailureKind, Message, Request
 from titjudge.providers import ProviderSettings, local_load
 from titjudge.providers.local import Local
-from titjudge.types import FailureKind, Message, Request
 
 
 @pytest.fixture(scope="module")

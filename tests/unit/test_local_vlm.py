@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import tiny_models
 
-from titjudge.errors import DataError, Unanswered
+from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.types import Message, Picture, Reply, Request, Status
 from titjudge.providers import ProviderSettings, local_generate
 from titjudge.providers.local import Local
 from titjudge.providers.pixels import decoded
-from titjudge.types import Message, Picture, Reply, Request, Status
 
 GREEDY = {"max_tokens": 12, "temperature": 0}
 SIZES = [(64, 64), (200, 120), (90, 300)]

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from titjudge.errors import Unanswered
+from titjudge.core.errors import Unanswered
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Item, Picture, Reply, Score, Status
 from titjudge.metrics.graph import (
     OFFICIAL_DECODING,
     Graph,
@@ -23,8 +25,6 @@ from titjudge.metrics.graph import (
     read_verdict,
 )
 from titjudge.metrics.graph_text import CATEGORIES, Alignment, parse_target, read_elements, split_list
-from titjudge.prompts import PromptLibrary
-from titjudge.types import Item, Picture, Reply, Score, Status
 
 TEXT = """<level> all entity:
  cat,mat

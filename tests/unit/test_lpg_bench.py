@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
+from titjudge.core.types import BadItem, Item
 from titjudge.suites.lpg_bench import LpgBench, read_ranks
-from titjudge.types import BadItem, Item
 
 GENERATORS = [f"g{i}" for i in range(13)]
 
@@ -191,7 +191,7 @@ def test_pairs_against_the_slow_way(tmp_path_factory: pytest.TempPathFactory, ra
 def test_agreement_with_the_pairs(tmp_path: Path) -> None:
     """The suite's pairs and items are what titjudge.compare takes."""
     agreement = pytest.importorskip("titjudge.compare.agreement").agreement
-    from titjudge.types import Score
+    from titjudge.core.types import Score
 
     listed(tmp_path, 3, GENERATORS[:4])
     lines(tmp_path / "ranks.jsonl", [{"prompt_id": i, "g0": 1, "g1": 2, "g2": 2, "g3": 3} for i in range(3)])

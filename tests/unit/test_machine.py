@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from titjudge import machine
-from titjudge.baselines import BUILT_IN, TABLE
+from titjudge.core.learned_metrics import BUILT_IN, TABLE
 from titjudge.machine import GIB, KNOWN, RESERVE, SHARE, Device, Model, batch_size, local_report, place
 
 TINY = Model("m", 1.0, layers=2, kv_heads=4, head_dim=8, hidden=100, intermediate=300, tokens=1000)

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from titjudge.config import load_config
+from titjudge.core.config import load_config
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Ask, Item, Score
 from titjudge.defaults import load_metrics
-from titjudge.errors import ConfigError
 from titjudge.identity import identity
 from titjudge.metrics import Metric, metric
-from titjudge.types import Ask, Item, Score
 
 
 @metric("strange", roles=(), range=(0, 1))

@@ -10,14 +10,14 @@ import pytest
 from PIL import Image
 
 from titjudge.ask import measure
-from titjudge.config import load_config
+from titjudge.core.config import load_config
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import BadItem, Item, Request, Score, Status
 from titjudge.engine import Engine
 from titjudge.loop import prepared
 from titjudge.metrics.pairwise import pairwise, pairwise_text
-from titjudge.prompts import PromptLibrary
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
-from titjudge.types import BadItem, Item, Request, Score, Status
 
 
 def items(tmp_path: Path, count: int = 3) -> list[Item]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.types import Usage
 from titjudge.prices import BATCH_DISCOUNTS, Price, Tier, batch_price, parse_price_flag, price_of
-from titjudge.types import Usage
 
 NOVEMBER = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

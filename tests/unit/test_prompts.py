@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.errors import ConfigError
-from titjudge.paths import bundled_root
-from titjudge.prompts import Prompt, PromptLibrary
-from titjudge.types import Picture
+from titjudge.core.errors import ConfigError
+from titjudge.core.paths import bundled_root
+from titjudge.core.prompts import Prompt, PromptLibrary
+from titjudge.core.types import Picture
 
 PICTURE = Picture("0" * 64, "image/png", 1, 1, Path("x.png"), lambda: b"")
 OTHER = Picture("1" * 64, "image/png", 1, 1, Path("y.png"), lambda: b"")

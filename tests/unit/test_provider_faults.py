@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import FailureKind
 from titjudge.providers import faults
 from titjudge.providers.http import Dropped, Endpoint, Endpoints, TimedOut, Unreachable, Untrusted, is_private
-from titjudge.types import FailureKind
 
 NOW = 1_790_000_000.0
 

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.errors import ConfigError, Unanswered
+from titjudge.core.errors import ConfigError, Unanswered
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Item, Picture, Reply, Score, Status
 from titjudge.metrics.checklist import (
     DECODING,
     checklist,
@@ -26,8 +28,6 @@ from titjudge.metrics.checklist import (
     plain_points,
     rubric,
 )
-from titjudge.prompts import PromptLibrary
-from titjudge.types import Item, Picture, Reply, Score, Status
 
 Q = "Quality"
 PICTURE = Picture("0", "image/png", 1, 1, Path("x"), bytes)

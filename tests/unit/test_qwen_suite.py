@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import BadItem, Item, Score
 from titjudge.suites.qwen_image_bench import (
     QwenImageBench,
     aggregate_responses,
@@ -18,7 +19,6 @@ from titjudge.suites.qwen_image_bench import (
 )
 from titjudge.suites.qwen_load import id_text, parse_facets, read_metadata
 from titjudge.suites.qwen_tables import summarise
-from titjudge.types import BadItem, Item, Score
 
 META = [
     {"ID": 1, "dims_en": "Quality / Detail / Noise; Aesthetics / Composition / Composition"},

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import PROMPT, agent_parts, agent_run, score, small_run, write_run
 
+from titjudge.core.types import Item
 from titjudge.report.card import cards
 from titjudge.report.cases import case
 from titjudge.report.forgetting import PLACES, curves
 from titjudge.report.model import as_json, load
 from titjudge.report.texts import Texts
 from titjudge.report.write import render
-from titjudge.types import Item
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from report_runs import PROMPT, score, small_run, write_run
 
-from titjudge.errors import ConfigError, MissingExtra
+from titjudge.core.errors import ConfigError, MissingExtra
+from titjudge.core.types import Item
 from titjudge.report import export
 from titjudge.report.exports import COLUMNS, KINDS, _md, _tex
-from titjudge.types import Item
 
 
 def test_csv_has_one_row_a_score_and_no_invented_number(tmp_path: Path) -> None:

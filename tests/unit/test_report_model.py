@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from report_runs import DESCRIPTION, PROMPT, picture, reply, score, sha256, small_results, small_run, write_run
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
+from titjudge.core.types import BadItem, Item, Status
 from titjudge.report.model import as_json, load
 from titjudge.report.people import by_length, by_rank_gap, calibration, human_ranks, verdicts
 from titjudge.report.summary import summary
 from titjudge.report.texts import Texts
 from titjudge.run import RunFolder
-from titjudge.types import BadItem, Item, Status
 
 
 def _text(made: dict[str, Any], number: int) -> str:

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from PIL import Image
 from report_runs import PROMPT, judged, picture, score, small_run, write_run
 
+from titjudge.core.types import BadItem, Item
 from titjudge.report import write_report
 from titjudge.report.charts import charts, plain
 from titjudge.report.model import load
 from titjudge.report.thumbnails import LADDER, thumbnail, thumbnails
 from titjudge.report.write import render, script_safe
-from titjudge.types import BadItem, Item
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",

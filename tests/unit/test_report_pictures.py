@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from report_runs import PROMPT, picture, reply, score, sha256, write_run
 
+from titjudge.core.types import Item
 from titjudge.marks import listed_record
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.pictures import Judged
@@ -19,7 +20,6 @@ from titjudge.report.summary import summary
 from titjudge.report.thumbnails import thumbnail
 from titjudge.report.write import pictures_in
 from titjudge.run import RunFolder
-from titjudge.types import Item
 
 RED, BLUE = (200, 60, 40), (40, 60, 200)
 
@@ -116,7 +116,7 @@ def test_a_file_that_changed_is_not_shown_even_where_no_answer_holds_its_hash(tm
 def test_a_picture_that_was_converted_is_still_what_was_judged(tmp_path: Path) -> None:
     path = tmp_path / "a.gif"
     Image.new("P", (40, 30), 3).save(path)
-    from titjudge.images import inspect
+    from titjudge.core.images import inspect
 
     sent = inspect(path.read_bytes(), path)["sha256"]
     assert sent != sha256(path)

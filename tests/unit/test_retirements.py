@@ -14,19 +14,19 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 from wires import text_for
 
-from titjudge import clock, retirements
 from titjudge.cache import AnswerCache
 from titjudge.cli.compare import compare
 from titjudge.cli.doctor import doctor
 from titjudge.cli.judge import judge
-from titjudge.config import RoleConfig, load_config
-from titjudge.errors import ConfigError
+from titjudge.core import clock, retirements
+from titjudge.core.config import RoleConfig, load_config
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Usage
 from titjudge.prices import price_of
 from titjudge.providers.models import family
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, identity
 from titjudge.session import Session
-from titjudge.types import Usage
 
 PRO, FLASH = "gemini-2.5-pro", "gemini-3.8-flash"
 BEFORE, AFTER = "2026-11-30", "2026-12-01"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from titjudge import registry
-from titjudge.config import RunConfig
+from titjudge.core import registry
+from titjudge.core.config import RunConfig
 from titjudge.providers import Capabilities, ProviderSettings
 from titjudge.roles import Roles
 

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from PIL import Image
 
 from titjudge.cli.report import report
-from titjudge.config import load_config
-from titjudge.errors import DataError, UserError
+from titjudge.core.checksum import sealed
+from titjudge.core.config import load_config
+from titjudge.core.errors import DataError, UserError
 from titjudge.merge import merge
 from titjudge.run import RunFolder
-from titjudge.seal import sealed
 from titjudge.session import Session
 from titjudge.verify import verify
 

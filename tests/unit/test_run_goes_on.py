@@ -11,14 +11,14 @@ import pytest
 from PIL import Image
 
 from titjudge.cli.run import run_command
-from titjudge.config import load_config
-from titjudge.csvfile import csv_rows
-from titjudge.errors import DataError
-from titjudge.jsonl import read_jsonl
+from titjudge.core.config import load_config
+from titjudge.core.csvfile import csv_rows
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_jsonl
+from titjudge.core.textfile import read_text
+from titjudge.core.types import Status
 from titjudge.run import RunFolder
 from titjudge.session import Session
-from titjudge.textfile import read_text
-from titjudge.types import Status
 
 
 def data(folder: Path, *extra: str) -> Path:

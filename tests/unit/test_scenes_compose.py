@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from scene_stubs import planned, unseen
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 from titjudge.scenes import annotate
 from titjudge.scenes.edits import BANDS, KINDS_OF_ERROR, MISSING, RELATION
 from titjudge.scenes.kinds import KINDS, phrase

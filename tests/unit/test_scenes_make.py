@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from scene_stubs import noise, unseen
 
-from titjudge.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.types import Item
 from titjudge.scenes.make import Options, Progress, make
 from titjudge.scenes.model import Scene
 from titjudge.suites.known_answer import KnownAnswer
-from titjudge.types import Item
 
 OPTIONS = Options(seed=3, size=24)
 

@@ -17,20 +17,20 @@ from titjudge import retry, sending
 from titjudge.ask import BoundAsk
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
-from titjudge.config import load_config
+from titjudge.core.config import load_config
+from titjudge.core.errors import CacheWriteError, DataError, FatalProviderError, Unanswered
+from titjudge.core.files import Appender
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Failure, FailureKind, Item, Reply, Request, Score, Usage
 from titjudge.engine import Engine
-from titjudge.errors import CacheWriteError, DataError, FatalProviderError, Unanswered
-from titjudge.jsonl import Appender
 from titjudge.loop import Loop
 from titjudge.metrics import metric
-from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.providers.faults import classify
 from titjudge.providers.http import Unreachable
 from titjudge.roles import Roles
 from titjudge.run import RunFolder
-from titjudge.types import Failure, FailureKind, Item, Reply, Request, Score, Usage
 
 PRICE = {"input": 1.0, "output": 1.0}  # USD per million tokens
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from titjudge.cluster import Cluster, _Shard
-from titjudge.config import load_config
+from titjudge.core.config import load_config
 from titjudge.run import RunFolder
 from titjudge.sweep import Sweep
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from titjudge.cli.show import show_notes, show_tables
-from titjudge.types import Table
+from titjudge.core.types import Table
 
 WIDE = Table(
     "Agreement",

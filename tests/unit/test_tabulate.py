@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from titjudge import registry
+from titjudge.core import registry
+from titjudge.core.types import BadItem, Item, Score
 from titjudge.suites.folder import Folder
 from titjudge.tabulate import tabulate
-from titjudge.types import BadItem, Item, Score
 
 
 def test_coverage_counts_images_only() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from titjudge import ocr
-from titjudge.errors import MissingExtra
+from titjudge.core import ocr
+from titjudge.core.errors import MissingExtra
+from titjudge.core.types import Item, Score, Status
 from titjudge.metrics.text_rendering import gold_words, text_rendering
-from titjudge.types import Item, Score, Status
 
 
 def score(item: Item) -> Score:

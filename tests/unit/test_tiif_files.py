@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 from titjudge.suites.tiif_answers import Answers
 from titjudge.suites.tiif_files import dimension_text, read_dimension_text, read_xlsx, rounded, write_xlsx
 from titjudge.suites.tiif_layout import Cell

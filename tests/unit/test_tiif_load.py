@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from titjudge.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import BadItem, Item, Score
 from titjudge.suites.tiif import Tiif
-from titjudge.types import BadItem, Item, Score
 
 Builder = Callable[..., Path]
 FULL = {"style": 60, "real_world": 100, "text": 40, "numeracy": 75}

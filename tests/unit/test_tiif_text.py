@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from titjudge import registry
-from titjudge.config import load_config
+from titjudge.core import registry
+from titjudge.core.config import load_config
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.ocr import gned_and_recall, strings_of, words_from_questions, words_read
+from titjudge.core.types import Item, Reply, Request, Score, Status, Usage
 from titjudge.defaults import complete
-from titjudge.errors import ConfigError, DataError
-from titjudge.ocr import gned_and_recall, strings_of, words_from_questions, words_read
 from titjudge.providers import Capabilities
 from titjudge.session import Session
 from titjudge.suites.tiif import Tiif, aggregate_text
-from titjudge.types import Item, Reply, Request, Score, Status, Usage
 
 BOX = [[0, 0], [1, 0], [1, 1], [0, 1]]
 
@@ -239,7 +239,7 @@ class Yes:
 def test_text_rendering_runs_along_where_words_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One command; images without words are neither failures nor a loss of coverage."""
     monkeypatch.setitem(registry.TABLES, "providers", {**registry.TABLES["providers"], "yes": f"{__name__}:Yes"})
-    monkeypatch.setattr("titjudge.ocr.read_text", lambda path: ["Tea"])
+    monkeypatch.setattr("titjudge.core.ocr.read_text", lambda path: ["Tea"])
     monkeypatch.setattr("titjudge.defaults._installed", lambda metric: True)
     small_set(tmp_path)
     settings = {"data": tmp_path, "suite": "tiif", "judge": "yes/x", "out": tmp_path / "run", "report": False}

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from titjudge.core.types import Message, Picture, Request, Tool, ToolCall, ToolResult
 from titjudge.providers import models, tokens
-from titjudge.types import Message, Picture, Request, Tool, ToolCall, ToolResult
 
 
 @pytest.mark.parametrize(

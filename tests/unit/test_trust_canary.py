@@ -10,16 +10,16 @@ import pytest
 
 from titjudge.budget import Budget
 from titjudge.cache import AnswerCache
-from titjudge.config import RunConfig
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Reply, Request, Status, Usage
 from titjudge.engine import Engine
-from titjudge.errors import DataError, UserError
 from titjudge.metrics import Metric
 from titjudge.metrics.lmm_score import lmm_score
-from titjudge.prompts import PromptLibrary
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
 from titjudge.trust.canary import CanaryReport, ask_canaries, canary_file, canary_items, drift_between, refuse_drift
-from titjudge.types import Reply, Request, Status, Usage
 
 METRICS: dict[str, Metric] = {"lmm-score": lmm_score}
 Model = Callable[[Request], Reply]

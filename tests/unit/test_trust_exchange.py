@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from titjudge.config import RunConfig
+from titjudge.core.config import RunConfig
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Item, Request
 from titjudge.engine import Engine
 from titjudge.metrics.tit import tit_llm
-from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
@@ -26,7 +27,6 @@ from titjudge.trust import battery, card
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Line, with_verdicts
 from titjudge.trust.exchange import NAME, excess, exchange, family
 from titjudge.trust.prober import Prober
-from titjudge.types import Item, Request
 
 Taste = Callable[[str, str], float]  # (judge, author) -> points
 

@@ -38,7 +38,7 @@ class WordCounts:
     def _vector(self, words: list[str]) -> Any:
         import numpy as np
 
-        from titjudge.types import Embedding
+        from titjudge.core.types import Embedding
 
         vector = np.zeros(4096)
         for word, count in Counter(words).items():
@@ -54,10 +54,10 @@ class WordCounts:
 
 def card(metric: str, work: Path) -> dict[str, Any]:
     """The card of the replayed example, without what depends on the machine, rounded."""
-    from titjudge import registry
-    from titjudge.config import RunConfig
+    from titjudge.core import registry
+    from titjudge.core.config import RunConfig
+    from titjudge.core.prompts import PromptLibrary
     from titjudge.engine import Engine
-    from titjudge.prompts import PromptLibrary
     from titjudge.roles import Roles
     from titjudge.trust.probe import probe
 

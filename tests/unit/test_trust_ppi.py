@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
+from titjudge.core.types import Pair
 from titjudge.trust.people_board import _columns, more_labels, people_board
 from titjudge.trust.ppi import Columns, Estimate, fit, join, ppi_mean, ppi_win_rate
-from titjudge.types import Pair
 
 RUNS = 1000
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from titjudge.core.types import Item
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.suites.known_answer import KnownAnswer
 from titjudge.trust import battery, edits, scale
 from titjudge.trust.canary import Canary, _report
-from titjudge.types import Item
 
 LOGITS = (-math.inf, math.inf)
 

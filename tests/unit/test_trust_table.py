@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from titjudge.core.types import Item, Pair, Score
 from titjudge.suites.known_answer import KnownAnswer
-from titjudge.types import Item, Pair, Score
 
 ROOT = Path(__file__).resolve().parents[2]
 

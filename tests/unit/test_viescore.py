@@ -16,7 +16,9 @@ from pydantic import ValidationError
 
 from titjudge.ask import measure
 from titjudge.cache import AnswerCache
-from titjudge.config import load_config
+from titjudge.core.config import load_config
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Item, Request, Score, Status
 from titjudge.engine import Engine
 from titjudge.metrics.viescore import (
     Quality,
@@ -28,11 +30,9 @@ from titjudge.metrics.viescore import (
     unifiedreward_2,
     viescore,
 )
-from titjudge.prompts import PromptLibrary
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.roles import Roles
-from titjudge.types import Item, Request, Score, Status
 
 
 def scored(folder: Path, metric: Any, answers: Callable[[Request], Any]) -> tuple[Score, Fake]:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from viewing import viewing
 
-from titjudge.errors import MissingExtra, UserError
+from titjudge.core.errors import MissingExtra, UserError
 from titjudge.view.runs import Runs
 from titjudge.view.server import serve_view
 

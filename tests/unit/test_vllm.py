@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from titjudge.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
+from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
+from titjudge.core.types import FailureKind, Message, Picture, Reply, Request, Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers.vllm import VLLM
-from titjudge.types import FailureKind, Message, Picture, Reply, Request, Status
 
 PIXELS = b"\x89PNG not really"
 PICTURE = Picture(hashlib.sha256(PIXELS).hexdigest(), "image/png", 32, 32, Path("a.png"), lambda: PIXELS)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.errors import Unanswered
+from titjudge.core.errors import Unanswered
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import Item, Reply, Score, Status
 from titjudge.metrics.yes_no import PAPER_TEMPLATE, TEMPLATES, choose_template, draw_template, parse, yes_no
-from titjudge.prompts import PromptLibrary
-from titjudge.types import Item, Reply, Score, Status
 
 SHA = ("d31a2a63260a75b3", "d8dc329af43e1ea1", "642193592eea8991")
 

@@ -70,7 +70,7 @@ def tiif(
       python cli.py aggregate tiif --run runs/mine --write-answers eval_results
       python cli.py aggregate tiif --published result_summary.xlsx
     """
-    from titjudge.errors import UserError
+    from titjudge.core.errors import UserError
     from titjudge.suites import tiif_answers, tiif_files
     from titjudge.suites.tiif import aggregate_answers
     from titjudge.suites.tiif_tables import published_table
@@ -106,7 +106,7 @@ def _write_tree(run_folder: Path, out: Path) -> int:
 
 
 def _write_scores(scores: Iterable[Any], file: Path) -> None:
-    from titjudge.csvfile import csv_text
+    from titjudge.core.csvfile import csv_text
 
     rows = [(score.item_id, score.value) for score in scores]
     file.write_text(csv_text(("image", "score"), rows), encoding="utf-8")
@@ -114,8 +114,8 @@ def _write_scores(scores: Iterable[Any], file: Path) -> None:
 
 def _judged(run_folder: Path, metric: str) -> tuple[list[Any], list[Any]]:
     """The items of a run, and its scores of one metric."""
+    from titjudge.core.types import Item
     from titjudge.run import RunFolder
-    from titjudge.types import Item
 
     folder = RunFolder(run_folder)
     folder.manifest()
@@ -170,7 +170,7 @@ def qwen_image_bench(
         --metadata bench_metadata.json
       python cli.py aggregate qwen-image-bench --run runs/mine --write-answers judged
     """
-    from titjudge.errors import UserError
+    from titjudge.core.errors import UserError
     from titjudge.suites.qwen_image_bench import aggregate_responses, aggregate_run, write_official
     from titjudge.suites.qwen_tables import write_scores_detail
 
@@ -208,7 +208,7 @@ def longt2ibench(
     generations: Path | None, predictions: Path | None, split: Path | None, matching: str, json_file: Path | None
 ) -> int:
     """LongT2IBench: interpretation accuracy (with --split), SRCC and PLCC overall and by prompt length."""
-    from titjudge.errors import UserError
+    from titjudge.core.errors import UserError
     from titjudge.suites.longt2ibench import aggregate_generations, aggregate_predictions
 
     if (generations is None) == (predictions is None):

@@ -141,7 +141,7 @@ def record(**flags: Any) -> int:
     from dataclasses import asdict
 
     from titjudge.cli.show import write_json
-    from titjudge.errors import ConfigError
+    from titjudge.core.errors import ConfigError
     from titjudge.providers.recorded import ANSWERS
     from titjudge.recording import record as record_answers
 
@@ -180,7 +180,7 @@ def _name(what: str, lines: list[str]) -> None:
 
 
 def _session(flags: dict[str, Any]) -> Any:
-    from titjudge.config import load_config
+    from titjudge.core.config import load_config
     from titjudge.session import Session
 
     overrides = model_overrides(flags)

@@ -28,7 +28,7 @@ def cache() -> None:
 
 def _open(folder: Path | None):  # type: ignore[no-untyped-def]
     from titjudge.cache import AnswerCache
-    from titjudge.paths import cache_folder
+    from titjudge.core.paths import cache_folder
 
     return AnswerCache(cache_folder(folder))
 
@@ -39,7 +39,7 @@ def _open(folder: Path | None):  # type: ignore[no-untyped-def]
 def stats(folder: Path | None, json_file: Path | None) -> int:
     """How much is kept, and where."""
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.types import Table
+    from titjudge.core.types import Table
 
     opened = _open(folder)
     kinds = Counter(key.partition(":")[0] for key in opened.keys())  # noqa: SIM118

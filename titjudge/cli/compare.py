@@ -14,7 +14,7 @@ from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
     from titjudge.compare.differences import Difference
-    from titjudge.types import Item, Score
+    from titjudge.core.types import Item, Score
 
 
 class _RunsByDefault(click.Group):
@@ -76,15 +76,15 @@ def runs(
 
     Without human pairs: differences in mean score between the runs, or between the generators of one run.
     """
-    from titjudge import registry
     from titjudge.cli.show import show_notes, show_tables, write_json
     from titjudge.compare.agreement import agreement
     from titjudge.compare.differences import differences_table, paired_differences
     from titjudge.compare.pairwise import values_by_metric
+    from titjudge.core import registry
+    from titjudge.core.types import Item, Pair
     from titjudge.run import RunFolder
     from titjudge.suites.folder import read_pairs
     from titjudge.trust.canary import refuse_drift
-    from titjudge.types import Item, Pair
 
     folders = [RunFolder(path) for path in runs]
     stored = [folder.results() for folder in folders]
@@ -168,7 +168,7 @@ def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tu
     """Correlation of each metric with human scores over all images."""
     from titjudge.compare.correlation import correlation
     from titjudge.compare.files import read_human_scores
-    from titjudge.types import Table
+    from titjudge.core.types import Table
 
     people = read_human_scores(file)
     order = list(items)
@@ -225,7 +225,7 @@ def votes(
     from titjudge.cli.show import show_tables, write_json
     from titjudge.compare.files import pair_records, read_votes
     from titjudge.compare.votes import aggregate_votes
-    from titjudge.jsonl import Appender
+    from titjudge.core.files import Appender
 
     summary = aggregate_votes(read_votes(votes_file), read_votes(experts) if experts else (), annotators=annotators)
     show_tables([summary.table()])

@@ -12,7 +12,7 @@ from titjudge.cli.options import JSON, PATH
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
-    from titjudge.types import Table
+    from titjudge.core.types import Table
 
 METRIC = click.option("--metric", metavar="NAME", help="The metric to look at, where the run has several.")
 
@@ -44,10 +44,10 @@ def people(run: Path, pairs_file: Path | None, metric: str | None, level: float,
       python cli.py compare people runs/first --pairs human_pairs.jsonl
       python cli.py compare people runs/first --metric tit-llm --level 0.99 --json board.json
     """
+    from titjudge.core.types import Pair
     from titjudge.run import RunFolder
     from titjudge.suites.folder import read_pairs
     from titjudge.trust.study import study
-    from titjudge.types import Pair
 
     folder = RunFolder(run)
     folder.manifest()
@@ -183,7 +183,7 @@ def _tell(tables: Sequence[Table], lines: Sequence[str], json_file: Path | None,
 
 
 def _nothing(place: Path, message: str) -> Any:
-    from titjudge.errors import DataError
+    from titjudge.core.errors import DataError
 
     return DataError(message, place)
 

@@ -37,10 +37,10 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     """
     from titjudge.cache import AnswerCache
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.config import load_config
-    from titjudge.paths import cache_folder
-    from titjudge.retirements import default_model, notices
-    from titjudge.types import Table
+    from titjudge.core.config import load_config
+    from titjudge.core.paths import cache_folder
+    from titjudge.core.retirements import default_model, notices
+    from titjudge.core.types import Table
 
     config = load_config(flags["config_file"], model_overrides(flags))
     rows: list[tuple[str, str, str]] = [_key(name, names) for name, names in KEYS.items()]
@@ -78,7 +78,7 @@ def _key(provider: str, names: tuple[str, ...]) -> tuple[str, str, str]:
 
 def _weights() -> tuple[str, str, str]:
     """Whose weights of learned metrics lie where `$TITJUDGE_WEIGHTS` says; the others come from the hub."""
-    from titjudge.baselines import BUILT_IN
+    from titjudge.core.learned_metrics import BUILT_IN
     from titjudge.hub import offline
 
     place = os.environ.get("TITJUDGE_WEIGHTS", "")
@@ -96,7 +96,7 @@ def _weights() -> tuple[str, str, str]:
 def _embedder(config: Any) -> tuple[str, str, str]:
     import asyncio
 
-    from titjudge.errors import TitjudgeError
+    from titjudge.core.errors import TitjudgeError
     from titjudge.roles import Roles
 
     async def try_it() -> str:
@@ -118,11 +118,11 @@ def _ask(config: Any) -> list[tuple[str, str, str]]:
     """One row for each model and each of its addresses."""
     import asyncio
 
+    from titjudge.core.errors import TitjudgeError, UserError
+    from titjudge.core.prompts import PromptLibrary
+    from titjudge.core.types import Message
     from titjudge.engine import Engine
-    from titjudge.errors import TitjudgeError, UserError
-    from titjudge.prompts import PromptLibrary
     from titjudge.roles import Roles
-    from titjudge.types import Message
 
     seats = [(name, role) for name in ("captioner", *config.judge_roles) if (role := config.role(name)) is not None]
     seats = [(name, role) for name, role in seats if role.provider != "recorded"]

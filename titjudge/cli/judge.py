@@ -129,7 +129,7 @@ def judge(**flags: Any) -> int:
       python cli.py judge --config run.yaml --limit 50
     """
     from titjudge.cli.show import show_forecast
-    from titjudge.config import load_config
+    from titjudge.core.config import load_config
     from titjudge.session import Session
 
     overrides = model_overrides(flags)
@@ -176,7 +176,7 @@ def judge(**flags: Any) -> int:
 
 
 def _pairs(options: tuple[str, ...]) -> dict[str, str] | None:
-    from titjudge.errors import UserError
+    from titjudge.core.errors import UserError
 
     found = {}
     for option in options:
@@ -188,7 +188,7 @@ def _pairs(options: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def _metric_options(options: tuple[str, ...], max_looks: int | None) -> dict[str, dict[str, Any]] | None:
-    from titjudge.errors import UserError
+    from titjudge.core.errors import UserError
 
     found: dict[str, dict[str, Any]] = {} if max_looks is None else {"tit-agent": {"max_looks": max_looks}}
     for option in options:
@@ -265,7 +265,7 @@ def goes_on(status: str, reason: str = "") -> str:
 
 def notices(config: Any) -> list[str]:
     """What retires of the models that a configuration names, and when."""
-    from titjudge import retirements
+    from titjudge.core import retirements
 
     roles = [config.role(name) for name in ("captioner", *config.judge_roles, "embedder")]
     return retirements.notices((role.provider, role.model_name) for role in roles if role is not None)
@@ -282,7 +282,7 @@ def _opening(config: Any) -> str:
 
 def _failures(failures: list[tuple[str, str, str]], most: int = 20, examples: int = 3) -> None:
     """Every kind of failure with some examples, so that hundreds of equal lines hide none of another kind."""
-    from titjudge.refusals import alike
+    from titjudge.core.grouped_reasons import alike
 
     if not failures:
         return

@@ -14,8 +14,8 @@ from titjudge.cli.terminal import say
 
 def _loaded(kind: str) -> list[Any]:
     """Everything of a kind; an entry point that does not load is named on standard error."""
-    from titjudge import registry
-    from titjudge.errors import ConfigError
+    from titjudge.core import registry
+    from titjudge.core.errors import ConfigError
 
     found = []
     for name in registry.names(kind):
@@ -52,10 +52,10 @@ def _also(row: Any) -> str | None:
 @JSON
 def metrics(json_file: Path | None) -> int:
     """List the metrics with the models they ask, the span of their values and their source; their options; the learned baselines."""
-    from titjudge.baselines import ASKED, LISTED
     from titjudge.cli.show import show_tables, write_json
+    from titjudge.core.learned_metrics import ASKED, LISTED
+    from titjudge.core.types import Table
     from titjudge.metrics import Metric
-    from titjudge.types import Table
 
     found: list[Metric] = _loaded("metrics")
     rows = tuple(
@@ -112,11 +112,11 @@ def metrics(json_file: Path | None) -> int:
 @JSON
 def providers(json_file: Path | None) -> int:
     """List the providers and embedders, and the environment variable each reads its key from."""
-    from titjudge import registry
     from titjudge.cli.doctor import KEYS
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.retirements import default_model
-    from titjudge.types import Table
+    from titjudge.core import registry
+    from titjudge.core.retirements import default_model
+    from titjudge.core.types import Table
 
     rows = [
         ("provider", name, default_model(name) or None, " or ".join(KEYS.get(name, ())) or None)
@@ -133,7 +133,7 @@ def providers(json_file: Path | None) -> int:
 def suites(json_file: Path | None) -> int:
     """List the suites with their version, metrics, what they need, and how they deviate from the official code."""
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.types import Table
+    from titjudge.core.types import Table
 
     found = _loaded("suites")
     rows = tuple(
@@ -156,7 +156,7 @@ def suites(json_file: Path | None) -> int:
 
 def _models(metrics: tuple[str, ...]) -> str:
     """The roles that a suite's metrics ask."""
-    from titjudge import registry
+    from titjudge.core import registry
 
     roles = {role for name in metrics for role in registry.load("metrics", name).roles}
     return ", ".join(["--data DIR", *(f"--{role}" for role in sorted(roles) if "/" not in role)])
@@ -176,8 +176,8 @@ def prompts(name: str | None, overlay: Path | None) -> int:
       python cli.py prompts tit/compare
     """
     from titjudge.cli.show import show_tables
-    from titjudge.prompts import PromptLibrary
-    from titjudge.types import Table
+    from titjudge.core.prompts import PromptLibrary
+    from titjudge.core.types import Table
 
     library = PromptLibrary(overlay)
     if name:

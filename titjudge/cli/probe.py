@@ -59,7 +59,7 @@ def probe(**flags: Any) -> int:
       python cli.py probe --metric tit
     """
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.config import load_config
+    from titjudge.core.config import load_config
     from titjudge.trust.run import dry_run, run_probe
 
     overrides = model_overrides(flags)

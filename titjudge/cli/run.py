@@ -11,7 +11,7 @@ import click
 
 from titjudge.cli.commands import COMMANDS
 from titjudge.cli.terminal import say
-from titjudge.errors import BudgetExhausted, TitjudgeError, nearest
+from titjudge.core.errors import BudgetExhausted, TitjudgeError, nearest
 
 _OF_A_PATH = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}  # the person named the wrong place
 _OF_THE_MACHINE = {

@@ -40,9 +40,9 @@ def score(
     """
     from titjudge.api import Judge
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.errors import UserError
-    from titjudge.textfile import read_text
-    from titjudge.types import Table
+    from titjudge.core.errors import UserError
+    from titjudge.core.textfile import read_text
+    from titjudge.core.types import Table
 
     if (prompt is None) == (prompt_file is None):
         raise UserError("give --prompt TEXT or --prompt-file FILE")
@@ -67,7 +67,7 @@ def score(
 
 
 def _with_file(overrides: dict[str, Any], config_file: Path | None) -> dict[str, Any]:
-    from titjudge.config import load_config
+    from titjudge.core.config import load_config
 
     config = load_config(config_file, overrides)
     keep = {"captioner", "judge", "panel", "samples", "vote", "quorum", "embedder", "protocol", "prompts", "cache"}

@@ -14,8 +14,8 @@ import click
 
 from titjudge.cli.layout import laid_out, paragraph
 from titjudge.cli.terminal import printable, say
-from titjudge.errors import UserError
-from titjudge.types import Table
+from titjudge.core.errors import UserError
+from titjudge.core.types import Table
 
 STDOUT = "titjudge.stdout"  # of a command's context: where `--json -` goes
 

@@ -62,7 +62,7 @@ def sweep(
 
 def _dry_run(plan: Any, json_file: Path | None) -> int:
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.types import Table
+    from titjudge.core.types import Table
 
     found = plan.dry_run()
     for line in found[0][1].lines() if found else ():  # the data are the same for all

@@ -13,7 +13,7 @@ from titjudge.compare.couples import distinct
 from titjudge.compare.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing
 from titjudge.compare.pairwise import PairIndex, Values, pairwise_accuracy, tie_optimised_accuracy, values_by_metric
 from titjudge.compare.ranks import HumanScores, human_scores, predicted_pairs, prompt_statistics
-from titjudge.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.types import BadItem, Item, Pair, Score, Table
 
 if TYPE_CHECKING:
     from titjudge.compare.bradley_terry import BradleyTerry

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.compare.resample import Floats, Interval, codes, multiplicities, percentile_interval
-from titjudge.types import Pair
+from titjudge.core.types import Pair
 
 TOLERANCE = 1e-10  # of the gradient, for each pair
 ITERATIONS = 200

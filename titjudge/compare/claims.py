@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from titjudge.compare.forgetting import Claim
-from titjudge.types import Item, Score
+from titjudge.core.types import Item, Score
 
 _PLACE = ("position", "span", "start")
 _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")

@@ -12,9 +12,9 @@ import numpy as np
 
 from titjudge.compare.equality import with_ties
 from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
-from titjudge.csvfile import csv_rows
-from titjudge.errors import DataError, nearest
-from titjudge.types import Table
+from titjudge.core.csvfile import csv_rows
+from titjudge.core.errors import DataError, nearest
+from titjudge.core.types import Table
 
 FEWEST = 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from titjudge.types import Pair
+from titjudge.core.types import Pair
 
 _TURNED = {"a": "b", "b": "a"}
 

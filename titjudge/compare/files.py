@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.compare.votes import Vote
-from titjudge.csvfile import read_table
-from titjudge.errors import DataError
-from titjudge.types import Pair
+from titjudge.core.csvfile import read_table
+from titjudge.core.errors import DataError
+from titjudge.core.types import Pair
 
 COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
 _SAME = {"left": "a", "right": "b"}

@@ -21,8 +21,8 @@ from titjudge.compare.resample import (
     multiplicities,
     percentile_interval,
 )
-from titjudge.errors import DataError
-from titjudge.types import Table
+from titjudge.core.errors import DataError
+from titjudge.core.types import Table
 
 BINS = 10
 CELLS = 100  # resolution of a step: hundredths of the prompt

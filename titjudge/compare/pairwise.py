@@ -13,8 +13,8 @@ from titjudge.compare.equality import with_ties
 from titjudge.compare.guessing import Guessing, guessing, paper_threshold
 from titjudge.compare.intervals import share_intervals
 from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
-from titjudge.errors import DataError
-from titjudge.types import Pair, Score
+from titjudge.core.errors import DataError
+from titjudge.core.types import Pair, Score
 
 Values = Mapping[str, float | None]
 _SIGN = {"a": 1, "tie": 0, "b": -1}

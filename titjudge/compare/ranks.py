@@ -14,8 +14,8 @@ from titjudge.compare.intervals import mean_intervals
 from titjudge.compare.pairwise import PairIndex, Values, pair_index
 from titjudge.compare.rankdata import rankdata
 from titjudge.compare.resample import Floats, Interval, number
-from titjudge.errors import ConfigError, nearest
-from titjudge.types import Pair
+from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.types import Pair
 
 HumanScores = Mapping[str, Mapping[str, float]]
 """Prompt -> image -> score in [0, 1]: the share of the other images that it beats, a tie counting half."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from titjudge.types import Table
+from titjudge.core.types import Table
 
 if TYPE_CHECKING:
     from titjudge.compare.agreement import Agreement

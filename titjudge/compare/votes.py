@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from titjudge.compare.resample import Floats, Interval, multiplicities, percentile_interval
-from titjudge.errors import DataError
-from titjudge.types import Pair, Table
+from titjudge.core.errors import DataError
+from titjudge.core.types import Pair, Table
 
 ANNOTATORS = 15
 PANEL = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from titjudge.types import Embedding, Failure
+from titjudge.core.types import Embedding, Failure
 
 
 class Embedder(Protocol):

@@ -11,14 +11,14 @@ from typing import Any
 
 import orjson
 
-from titjudge.errors import ConfigError
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Embedding, FailureKind, ProviderSettings, Usage
 from titjudge.providers import http as wire
 from titjudge.providers.google import Gemini
 from titjudge.providers.hosted import parsed, unreadable
 from titjudge.providers.openai import OpenAI
 from titjudge.providers.tokens import text_tokens_estimate
 from titjudge.providers.usage import count
-from titjudge.types import Embedding, FailureKind, ProviderSettings, Usage
 
 OPTIONS = frozenset({"dimensions", "max_length", "task_type"})
 GEMINI_LIMITS = (

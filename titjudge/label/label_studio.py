@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from titjudge.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError
 from titjudge.label.material import load_material
 from titjudge.label.plan import draw, shuffled
 from titjudge.label.store import ANSWERS, Store, Vote

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from titjudge.datapath import inside
-from titjudge.errors import DataError
-from titjudge.images import glance
-from titjudge.types import BadItem, Item, Pair
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import DataError
+from titjudge.core.images import glance
+from titjudge.core.types import BadItem, Item, Pair
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
 
 Outcomes = Mapping[tuple[str, str], int]
 """(x, y) -> 1 when x is better, -1 when y is, 0 for a tie. Both orders of a pair are in it."""

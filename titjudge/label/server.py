@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 from titjudge.label.material import load_material
 from titjudge.label.store import Store
 from titjudge.label.voting import Stale, Voting
@@ -90,7 +90,7 @@ def build_app(voting: Voting, host: str = "127.0.0.1") -> App:
 
 class _Page:
     def __init__(self, voting: Voting) -> None:
-        from titjudge.images import Pictures
+        from titjudge.core.images import Pictures
 
         self._voting = voting
         self._pictures = Pictures()

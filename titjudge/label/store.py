@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from titjudge.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.types import Pair
 from titjudge.label.material import Material
-from titjudge.types import Pair
 
 SCHEMA_VERSION = "1"
 ANSWERS = ("left", "right", "tie")

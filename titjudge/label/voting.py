@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError
 from titjudge.label.ballot import Ballot, Question
 from titjudge.label.material import Material
 from titjudge.label.plan import plan_of

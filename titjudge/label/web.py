@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from titjudge.errors import MissingExtra, UserError
+from titjudge.core.errors import MissingExtra, UserError
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

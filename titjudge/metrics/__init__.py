@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_type_hints
 
-from titjudge.errors import ConfigError, nearest
-from titjudge.types import Ask, Item, Score
+from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.types import Ask, Item, Score
 
 MetricFunction = Callable[..., Awaitable[Score]]
 

@@ -37,8 +37,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from titjudge import ocr
-from titjudge.errors import Unanswered
+from titjudge.core import ocr
+from titjudge.core.errors import Unanswered
+from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics.agent_case import COUNTS, Case
 from titjudge.metrics.agent_claims import WEIGHTS, shortened, split, words_of
@@ -46,7 +47,6 @@ from titjudge.metrics.agent_looks import Eyes, Planned, Watched
 from titjudge.metrics.agent_loop import investigate
 from titjudge.metrics.agent_plan import plan
 from titjudge.metrics.agent_zoom import Crops
-from titjudge.types import Ask, Item, Score, Status
 
 MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
 DECIDED_PERCENT = 60

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from titjudge.types import Ask
+from titjudge.core.types import Ask
 
 KINDS = ("entity", "attribute", "relation", "text", "style")
 WEIGHTS = {"macro": 3, "micro": 1}

@@ -13,13 +13,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
-from titjudge import ocr
-from titjudge.errors import ConfigError, DataError, MissingExtra, Unanswered
+from titjudge.core import ocr
+from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered
+from titjudge.core.structured_output import Number, after_thinking
+from titjudge.core.types import Ask, Item, Reply, Status
 from titjudge.metrics.agent_claims import fenced, shortened
 from titjudge.metrics.agent_zoom import Box, Crops, fitted
 from titjudge.metrics.tit import Verdict, describe
-from titjudge.parsing import Number, after_thinking
-from titjudge.types import Ask, Item, Reply, Status
 
 TOOLS = ("describe", "ask", "zoom", "count", "read_text", "compare")
 ASKING = ("ask", "zoom", "count")  # tools that take a question

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from titjudge.errors import Unanswered
+from titjudge.core.errors import Unanswered
+from titjudge.core.types import Ask, Status
 from titjudge.metrics.agent_calls import TOOLS, following, heard, tell
 from titjudge.metrics.agent_case import PARALLEL, VERDICTS, Case, Evidence, Ruling, Settlement, Talk, Turn
 from titjudge.metrics.agent_claims import shortened
 from titjudge.metrics.agent_looks import Eyes, Look, Order, Refused, Watched, ordered, together
-from titjudge.types import Ask, Status
 
 SPARE_ROUNDS = 3  # answers beyond one for each look
 IDLE = 2  # answers without progress that end the loop

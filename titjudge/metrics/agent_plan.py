@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable
 
-from titjudge.errors import Unanswered
+from titjudge.core.errors import Unanswered
+from titjudge.core.types import Ask, Item, Message, Reply, ToolCall
 from titjudge.metrics.agent_calls import SETTLE, TOOLS, following
 from titjudge.metrics.agent_case import Case, Evidence, Talk, Turn
 from titjudge.metrics.agent_claims import sketched
@@ -17,7 +18,6 @@ from titjudge.metrics.agent_looks import DECODING as LOOK_DECODING
 from titjudge.metrics.agent_looks import Order, Report
 from titjudge.metrics.agent_loop import DECODING
 from titjudge.metrics.tit import describe
-from titjudge.types import Ask, Item, Message, Reply, ToolCall
 
 EXPECTED_LOOKS = 5  # of which the first is the description, the others come in two answers
 EXPECTED_ROUNDS = 3

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from titjudge import images
+from titjudge.core import images
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom; fractions of width and height, origin top left
 

@@ -1,6 +1,6 @@
 """The learned baselines as metrics: CLIPScore, PickScore, HPSv2 and 3, MPS, ImageReward, BLIP-2, VQAScore, Q-Eval-Score...
 
-Each is a row of `titjudge.baselines.TABLE`; its model runs as the provider `scorer` and says how much of the prompt it
+Each is a row of `titjudge.core.learned_metrics.TABLE`; its model runs as the provider `scorer` and says how much of the prompt it
 read. Registry names are the keys of `METRICS`.
 
 FGA-BLIP2 also scores the elements of a prompt, words as they stand in it, where `item.meta["elements"]` lists them.
@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from titjudge.baselines import BUILT_IN, Baseline
+from titjudge.core.learned_metrics import BUILT_IN, Baseline
+from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import Metric, metric
-from titjudge.types import Ask, Item, Score, Status
 
 _ELEMENT = "element: "  # begins the names of an element's numbers among the parts of a measurement
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from titjudge.errors import ConfigError, Unanswered
+from titjudge.core.errors import ConfigError, Unanswered
+from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.types import Ask, Item, Score, Status
 
 Rubric = Mapping[str, Mapping[str, Mapping[str, str]]]  # pillar -> sub-capability -> facet -> criterion
 Facets = dict[str, dict[str, Any]]  # sub-capability -> facet -> what the judge wrote
@@ -47,7 +47,7 @@ _THINKING_END = "</think>"
 @functools.cache
 def rubric() -> Rubric:
     """The published rubric: pillar -> sub-capability -> facet -> criterion, in the published order."""
-    from titjudge.paths import bundled_root
+    from titjudge.core.paths import bundled_root
 
     loaded: Rubric = json.loads((bundled_root() / "qwen_image_bench" / "rubric.json").read_text(encoding="utf-8"))
     return loaded

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from titjudge.baselines import EXTERNAL, Baseline
+from titjudge.core.learned_metrics import EXTERNAL, Baseline
+from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import Metric, metric
-from titjudge.types import Ask, Item, Score, Status
 
 
 class Answer(BaseModel):

@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from titjudge.parsing import after_thinking
+from titjudge.core.structured_output import after_thinking
 
 CATEGORIES = ("entity", "attribute", "relation")
 Element = tuple[str, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from titjudge.core.structured_output import Number
+from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.parsing import Number
-from titjudge.types import Ask, Item, Score, Status
 
 
 class Rating(BaseModel):

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from titjudge.errors import Unanswered
+from titjudge.core.errors import Unanswered
+from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics.tit import describe
-from titjudge.types import Ask, Item, Score, Status
 
 POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 

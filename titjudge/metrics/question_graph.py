@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from titjudge.errors import Unanswered
+from titjudge.core.errors import Unanswered
+from titjudge.core.structured_output import Whole, after_thinking
+from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.parsing import Whole, after_thinking
-from titjudge.types import Ask, Item, Reply, Score, Status
 
 MOST = 100  # questions of one prompt
 _ANSWER_TOKENS = 20  # as DSG allows

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from titjudge import ocr
+from titjudge.core import ocr
+from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.types import Ask, Item, Score, Status
 
 
 def gold_words(item: Item) -> list[str] | None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from titjudge.core.structured_output import Number
+from titjudge.core.types import Ask, Embedding, Item, Reply, Score
 from titjudge.metrics import metric
-from titjudge.parsing import Number
-from titjudge.types import Ask, Embedding, Item, Reply, Score
 
 MAX_DESCRIPTION_TOKENS = 512  # "max_new_tokens=512" of the official snippet
 

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from titjudge.errors import Unanswered
+from titjudge.core.errors import Unanswered
+from titjudge.core.structured_output import after_thinking, plain_number
+from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.parsing import after_thinking, plain_number
-from titjudge.types import Ask, Item, Reply, Score, Status
 
 Points = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), BeforeValidator(plain_number)]
 Listed = BeforeValidator(lambda value: [value] if isinstance(value, int | float) else value)

@@ -6,9 +6,9 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from titjudge.errors import ConfigError
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.types import Ask, Item, Reply, Score, Status
 
 TEMPLATES = ("tiif/questions_1", "tiif/questions_2", "tiif/questions_3")
 PAPER_TEMPLATE = "tiif/questions_3"  # the one that the paper shows

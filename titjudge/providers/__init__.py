@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from titjudge.types import Failure, ProviderSettings, Reply, Request, Usage
+from titjudge.core.types import Failure, ProviderSettings, Reply, Request, Usage
 
 __all__ = ["Capabilities", "Provider", "ProviderSettings"]
 

@@ -17,13 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from titjudge import prices
-from titjudge.errors import ConfigError
-from titjudge.keys import request_key
+from titjudge.core.errors import ConfigError
+from titjudge.core.keys import request_key
+from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, Provider
 from titjudge.providers.batch_jobs import Desk, Pace
 from titjudge.providers.batch_wires import wire_of
 from titjudge.providers.faults import ProviderFailure
-from titjudge.types import Failure, FailureKind, Reply, Request, Status, Usage
 
 __all__ = ["Batch", "Batches", "Pace", "folder_name", "live_jobs"]
 

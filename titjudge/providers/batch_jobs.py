@@ -20,12 +20,12 @@ from typing import Any
 
 import orjson
 
-from titjudge.errors import TitjudgeError
+from titjudge.core.errors import TitjudgeError
+from titjudge.core.types import FailureKind, Request
 from titjudge.providers.batch_log import Job, Log
 from titjudge.providers.batch_wires import Gone, Look, Wire
 from titjudge.providers.faults import ProviderFailure
 from titjudge.providers.http import TransportError, Unreachable, Untrusted
-from titjudge.types import FailureKind, Request
 
 _LINGER = 30  # times the idle time after which a trickle of requests is sent
 _MISSES = 3  # polls in which a job must have been unknown

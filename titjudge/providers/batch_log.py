@@ -23,8 +23,8 @@ from typing import Any
 
 import orjson
 
-from titjudge.errors import CacheWriteError, UserError
-from titjudge.jsonl import Appender, read_jsonl
+from titjudge.core.errors import CacheWriteError, UserError
+from titjudge.core.files import Appender, read_jsonl
 
 
 @dataclass(slots=True)

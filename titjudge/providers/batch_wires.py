@@ -16,7 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from titjudge.errors import ConfigError, TitjudgeError
+from titjudge.core.errors import ConfigError, TitjudgeError
+from titjudge.core.types import Reply, Request
 from titjudge.providers import Provider
 from titjudge.providers import http as wire
 from titjudge.providers.batch_log import Line
@@ -24,7 +25,6 @@ from titjudge.providers.faults import ProviderFailure, one_line
 from titjudge.providers.google import Gemini
 from titjudge.providers.hosted import Hosted
 from titjudge.providers.openai import OpenAI
-from titjudge.types import Reply, Request
 
 T = TypeVar("T")
 LONG = 600.0  # seconds at least for moving a file

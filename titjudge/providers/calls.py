@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from titjudge.errors import ConfigError
-from titjudge.parsing import json_object
+from titjudge.core.errors import ConfigError
+from titjudge.core.structured_output import json_object
+from titjudge.core.types import Message, ProviderSettings, Tool, ToolCall
 from titjudge.providers.strict import gemini as gemini_schema
 from titjudge.providers.strict import name_of, strict
-from titjudge.types import Message, ProviderSettings, Tool, ToolCall
 
 _ABOUT_TOOLS = re.compile(r"\btools?\b|tool_choice|function.?call", re.IGNORECASE)
 

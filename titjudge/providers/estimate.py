@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from titjudge.keys import request_key
+from titjudge.core.keys import request_key
+from titjudge.core.schema import stub
+from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage
 from titjudge.providers import Provider, tokens
-from titjudge.schema import stub
-from titjudge.types import Embedding, Failure, FailureKind, Reply, Request, Usage
 
 Lengths = tuple[int, int, int]  # output tokens at p10, p50, p90
 BLANK_VECTOR = "AAAAAA=="  # one zero, as vectors are kept

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+from titjudge.core.schema import stub
+from titjudge.core.types import Failure, FailureKind, Reply, Request, Usage
 from titjudge.providers import Capabilities, ProviderSettings
-from titjudge.schema import stub
-from titjudge.types import Failure, FailureKind, Reply, Request, Usage
 
 Answer = str | Reply | Exception
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Usage
 from titjudge.providers import calls
 from titjudge.providers import http as wire
 from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
@@ -20,7 +21,6 @@ from titjudge.providers.openai import IN_PROMPT
 from titjudge.providers.strict import gemini as gemini_schema
 from titjudge.providers.strict import instruction
 from titjudge.providers.usage import NO_USAGE, gemini_usage
-from titjudge.types import FailureKind, Message, Reply, Request, Status, Usage
 
 _REFUSED = frozenset(
     [

@@ -11,12 +11,12 @@ from typing import Any
 
 import orjson
 
-from titjudge.errors import ConfigError
-from titjudge.images import loaded
+from titjudge.core.errors import ConfigError
+from titjudge.core.images import loaded
+from titjudge.core.types import Failure, FailureKind, Picture, Request, Usage
 from titjudge.providers import Capabilities, ProviderSettings, calls, models, tokens
 from titjudge.providers import http as wire
 from titjudge.providers.faults import ProviderFailure, classify, one_line
-from titjudge.types import Failure, FailureKind, Picture, Request, Usage
 
 _PICTURES = 64 * 2**20  # bytes of base64 kept
 _PIECE = 3 * 2**18  # bytes; a multiple of three

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary, WeakSet
 
-from titjudge.errors import ConfigError
+from titjudge.core.errors import ConfigError
 
 if TYPE_CHECKING:
     import aiohttp

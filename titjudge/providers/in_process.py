@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 
 from titjudge import hub
 from titjudge.batching import MicroBatcher
-from titjudge.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.types import Failure, FailureKind, Reply, Request, Usage
 from titjudge.providers import ProviderSettings
 from titjudge.providers.tokens import input_bound
-from titjudge.types import Failure, FailureKind, Reply, Request, Usage
 
 M = TypeVar("M")
 _ANSWER = 512  # tokens of an answer, where the request does not say

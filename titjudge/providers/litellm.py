@@ -17,7 +17,8 @@ from typing import Any
 
 import orjson
 
-from titjudge.errors import ConfigError, TitjudgeError
+from titjudge.core.errors import ConfigError, TitjudgeError
+from titjudge.core.types import Failure, FailureKind, Message, Reply, Request, Status, ToolCall, Usage
 from titjudge.providers import Capabilities, ProviderSettings, calls, models, tokens
 from titjudge.providers import litellm_wire as wire
 from titjudge.providers.faults import ProviderFailure, classify, gave_up, kind_of_status, one_line, retry_after
@@ -26,7 +27,6 @@ from titjudge.providers.http import Endpoint
 from titjudge.providers.openai import IN_PROMPT, append_text, response_format, text_of
 from titjudge.providers.strict import instruction
 from titjudge.providers.usage import NO_USAGE, openai_usage
-from titjudge.types import Failure, FailureKind, Message, Reply, Request, Status, ToolCall, Usage
 
 _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by status
     "ContentPolicyViolationError": FailureKind.REFUSED,

@@ -17,9 +17,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from titjudge.core.types import FailureKind
 from titjudge.providers.faults import ProviderFailure
 from titjudge.providers.http import TransportError, Unreachable, whole
-from titjudge.types import FailureKind
 
 _NO_CONNECTION = frozenset(
     {

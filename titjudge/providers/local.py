@@ -11,10 +11,10 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from titjudge.errors import ConfigError
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Reply, Request
 from titjudge.providers import Capabilities, ProviderSettings
 from titjudge.providers.in_process import InProcess
-from titjudge.types import Reply, Request
 
 if TYPE_CHECKING:
     from titjudge.providers.local_load import Loaded

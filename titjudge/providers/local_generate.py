@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
+from titjudge.core.types import Picture, Reply, Request, Status, Usage
 from titjudge.providers.in_process import RowError, answer_limit
 from titjudge.providers.local_load import Loaded
 from titjudge.providers.pixels import decoded
 from titjudge.providers.strict import instruction
-from titjudge.types import Picture, Reply, Request, Status, Usage
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")

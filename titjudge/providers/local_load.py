@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from titjudge import hub, machine
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
 

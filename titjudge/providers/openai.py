@@ -14,13 +14,13 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Usage
 from titjudge.providers import calls
 from titjudge.providers import http as wire
 from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted import Hosted, clean, encoded, parsed, unreadable
 from titjudge.providers.strict import instruction, name_of, strict
 from titjudge.providers.usage import NO_USAGE, openai_usage
-from titjudge.types import FailureKind, Message, Reply, Request, Status, Usage
 
 IN_PROMPT = "schema-in-prompt"  # flag: the schema was asked for in words
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from titjudge.errors import DataError, Unanswered
-from titjudge.images import eight_bits, open_image
-from titjudge.types import Picture, Status
+from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.images import eight_bits, open_image
+from titjudge.core.types import Picture, Status
 
 
 def decoded(picture: Picture, *, on_white: bool) -> Any:

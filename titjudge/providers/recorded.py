@@ -22,11 +22,11 @@ from typing import Any
 
 import orjson
 
-from titjudge.errors import DataError, Unanswered
-from titjudge.jsonl import read_jsonl
+from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.files import read_jsonl
+from titjudge.core.serialization import request_record
+from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, ProviderSettings
-from titjudge.records import request_record
-from titjudge.types import Failure, FailureKind, Reply, Request, Status, Usage
 
 DESCRIBE = "tit/describe"
 ANSWERS = "answers.jsonl"

@@ -1,4 +1,4 @@
-"""Learned metrics as a provider: the model name is a row of `titjudge.baselines.TABLE`, the answer a JSON measurement.
+"""Learned metrics as a provider: the model name is a row of `titjudge.core.learned_metrics.TABLE`, the answer a JSON measurement.
 
 What a metric asks is one picture and one text; requests that arrive together are scored together.
 """
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titjudge import hub
-from titjudge.baselines import BUILT_IN, TABLE, Baseline
 from titjudge.batching import MicroBatcher
-from titjudge.errors import ConfigError, Unanswered, UserError, nearest
+from titjudge.core.errors import ConfigError, Unanswered, UserError, nearest
+from titjudge.core.learned_metrics import BUILT_IN, TABLE, Baseline
+from titjudge.core.textfile import load_yaml
+from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, ProviderSettings
 from titjudge.providers.pixels import decoded
-from titjudge.textfile import load_yaml
-from titjudge.types import Failure, FailureKind, Reply, Request, Status, Usage
 
 if TYPE_CHECKING:
     from titjudge.providers.scorer_models import Source

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from titjudge.baselines import Baseline
-from titjudge.errors import Unanswered, UserError
+from titjudge.core.errors import Unanswered, UserError
+from titjudge.core.learned_metrics import Baseline
+from titjudge.core.types import Status
 from titjudge.providers import local_load
 from titjudge.providers.scorer_models import Measured, Pair, Source, chat_model, measured
 from titjudge.providers.scorer_rename import fill, unwrapped
-from titjudge.types import Status
 
 _INSIDE = "\u200b"  # put into control tokens that stand in a prompt, so that they stay text
 

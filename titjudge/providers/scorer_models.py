@@ -1,6 +1,6 @@
 """Learned metrics with two encoders (CLIPScore, PickScore, HPSv2) or a matching head (BLIP-2, FGA-BLIP2, ImageReward).
 
-Stock transformers classes; the formulas are those of the source named in each row of `titjudge.baselines.TABLE`. A score
+Stock transformers classes; the formulas are those of the source named in each row of `titjudge.core.learned_metrics.TABLE`. A score
 depends on its own picture and text alone. Imported in the worker thread only.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from titjudge import hub
-from titjudge.baselines import Baseline
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
+from titjudge.core.learned_metrics import Baseline
 from titjudge.providers import local_load
 from titjudge.providers import scorer_rename as rename
 

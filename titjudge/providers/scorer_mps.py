@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from titjudge.baselines import Baseline
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
+from titjudge.core.learned_metrics import Baseline
 from titjudge.providers import scorer_rename as rename
 from titjudge.providers.scorer_models import Measured, Pair, Source, _settled, counted, measured
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.baselines import Baseline
-from titjudge.errors import Unanswered, UserError
+from titjudge.core.errors import Unanswered, UserError
+from titjudge.core.learned_metrics import Baseline
+from titjudge.core.types import Status
 from titjudge.providers.scorer_models import Measured, Pair, Source, _settled, chat_model, measured
-from titjudge.types import Status
 
 _PAD = (122, 116, 104)  # CLIP's mean colour, as t2v_metrics pads
 

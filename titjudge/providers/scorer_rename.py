@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
 
 State = dict[str, Any]
 

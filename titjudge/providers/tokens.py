@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import orjson
 
+from titjudge.core.types import Request
 from titjudge.providers.models import bare, vendor
-from titjudge.types import Request
 
 Rule = Callable[[int, int, str], int]
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from titjudge.types import Reply, Usage
+from titjudge.core.types import Reply, Usage
 
 NO_USAGE = "usage-missing"  # flag: the server did not say what it billed
 ODD_USAGE = "usage-odd"  # flag: the server says that it billed more than the request can have used

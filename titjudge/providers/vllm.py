@@ -18,12 +18,12 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from titjudge.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
-from titjudge.keys import request_key
+from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
+from titjudge.core.keys import request_key
+from titjudge.core.types import Message, Picture, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, ProviderSettings
 from titjudge.providers.in_process import InProcess, RowError, answer_limit
 from titjudge.providers.strict import instruction
-from titjudge.types import Message, Picture, Reply, Request, Status, Usage
 
 SAMPLING = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from titjudge.csvfile import csv_text
-from titjudge.errors import ConfigError, MissingExtra, nearest
+from titjudge.core.csvfile import csv_text
+from titjudge.core.errors import ConfigError, MissingExtra, nearest
+from titjudge.core.types import Item, Score
 from titjudge.report import boards
 from titjudge.report.cells import DASH, Json, money
 from titjudge.report.facts import either, strings
 from titjudge.report.model import Report, load
 from titjudge.report.side_by_side import changes, differences
-from titjudge.types import Item, Score
 
 if TYPE_CHECKING:
     from titjudge.run import RunFolder
@@ -99,7 +99,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _json(report: Report) -> bytes:
-    from titjudge.records import score_record
+    from titjudge.core.serialization import score_record
 
     record = {
         "schema_version": _SCHEMA_VERSION,

@@ -8,7 +8,8 @@ from typing import Any
 
 from titjudge.compare.claims import claims_of
 from titjudge.compare.forgetting import BINS, Claim, Forgetting, Rate, forgetting
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
+from titjudge.core.types import Item
 from titjudge.report.cells import Json, cell, p_value, percent, table
 from titjudge.report.charts import (
     MAX_METRICS,
@@ -22,7 +23,6 @@ from titjudge.report.charts import (
     svg_of,
 )
 from titjudge.report.model import Loaded, Report
-from titjudge.types import Item
 
 PLACES = tuple(f"{100 * k / BINS:.0f}-{100 * (k + 1) / BINS:.0f}%" for k in range(BINS))
 _VIEWS = (

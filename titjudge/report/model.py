@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from titjudge.core.types import BadItem, Item, Score
 from titjudge.report.cases import DRAWN, case
 from titjudge.report.pictures import Judged, Sameness
 from titjudge.report.texts import Texts, valid
-from titjudge.types import BadItem, Item, Score
 
 if TYPE_CHECKING:
     from titjudge.run import RunFolder

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError
-from titjudge.images import inspect, read
+from titjudge.core.errors import DataError
+from titjudge.core.images import inspect, read
 from titjudge.replay import Shown
 
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from titjudge.core.types import Pair
 from titjudge.report.cells import DASH, Json, cell, is_number, measured, number, table
 from titjudge.report.facts import mapping
 from titjudge.report.model import Loaded, Report
 from titjudge.report.people import value
-from titjudge.types import Pair
 
 RESAMPLES = 1000
 

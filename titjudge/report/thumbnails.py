@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError
-from titjudge.images import open_image, read, upright
+from titjudge.core.errors import DataError
+from titjudge.core.images import open_image, read, upright
 from titjudge.report.pictures import Judged
 
 Thumbnail = bytes | str  # the WebP file, or why there is none

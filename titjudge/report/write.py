@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 from titjudge.report.charts import charts
 from titjudge.report.forgetting import Curve, curves
 from titjudge.report.model import Report, as_json, load

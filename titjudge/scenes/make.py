@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from titjudge.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError
 from titjudge.scenes import annotate
 from titjudge.scenes.annotate import Question
 from titjudge.scenes.edits import KINDS_OF_ERROR, TEXT, draw

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from titjudge.errors import MissingExtra
+from titjudge.core.errors import MissingExtra
 from titjudge.scenes import layout, textures
 from titjudge.scenes.denoise import denoise
 from titjudge.scenes.layout import placed

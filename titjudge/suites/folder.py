@@ -18,13 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.csvfile import read_table, scan_table
-from titjudge.datapath import inside
-from titjudge.errors import DataError
-from titjudge.images import SUFFIXES
-from titjudge.jsonl import scan_jsonl
-from titjudge.textfile import read_text
-from titjudge.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.csvfile import read_table, scan_table
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import DataError
+from titjudge.core.files import scan_jsonl
+from titjudge.core.images import SUFFIXES
+from titjudge.core.textfile import read_text
+from titjudge.core.types import BadItem, Item, Pair, Score, Table
 
 _MANIFESTS = (".jsonl", ".csv", ".json", ".ndjson")
 _GENERATOR = ("generator", "variant_model", "model")

@@ -23,8 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.types import BadItem, Item, Pair, Score, Table
 from titjudge.suites.folder import Folder
-from titjudge.types import BadItem, Item, Pair, Score, Table
 
 
 class KnownAnswer:

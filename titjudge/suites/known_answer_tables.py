@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from titjudge.compare.resample import Interval
-from titjudge.types import Item, Score, Table
+from titjudge.core.types import Item, Score, Table
 
 RESAMPLES = 2000
 READS_TEXT = "text-rendering"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 from titjudge.metrics.graph_text import CATEGORIES, Alignment, Marks, read_elements
 
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.datapath import inside
-from titjudge.errors import ConfigError, DataError
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import BadItem, Item, Pair, Score, Table
 from titjudge.metrics.graph import Graph, forced, ratio
 from titjudge.metrics.graph_text import CATEGORIES, Alignment, parse_target
 from titjudge.suites.longt2i_data import (
@@ -23,7 +24,6 @@ from titjudge.suites.longt2i_data import (
     read_split,
 )
 from titjudge.suites.longt2i_recall import Recall, by_interval, interval, tables, words
-from titjudge.types import BadItem, Item, Pair, Score, Table
 
 __all__ = ["LongT2IBench", "aggregate_generations", "aggregate_predictions"]
 

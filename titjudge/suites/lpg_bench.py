@@ -18,12 +18,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.datapath import inside
-from titjudge.errors import DataError
-from titjudge.images import SUFFIXES
-from titjudge.jsonl import read_jsonl
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_jsonl
+from titjudge.core.images import SUFFIXES
+from titjudge.core.types import BadItem, Item, Pair, Score, Table
 from titjudge.suites.folder import Folder, read_pairs
-from titjudge.types import BadItem, Item, Pair, Score, Table
 
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks
 PUBLISHED = {"prompts": 1000, "generators": 13, "images": 13000}  # today

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.datapath import inside
-from titjudge.errors import DataError
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import DataError
+from titjudge.core.types import BadItem, Item, Pair, Score, Table
 from titjudge.suites.qwen_load import (
     Metadata,
     Problem,
@@ -31,7 +32,6 @@ from titjudge.suites.qwen_tables import (
     write_judged,
     write_scores_detail,
 )
-from titjudge.types import BadItem, Item, Pair, Score, Table
 
 __all__ = [
     "QwenImageBench",

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError
-from titjudge.jsonl import scan_jsonl
+from titjudge.core.errors import DataError
+from titjudge.core.files import scan_jsonl
 from titjudge.metrics.checklist import homes, rubric
 
 Rows = Iterator[tuple[int, dict[str, Any] | DataError]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 from titjudge.metrics.checklist import COLUMNS, Verdict, gate, judge_answer, rubric
 from titjudge.suites.qwen_load import Metadata, Problem, id_text, read_rows
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.types import Item, Score, Table
 from titjudge.metrics.checklist import COLUMNS, Verdict, homes, judge_answer, mean, rubric
 from titjudge.suites.qwen_load import Facets, Problem
-from titjudge.types import Item, Score, Table
 
 Levels = Mapping[
     str, Mapping[str, Any]

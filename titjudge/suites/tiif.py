@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.datapath import inside
-from titjudge.errors import ConfigError, DataError
-from titjudge.ocr import words_from_questions
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.ocr import words_from_questions
+from titjudge.core.types import BadItem, Item, Pair, Score, Table
 from titjudge.suites import tiif_load as official
 from titjudge.suites.tiif_answers import METRIC, Answers, Problem, read_answers
 from titjudge.suites.tiif_layout import LENGTHS, SIZES, Cell
 from titjudge.suites.tiif_tables import results, tables
 from titjudge.suites.tiif_text import aggregate_text, text_table
-from titjudge.types import BadItem, Item, Pair, Score, Table
 
 __all__ = ["Tiif", "aggregate_answers", "aggregate_text"]
 

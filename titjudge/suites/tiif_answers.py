@@ -17,9 +17,9 @@ from typing import Any
 
 import orjson
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
+from titjudge.core.types import Item, Score
 from titjudge.suites.tiif_layout import LENGTHS, MOVED, TYPES, Cell, check_generator
-from titjudge.types import Item, Score
 
 _CHUNK = 1 << 16
 _LIMIT = 64 << 20

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError, MissingExtra
+from titjudge.core.errors import DataError, MissingExtra
 from titjudge.suites.tiif_answers import Answers
 from titjudge.suites.tiif_layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, mean, roll_up
 

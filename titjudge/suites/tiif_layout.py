@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 
 DIMENSIONS: dict[str, tuple[str, ...]] = {
     "attribute": ("shape+color", "color+texture", "texture+color", "shape+texture"),

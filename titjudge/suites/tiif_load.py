@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError
-from titjudge.jsonl import read_jsonl
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_jsonl
 from titjudge.suites.tiif_layout import LENGTHS, MOVED, SIZES, TYPES
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from titjudge.core.types import Table
 from titjudge.suites.tiif_answers import Answers, Problem
 from titjudge.suites.tiif_layout import DIMENSIONS, LENGTHS, SIZES, TYPES, Cell, roll_up, which_set
-from titjudge.types import Table
 
 _SHOWN = 20
 

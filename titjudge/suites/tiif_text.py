@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError
-from titjudge.jsonl import read_jsonl
-from titjudge.ocr import gned_and_recall, strings_of, words_from_questions
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_jsonl
+from titjudge.core.ocr import gned_and_recall, strings_of, words_from_questions
+from titjudge.core.types import Item, Score, Table
 from titjudge.suites.tiif_layout import LENGTHS, mean
-from titjudge.types import Item, Score, Table
 
 METRIC = "text-rendering"
 

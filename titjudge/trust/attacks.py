@@ -99,8 +99,8 @@ def changed_picture(source: Path, name: str, prompt: str, folder: Path) -> Path:
         KeyError: there is no such change.
         DataError: the picture cannot be read.
     """
-    from titjudge.errors import DataError
-    from titjudge.images import open_image, read, upright
+    from titjudge.core.errors import DataError
+    from titjudge.core.images import open_image, read, upright
 
     change, quality, _ = PICTURES[name]
     slug = "".join(letter if letter.isalnum() else "-" for letter in name).strip("-")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.types import Item
 from titjudge.trust import attacks, edits
-from titjudge.types import Item
 
 ROBUST, SENSITIVE = 0.05, 0.02  # limits, in units of the judge's own span
 ATTACKED = (2, 3)  # levels with room to rise

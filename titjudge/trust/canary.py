@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.ask import measure
+from titjudge.core.errors import BudgetExhausted, DataError
+from titjudge.core.types import Ask, Item, Score
 from titjudge.engine import Engine
-from titjudge.errors import BudgetExhausted, DataError
 from titjudge.metrics import Metric
 from titjudge.suites.known_answer import KnownAnswer
 from titjudge.trust import battery, scale
 from titjudge.trust.prober import Again
-from titjudge.types import Ask, Item, Score
 
 COUNT = 50
 MOVED = 0.05
@@ -391,7 +391,7 @@ def refuse_drift(manifests: Mapping[str, Mapping[str, Any]], *, allow: bool) -> 
     Raises:
         UserError: there are some and they are not.
     """
-    from titjudge.errors import UserError
+    from titjudge.core.errors import UserError
 
     reasons = drift_between(manifests)
     if reasons and not allow:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titjudge.cache import AnswerCache
-from titjudge.config import RunConfig
+from titjudge.core.config import RunConfig
+from titjudge.core.paths import cache_folder, example_folder
+from titjudge.core.prompts import PromptLibrary
 from titjudge.engine import Engine
 from titjudge.metrics import Metric
-from titjudge.paths import cache_folder, example_folder
 from titjudge.plan import Planner
-from titjudge.prompts import PromptLibrary
 from titjudge.providers.estimate import Expected
 from titjudge.roles import Roles
 from titjudge.sending import Journal

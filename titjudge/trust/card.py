@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.compare.resample import Floats
+from titjudge.core.types import Table
 from titjudge.trust.bounds import approximate_bound, below, bound
-from titjudge.types import Table
 
 CAUGHT, PASS, OPEN = "caught", "pass", "not enough data"
 ALPHA = 0.01

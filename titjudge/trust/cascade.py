@@ -22,9 +22,9 @@ from titjudge.compare.equality import reaches, with_ties
 from titjudge.compare.intervals import share_intervals
 from titjudge.compare.pairwise import PairIndex, Values, pair_index
 from titjudge.compare.resample import Floats, group_sums
-from titjudge.errors import ConfigError
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Pair
 from titjudge.trust.cascade_rules import Outcome, Recommendation, Rule
-from titjudge.types import Pair
 
 GRID = 17  # thresholds tried for the first of three judges; for the last but one, all that matter are tried
 FOLDS = 5

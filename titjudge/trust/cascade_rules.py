@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.compare.resample import Interval
-from titjudge.types import Table
+from titjudge.core.types import Table
 
 SHOWN = 12  # rules of a frontier in a table; `to_json` has all
 

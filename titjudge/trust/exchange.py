@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from titjudge.core.types import Item
 from titjudge.trust.battery import ROBUST
 from titjudge.trust.card import OPEN, Line, line
 from titjudge.trust.prober import Prober
-from titjudge.types import Item
 
 NAME = "self-preference"
 Told = Mapping[str, float]  # item -> score, in spans of the judge

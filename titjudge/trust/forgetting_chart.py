@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.compare.forgetting import Forgetting, Rate
-from titjudge.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 

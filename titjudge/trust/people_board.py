@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from titjudge.compare.resample import LEVEL, Floats, Interval, codes
+from titjudge.core.types import Pair, Table
 from titjudge.trust.ppi import Columns, Estimate, Fit, Joined, estimate, fit, join, quantile, undefined, win_rate
-from titjudge.types import Pair, Table
 
 POWER = 0.8
 

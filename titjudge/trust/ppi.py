@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from titjudge.compare.resample import LEVEL, Floats, Interval, Ints, codes
-from titjudge.errors import DataError
-from titjudge.types import Pair
+from titjudge.core.errors import DataError
+from titjudge.core.types import Pair
 
 FEW = 20  # labelled prompts below which an interval is only approximate
 _WIN = {"a": 1.0, "tie": 0.5, "b": 0.0}

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.compare.equality import same
+from titjudge.core.errors import DataError
+from titjudge.core.types import Ask, Item, Pair, Score, Status
 from titjudge.engine import Engine
-from titjudge.errors import DataError
 from titjudge.metrics import Metric
 from titjudge.panel import SAMPLE_STEP
 from titjudge.suites.known_answer import KnownAnswer
@@ -21,7 +22,6 @@ from titjudge.trust.edits import KINDS
 from titjudge.trust.exchange import NAME as SELF_PREFERENCE
 from titjudge.trust.exchange import exchange
 from titjudge.trust.prober import Again, Prober
-from titjudge.types import Ask, Item, Pair, Score, Status
 
 ACCURATE = 0.7  # least share of known answers
 ORDER = 0.1  # most advantage of the image that is shown first

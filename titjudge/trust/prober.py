@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.ask import measure
+from titjudge.core.errors import BudgetExhausted
+from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.engine import Engine
-from titjudge.errors import BudgetExhausted
 from titjudge.metrics import Metric
 from titjudge.trust import scale
-from titjudge.types import Ask, Item, Score, Status
 
 IN_FLIGHT = 64
 

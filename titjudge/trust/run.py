@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge import registry
-from titjudge.config import RoleConfig, RunConfig
+from titjudge.core import registry
+from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.errors import ConfigError
+from titjudge.core.paths import example_folder
+from titjudge.core.types import Item, Score
 from titjudge.engine import Engine
-from titjudge.errors import ConfigError
 from titjudge.identity import default_folder
-from titjudge.paths import example_folder
 from titjudge.plan import Forecast, Planner, forecast
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, provenance
@@ -22,7 +23,6 @@ from titjudge.session import Session
 from titjudge.trust.battery import MOST
 from titjudge.trust.card import Card
 from titjudge.trust.probe import probe
-from titjudge.types import Item, Score
 
 CARD = "card.json"
 EVERY = 10.0  # seconds between lines of progress

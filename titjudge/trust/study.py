@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from titjudge import registry
 from titjudge.compare.claims import claims_of
 from titjudge.compare.equality import same
 from titjudge.compare.forgetting import Claim
 from titjudge.compare.pairwise import Values, values_by_metric
-from titjudge.errors import ConfigError, DataError, nearest
+from titjudge.core import registry
+from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.types import Item, Pair, Score
 from titjudge.run import RunFolder
 from titjudge.trust.people_board import PeopleBoard, people_board
-from titjudge.types import Item, Pair, Score
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import UserError
+from titjudge.core.errors import UserError
 from titjudge.label.web import App, Guard, address, listen, need_serve, run, static
 from titjudge.view.runs import Runs
 

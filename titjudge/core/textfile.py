@@ -6,7 +6,7 @@ import codecs
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError
 
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
 _DEEPEST = 50

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from titjudge import clock
+from titjudge.core import clock
 
 DEFAULT_MODELS = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}
 OTHER_MODEL = "other-model"  # flag: another model answered than was asked for

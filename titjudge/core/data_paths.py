@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from titjudge.errors import DataError
+from titjudge.core.errors import DataError
 
 _ADDRESS = re.compile(r"(https?|ftp|s3|gs)://", re.IGNORECASE)
 _REMEDY = "copy it there, or put the manifest into the folder that holds them all"

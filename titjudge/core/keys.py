@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.types import Request
+from titjudge.core.types import Request
 
 
 def request_key(request: Request) -> str:

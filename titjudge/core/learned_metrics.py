@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from titjudge import baseline_texts
+from titjudge.core import learned_metric_texts
 
 NATIVE = "built in"
 COMMAND = "by your command"  # titjudge.providers.external
@@ -258,7 +258,7 @@ _ROWS = (
         32768,
         (0, 9),
         "TIT-Score paper, Table 4 (integer form); prompt ours",
-        options={"template": baseline_texts.DIGIT, "labels": {str(n): float(n) for n in range(10)}, "dtype": "bfloat16"},
+        options={"template": learned_metric_texts.DIGIT, "labels": {str(n): float(n) for n in range(10)}, "dtype": "bfloat16"},
     ),
     Baseline(
         "q-eval-score",
@@ -272,7 +272,7 @@ _ROWS = (
         "github.com/zzc-1998/Q-Eval @b7bf67b, utils/infer.py (float16 there); rows and columns count as "
         "positions, as in its training; the transformers 4.46.0 that it pins counts tokens",
         options={
-            "template": baseline_texts.Q_EVAL,
+            "template": learned_metric_texts.Q_EVAL,
             "labels": {"Excellent": 1.0, "Good": 0.75, "Fair": 0.5, "Poor": 0.25, "Bad": 0.0},
             "dtype": "bfloat16",
         },
@@ -288,7 +288,7 @@ _ROWS = (
         (-_INF, _INF),
         "github.com/MizzenAI/HPSv3, hpsv3/inference.py; positions counted as in its trainer (text alone)",
         options={
-            "template": baseline_texts.HPSV3,
+            "template": learned_metric_texts.HPSV3,
             "token": "<|Reward|>",
             "head": "rm_head.",
             "pixels": (256 * 28 * 28, 256 * 28 * 28),
@@ -307,8 +307,8 @@ _ROWS = (
         (0, 1),
         "github.com/yzc-ippl/LongT2IBench @f7006de, test_score.py, which loads Qwen2-VL; the paper says Qwen2.5-VL-7B",
         options={
-            "template": baseline_texts.LONGT2I,
-            "system": baseline_texts.LONGT2I_SYSTEM,
+            "template": learned_metric_texts.LONGT2I,
+            "system": learned_metric_texts.LONGT2I_SYSTEM,
             "token": "<level>",
             "answer": "<level>",
             "head": "score_head.pt",

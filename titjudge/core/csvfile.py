@@ -9,9 +9,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import DataError
-from titjudge.jsonl import scan_jsonl
-from titjudge.textfile import check_regular
+from titjudge.core.errors import DataError
+from titjudge.core.files import scan_jsonl
+from titjudge.core.textfile import check_regular
 
 _FORMULA = ("=", "+", "-", "@", "\t")
 _FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake

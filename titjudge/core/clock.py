@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, date, datetime
 
-from titjudge.errors import ConfigError
+from titjudge.core.errors import ConfigError
 
 TODAY = "TITJUDGE_TODAY"
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from titjudge import registry
-from titjudge.errors import ConfigError, nearest
-from titjudge.retirements import default_model
-from titjudge.textfile import read_yaml
-from titjudge.types import ProviderSettings
+from titjudge.core import registry
+from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.retirements import default_model
+from titjudge.core.textfile import read_yaml
+from titjudge.core.types import ProviderSettings
 
 Positive = Annotated[int, Field(gt=0)]
 _OFFLINE = ("recorded", "local", "fake")

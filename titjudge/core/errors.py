@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from titjudge.types import Reply, Status
+    from titjudge.core.types import Reply, Status
 
 
 class TitjudgeError(Exception):

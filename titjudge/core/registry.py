@@ -12,7 +12,7 @@ import functools
 import importlib
 from typing import Any
 
-from titjudge.errors import ConfigError, nearest
+from titjudge.core.errors import ConfigError, nearest
 
 TABLES: dict[str, dict[str, str]] = {
     "providers": {

@@ -27,10 +27,10 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
-from titjudge.errors import ConfigError, nearest
-from titjudge.paths import bundled_root
-from titjudge.textfile import load_yaml
-from titjudge.types import Message, Part, Picture
+from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.paths import bundled_root
+from titjudge.core.textfile import load_yaml
+from titjudge.core.types import Message, Part, Picture
 
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
 _KNOWN = {"version", "source", "vars", "system", "images", "output_tokens"}

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
-from titjudge.errors import DataError
-from titjudge.types import Picture
+from titjudge.core.errors import DataError
+from titjudge.core.types import Picture
 
 MAX_BYTES = 50 * 2**20
 MAX_PIXELS = 50_000_000

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.types import BadItem, Embedding, Item, Reply, Request, Score, Status, ToolCall, Usage
+from titjudge.core.types import BadItem, Embedding, Item, Reply, Request, Score, Status, ToolCall, Usage
 
 
 def request_record(request: Request) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from titjudge.errors import MissingExtra
-from titjudge.images import inspect, read
+from titjudge.core.errors import MissingExtra
+from titjudge.core.images import inspect, read
 
 RECALL_THRESHOLD = 0.3
 _QUESTION = re.compile(r"Is the text '(.*)' in the image\?")

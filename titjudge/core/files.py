@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from titjudge.errors import DataError
-from titjudge.textfile import UTF16, check_regular, is_utf16
+from titjudge.core.errors import DataError
+from titjudge.core.textfile import UTF16, check_regular, is_utf16
 
 
 def scan_jsonl(

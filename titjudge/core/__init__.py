@@ -1,0 +1,1 @@
+"""What every other package uses: types, errors, configuration, files, images, prompts."""
