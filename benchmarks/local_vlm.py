@@ -102,7 +102,7 @@ async def measure(
 ) -> tuple[float, float]:
     """(one at a time / provider, provider / batched loop), medians."""
     from titjudge.providers import ProviderSettings
-    from titjudge.providers.local import Local
+    from titjudge.providers.local.huggingface import Local
 
     provider = Local(ProviderSettings(str(folder), options={"dtype": dtype, "batch_size": batch}))
     loaded = provider._ready_model()

@@ -28,7 +28,7 @@ from titjudge.core.retirements import OTHER_MODEL, same_model
 from titjudge.core.schema import schema_of
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.core.types import Embedding, Message, Reply, Request, Status, Usage
-from titjudge.providers.usage import NO_USAGE, believed, billed
+from titjudge.providers.hosted.usage import NO_USAGE, believed, billed
 from titjudge.roles import Role, Roles
 from titjudge.sending import Bill, Interrupted, Journal, Sender
 

@@ -11,7 +11,7 @@ import orjson
 
 from titjudge.core.config import RunConfig
 from titjudge.core.retirements import DEFAULT_MODELS, default_model
-from titjudge.providers.http import Endpoint
+from titjudge.providers.hosted.http import Endpoint
 
 _ADDED = ("metrics", "metric_options", "captioner", "judge")  # what a run may get more of
 

@@ -32,8 +32,8 @@ from titjudge.metrics.agent_zoom import Origin, origin
 from titjudge.offline_files import IMPORTED, Exported, Imported, Shelf, question_text, read_answers
 from titjudge.panel import Panel
 from titjudge.providers import Capabilities, Provider, ProviderSettings
-from titjudge.providers.batch_openai import openai_line
-from titjudge.providers.openai import OpenAI
+from titjudge.providers.batch.openai import openai_line
+from titjudge.providers.hosted.openai import OpenAI
 from titjudge.roles import Roles
 from titjudge.session import Session
 

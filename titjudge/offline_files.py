@@ -14,10 +14,10 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import scan_jsonl
 from titjudge.core.types import Reply, Status
 from titjudge.providers import ProviderSettings
-from titjudge.providers import http as wire
-from titjudge.providers.faults import ProviderFailure
-from titjudge.providers.hosted import clean
-from titjudge.providers.openai import OpenAI
+from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted.base import clean
+from titjudge.providers.hosted.failures import ProviderFailure
+from titjudge.providers.hosted.openai import OpenAI
 
 IMPORTED = "imported"  # flag of an answer that came from a file
 Rank = tuple[int, str, str]

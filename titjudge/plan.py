@@ -19,7 +19,7 @@ from titjudge.core.types import BadItem, Item, Status, Table, Usage
 from titjudge.engine import Engine
 from titjudge.metrics import Metric
 from titjudge.panel import Panel
-from titjudge.providers.estimate import BLANK_VECTOR, Estimate, EstimateEmbedder, Expected, Lengths
+from titjudge.providers.dry_run import BLANK_VECTOR, Estimate, EstimateEmbedder, Expected, Lengths
 from titjudge.roles import Role, Roles
 
 

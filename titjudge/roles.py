@@ -11,12 +11,12 @@ from titjudge.core import registry, retirements
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Reply, Usage
-from titjudge.embedders import Embedder
 from titjudge.limits import Limiter
 from titjudge.providers import Provider, ProviderSettings
+from titjudge.providers.embedders import Embedder
 
 if TYPE_CHECKING:
-    from titjudge.providers.batch import Batches
+    from titjudge.providers.batch.provider import Batches
 
 _UNLIMITED = 1_000_000  # requests in flight
 

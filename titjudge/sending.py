@@ -21,7 +21,7 @@ from titjudge import retry
 from titjudge.budget import Budget, Draw, Reservation
 from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError
 from titjudge.core.types import Failure, FailureKind, Usage
-from titjudge.providers.usage import BEYOND_BELIEF
+from titjudge.providers.hosted.usage import BEYOND_BELIEF
 from titjudge.roles import Role
 
 T = TypeVar("T")

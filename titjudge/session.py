@@ -36,8 +36,8 @@ from titjudge.run import RunFolder, provenance
 from titjudge.tabulate import tabulate
 
 if TYPE_CHECKING:
-    from titjudge.providers.batch import Batches
-    from titjudge.providers.estimate import Expected
+    from titjudge.providers.batch.provider import Batches
+    from titjudge.providers.dry_run import Expected
 
 _WATCH = 0.2  # seconds between looks at the progress
 _ANSWERS = frozenset({Status.OK, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
@@ -267,7 +267,7 @@ class Session:
         place = (self.config.out or default_folder(self.config)) / "batches"
         if not self.config.limits.batch or not place.is_dir():
             return 0
-        from titjudge.providers.batch import live_jobs
+        from titjudge.providers.batch.provider import live_jobs
 
         return live_jobs(place)
 
@@ -282,7 +282,7 @@ class Session:
         limits, place = self.config.limits, folder.path / "batches"
         if not limits.batch and not place.is_dir():
             return None
-        from titjudge.providers.batch import Batches, Pace, live_jobs
+        from titjudge.providers.batch.provider import Batches, Pace, live_jobs
 
         if limits.batch:
             return Batches(place, say=watcher.say, pace=Pace(limits.batch_poll, limits.batch_idle))

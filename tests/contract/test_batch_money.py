@@ -19,7 +19,7 @@ from test_batch_services import LOOK, Service
 from wires import HTML
 
 from titjudge.core.types import FailureKind, Status
-from titjudge.providers.batch import Batch
+from titjudge.providers.batch.provider import Batch
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 CONTENT = {"openai": "/content", "gemini": ":download"}
@@ -124,7 +124,7 @@ def test_an_upload_goes_to_no_other_host(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_file_of_answers_is_read_up_to_a_limit(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("titjudge.providers.batch_wires.LONGEST_FILE", 2**20)
+    monkeypatch.setattr("titjudge.providers.batch.service.LONGEST_FILE", 2**20)
     bomb = Scripted(body=gzip.compress(b" " * 2**24), headers={"Content-Encoding": "gzip"})
     service.server.faults += [(CONTENT[service.kind], bomb)] * 2
     found = service.ask(service.requests(2))

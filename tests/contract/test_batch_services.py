@@ -14,9 +14,9 @@ from servers import Scripted, Seen
 
 from titjudge.core.keys import request_key
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status
-from titjudge.providers.batch import Batch
-from titjudge.providers.google import Gemini
-from titjudge.providers.openai import OpenAI
+from titjudge.providers.batch.provider import Batch
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.openai import OpenAI
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 SCHEMA = {"type": "object", "properties": {"score": {"type": "integer", "minimum": 0}}, "required": ["score"]}

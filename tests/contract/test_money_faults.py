@@ -27,7 +27,7 @@ from titjudge.core.errors import BudgetExhausted, FatalProviderError, Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Message, Request, Usage
 from titjudge.engine import Engine
-from titjudge.providers.batch import Batches, Pace
+from titjudge.providers.batch.provider import Batches, Pace
 from titjudge.roles import Roles
 
 RATE = 1000.0  # USD per million tokens

@@ -20,10 +20,10 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.schema import schema_of
 from titjudge.core.types import Failure, FailureKind, Message, Picture, Reply, Request, Status
 from titjudge.providers import ProviderSettings
-from titjudge.providers import http as wire
-from titjudge.providers.google import Gemini
-from titjudge.providers.litellm import LiteLLM
-from titjudge.providers.openai import OpenAI
+from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.litellm import LiteLLM
+from titjudge.providers.hosted.openai import OpenAI
 
 
 @pytest.fixture
@@ -373,7 +373,7 @@ def test_one_session_a_loop_closed_by_the_last_user(server: Server) -> None:
 
 def test_litellm_is_imported_only_when_it_is_asked() -> None:
     code = (
-        "import sys; from titjudge.providers.litellm import LiteLLM; from titjudge.providers import ProviderSettings;"
+        "import sys; from titjudge.providers.hosted.base.litellm import LiteLLM; from titjudge.providers import ProviderSettings;"
         "LiteLLM(ProviderSettings('anthropic/claude-sonnet-4-5'));"
         "print([name for name in ('litellm', 'openai', 'google.genai', 'torch') if name in sys.modules])"
     )
@@ -389,7 +389,7 @@ def test_litellm_wants_the_provider_in_the_name(model: str) -> None:
 
 
 def test_gemini_is_sent_no_more_than_it_takes(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("titjudge.providers.google._MOST_BYTES", 10)
+    monkeypatch.setattr("titjudge.providers.hosted.gemini._MOST_BYTES", 10)
     failed = failure(gemini(server))
     assert failed.kind is FailureKind.REJECTED
     assert "make the image smaller" in failed.message

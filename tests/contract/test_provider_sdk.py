@@ -16,9 +16,9 @@ from test_provider_spec import PICTURE, PIXELS, Verdict, run
 from titjudge.core.schema import schema_of
 from titjudge.core.types import Message, Request
 from titjudge.providers import ProviderSettings
-from titjudge.providers.google import Gemini
-from titjudge.providers.openai import OpenAI
-from titjudge.providers.strict import gemini, strict
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.openai import OpenAI
+from titjudge.providers.json_schema import gemini, strict
 
 URL = f"data:image/webp;base64,{base64.b64encode(PIXELS).decode()}"
 SYSTEM, TEXT = "Be brief.", "Describe it — 用一句话 🍎"

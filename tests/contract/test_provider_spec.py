@@ -19,9 +19,9 @@ from titjudge.core import registry
 from titjudge.core.schema import schema_of
 from titjudge.core.types import Failure, FailureKind, Message, Picture, Reply, Request, Status, Usage
 from titjudge.providers import ProviderSettings
-from titjudge.providers.google import Gemini
-from titjudge.providers.litellm import LiteLLM
-from titjudge.providers.openai import OpenAI
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.litellm import LiteLLM
+from titjudge.providers.hosted.openai import OpenAI
 
 KEY = "sk-abcd1234efgh5678"
 PIXELS = b"\xff\xd8\xff\xe0 not really a photograph, but bytes all the same \x00\x01\x02"

@@ -20,10 +20,10 @@ from titjudge.core.schema import schema_of
 from titjudge.core.structured_output import json_object
 from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Tool, ToolCall, ToolResult
 from titjudge.providers import ProviderSettings
-from titjudge.providers.calls import openai_calls, openai_tools, unknown_here
-from titjudge.providers.google import Gemini
-from titjudge.providers.openai import OpenAI
-from titjudge.providers.strict import strict
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.openai import OpenAI
+from titjudge.providers.hosted.tool_calls import openai_calls, openai_tools, unknown_here
+from titjudge.providers.json_schema import strict
 
 
 class Zoom(BaseModel):

@@ -30,7 +30,7 @@ from titjudge.engine import Engine
 from titjudge.identity import default_folder
 from titjudge.metrics.agent import tit_agent
 from titjudge.offline import export, import_answers
-from titjudge.providers.batch import Batches, Pace
+from titjudge.providers.batch.provider import Batches, Pace
 from titjudge.roles import Roles
 from titjudge.session import Session, complete
 from titjudge.verify import verify

@@ -26,7 +26,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Score
 from titjudge.engine import Engine
 from titjudge.loop import Loop
-from titjudge.providers.batch import Batches, Pace
+from titjudge.providers.batch.provider import Batches, Pace
 from titjudge.roles import Roles
 from titjudge.suites.folder import Folder
 

@@ -39,7 +39,7 @@ def test_weights_of_learned_metrics_are_found_or_missed(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
-    monkeypatch.setattr("titjudge.machine.local_report", list)
+    monkeypatch.setattr("titjudge.providers.local.hardware.local_report", list)
     monkeypatch.setenv("TITJUDGE_WEIGHTS", str(tmp_path / place) if place else "")
     (tmp_path / "weights" / "pickscore").mkdir(parents=True)
     code = run_command("titjudge", ["doctor", "--local", "--cache", str(tmp_path / "c"), "--json", str(tmp_path / "d")])

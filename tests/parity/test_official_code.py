@@ -29,7 +29,7 @@ import tiny_models
 
 from titjudge.core.learned_metrics import TABLE
 from titjudge.core.prompts import PromptLibrary
-from titjudge.providers import scorer_models, scorer_prob
+from titjudge.providers.learned import clip_and_blip, vqascore
 
 TEXTS = [
     "a red cube on the left",
@@ -106,8 +106,8 @@ def test_cleaned_texts_have_the_tokens_of_openais_clip() -> None:
         wanted = [49406, *theirs.encode(text), 49407]
         if len(wanted) > 77:
             wanted = [*wanted[:76], 49407]
-        assert ours(scorer_models.cleaned(text), truncation=True, max_length=77)["input_ids"] == wanted, text
-    changed = [text for text in TEXTS if ours(text)["input_ids"] != ours(scorer_models.cleaned(text))["input_ids"]]
+        assert ours(clip_and_blip.cleaned(text), truncation=True, max_length=77)["input_ids"] == wanted, text
+    changed = [text for text in TEXTS if ours(text)["input_ids"] != ours(clip_and_blip.cleaned(text))["input_ids"]]
     assert changed  # so the cleaning matters
 
 
@@ -157,13 +157,13 @@ def test_flant5_pads_as_upstream() -> None:
     theirs = functions(file, "expand2square", Image=Image)["expand2square"]
     for size in ((90, 60), (61, 90), (64, 64), (33, 12)):
         image = tiny_models.picture(*size)
-        assert scorer_prob.padded(image, scorer_prob._PAD).tobytes() == theirs(image, scorer_prob._PAD).tobytes()
+        assert vqascore.padded(image, vqascore._PAD).tobytes() == theirs(image, vqascore._PAD).tobytes()
 
 
 def test_hpsv3_sees_a_picture_of_the_official_size(tmp_path: Path) -> None:
     """From a released-style file with min_pixels and max_pixels, through the row's own option."""
-    from titjudge.providers.local_load import load_processor
-    from titjudge.providers.scorer_chat import _sized
+    from titjudge.providers.learned.chat_heads import _sized
+    from titjudge.providers.local.loading import load_processor
 
     names = ("smart_resize", "round_by_factor", "ceil_by_factor", "floor_by_factor")
     limits = {"IMAGE_FACTOR": 28, "MIN_PIXELS": 4 * 784, "MAX_PIXELS": 16384 * 784, "MAX_RATIO": 200}
@@ -188,9 +188,9 @@ def test_the_middle_of_a_picture_is_torchvisions(size: tuple[int, int]) -> None:
     except (ImportError, RuntimeError) as error:
         pytest.skip(f"torchvision cannot be imported: {' '.join(str(error).split())[:80]}")
     noise = tiny_models.picture(*size, seed=5)
-    mean, std = scorer_models._CLIP_MEAN, scorer_models._CLIP_STD
+    mean, std = clip_and_blip._CLIP_MEAN, clip_and_blip._CLIP_STD
     steps = [Resize(224, interpolation=InterpolationMode.BICUBIC), CenterCrop(224), ToTensor(), Normalize(mean, std)]
-    ours = scorer_models.centred(CLIPImageProcessorPil(), [noise])[0]
+    ours = clip_and_blip.centred(CLIPImageProcessorPil(), [noise])[0]
     assert torch.allclose(ours, Compose(steps)(noise), atol=1e-5)
 
 
@@ -200,7 +200,7 @@ def test_the_middle_of_a_picture_is_torchvisions(size: tuple[int, int]) -> None:
 def test_mps_looks_from_picture_to_text_as_upstream() -> None:
     import torch
 
-    from titjudge.providers import scorer_mps, scorer_rename
+    from titjudge.providers.learned import mps, state_dicts
 
     if find_spec("einops") is None:
         pytest.skip("the official code needs the package einops")
@@ -211,9 +211,9 @@ def test_mps_looks_from_picture_to_text_as_upstream() -> None:
         value.data = (
             1 + 0.2 * torch.randn_like(value) if "norm" in name else torch.randn_like(value) / value.shape[-1] ** 0.5
         )
-    _, cross = scorer_rename.mps({f"mps.cross_model.{name}": value for name, value in theirs.state_dict().items()})
-    ours = scorer_mps.CrossModel.shaped(cross)
-    scorer_rename.fill(ours, cross, "mps")
+    _, cross = state_dicts.mps({f"mps.cross_model.{name}": value for name, value in theirs.state_dict().items()})
+    ours = mps.CrossModel.shaped(cross)
+    state_dicts.fill(ours, cross, "mps")
     picture, text = torch.randn(2, 17, 64), torch.randn(2, 11, 64)
     mask = torch.where(torch.rand(2, 1, 1, 11) > 0.4, 0.0, -math.inf)
     with torch.no_grad():

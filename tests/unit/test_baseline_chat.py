@@ -24,7 +24,7 @@ PAIRS = [(picture(70 + 40 * n, 60, seed=n), text) for n, text in enumerate(PROMP
 def with_options(monkeypatch: pytest.MonkeyPatch, key: str, **options: Any) -> None:
     row = TABLE[key]
     row = dataclasses.replace(row, options={**row.options, **options})
-    monkeypatch.setattr("titjudge.providers.scorer.TABLE", {**TABLE, key: row})
+    monkeypatch.setattr("titjudge.providers.learned.provider.TABLE", {**TABLE, key: row})
 
 
 def qwen2_vl(folder: Path, special: tuple[str, ...] = ()) -> Path:
@@ -61,7 +61,7 @@ def qwen2_vl(folder: Path, special: tuple[str, ...] = ()) -> Path:
 
 
 def encoded(folder: Path, turns: list[dict[str, Any]], generate: bool, **arguments: Any) -> Any:
-    from titjudge.providers.local_load import load_processor
+    from titjudge.providers.local.loading import load_processor
 
     processor = load_processor(str(folder), **arguments)
     processor.tokenizer.add_tokens(["<|Reward|>"], special_tokens=True)
@@ -103,7 +103,7 @@ def test_a_prompt_that_is_too_long_fails_alone(key: str, tmp_path: Path, monkeyp
 
     from titjudge.core.errors import Unanswered
     from titjudge.core.types import Message, ProviderSettings, Reply, Request, Status
-    from titjudge.providers.scorer import Scorer
+    from titjudge.providers.learned.provider import Scorer
 
     folder = tiny_models.qwen25_vl(tmp_path)
     config = json.loads((folder / "config.json").read_text())
@@ -231,7 +231,7 @@ def test_hpsv3_reads_the_mean_at_the_reward_token(
 
 
 def test_a_prompt_cannot_place_a_reward_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from titjudge.providers.scorer_chat import harmless
+    from titjudge.providers.learned.chat_heads import harmless
 
     assert harmless("a <|Reward|> b", ["<|Reward|>"]) != "a <|Reward|> b"
     with_options(monkeypatch, "hpsv3", pixels=(28 * 28 * 16, 28 * 28 * 16))
@@ -345,7 +345,7 @@ def mps_by_hand(base: Path, file: Path, shown: Any, text: str, threshold: float)
     from torch.nn.functional import layer_norm, silu
     from transformers import AutoTokenizer, CLIPImageProcessorPil, CLIPModel
 
-    from titjudge.providers.scorer_mps import CONDITION
+    from titjudge.providers.learned.mps import CONDITION
 
     model, state = CLIPModel.from_pretrained(base).eval(), torch.load(file)
     tok = AutoTokenizer.from_pretrained(base)

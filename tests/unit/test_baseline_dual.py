@@ -17,8 +17,9 @@ import tiny_models
 from titjudge.core.errors import ConfigError, Unanswered, UserError
 from titjudge.core.learned_metrics import TABLE
 from titjudge.core.types import FailureKind, Message, Picture, Request
-from titjudge.providers import ProviderSettings, scorer_models, scorer_rename
-from titjudge.providers.scorer import Scorer
+from titjudge.providers import ProviderSettings
+from titjudge.providers.learned import clip_and_blip, state_dicts
+from titjudge.providers.learned.provider import Scorer
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ CLEAN = 'a "red" cube & two dogs'
 
 def test_texts_are_cleaned_where_the_source_cleans_them(clip: Path) -> None:
     """OpenAI's CLIP and open_clip mend characters and resolve entities twice; those built on transformers do not."""
-    assert scorer_models.cleaned(f" {DIRTY}\n") == CLEAN
+    assert clip_and_blip.cleaned(f" {DIRTY}\n") == CLEAN
     assert {key for key, row in TABLE.items() if row.options.get("clean")} == set(READ_AS_OPENAI)
     for key in ("clipscore-hessel", "clipscore-cosine"):
         dirty, clean = score(key, [(picture(), DIRTY), (picture(), CLEAN)], weights=clip)
@@ -260,7 +261,7 @@ def test_hpsv2_is_open_clip_under_other_names(hps: tuple[Path, Path]) -> None:
     (found,) = score("hpsv2.1", [(shown, text)], weights=file, base=base)
     from PIL import Image
 
-    pixels = scorer_models.letterbox(Image.open(io.BytesIO(shown.load())), 56)[None]
+    pixels = clip_and_blip.letterbox(Image.open(io.BytesIO(shown.load())), 56)[None]
     ids = tiny_models.clip_tokenizer()([text], return_tensors="pt")["input_ids"]
     wanted = float((reference_image(state, pixels, 2) * reference_text(state, ids, 2)).sum().detach())
     assert found["score"] == pytest.approx(wanted, abs=1e-5)
@@ -271,13 +272,13 @@ def test_letterbox_keeps_the_whole_picture_and_pads_before_normalising() -> None
     from PIL import Image
 
     wide = Image.new("RGB", (112, 56), (255, 255, 255))
-    made = scorer_models.letterbox(wide, 56)
-    mean, std = torch.tensor(scorer_models._CLIP_MEAN), torch.tensor(scorer_models._CLIP_STD)
+    made = clip_and_blip.letterbox(wide, 56)
+    mean, std = torch.tensor(clip_and_blip._CLIP_MEAN), torch.tensor(clip_and_blip._CLIP_STD)
     assert made.shape == (3, 56, 56)
     assert torch.allclose(made[:, 0, 0], -mean / std)
     assert torch.allclose(made[:, 28, 0], (1 - mean) / std, atol=1e-5)
     noisy = tiny_models.picture(300, 200)
-    difference = scorer_models.letterbox(noisy, 56) - scorer_models.letterbox(noisy, 56, antialias=False)
+    difference = clip_and_blip.letterbox(noisy, 56) - clip_and_blip.letterbox(noisy, 56, antialias=False)
     assert difference.abs().max() > 0.01
 
 
@@ -311,7 +312,7 @@ def test_weights_of_another_shape_are_one_line(hps: tuple[Path, Path], tmp_path:
     with pytest.raises(UserError, match=r"1 missing \(vision_model\.post_layernorm\.bias\)"):
         score("hpsv2.1", [(picture(), "a")], weights=tmp_path / "HPS.pt", base=base)
     with pytest.raises(UserError, match="1 left over"):
-        scorer_rename.fill(torch.nn.Linear(1, 1), {**torch.nn.Linear(1, 1).state_dict(), "x": torch.ones(1)}, "m")
+        state_dicts.fill(torch.nn.Linear(1, 1), {**torch.nn.Linear(1, 1).state_dict(), "x": torch.ones(1)}, "m")
 
 
 def test_a_pickle_with_code_is_refused(hps: tuple[Path, Path], tmp_path: Path) -> None:
@@ -364,7 +365,7 @@ def test_the_cache_key_holds_the_weights(clip: Path, tmp_path: Path) -> None:
 
 def test_not_a_number_is_a_failure(clip: Path) -> None:
     provider = Scorer(ProviderSettings("pickscore", options={"weights": clip, "device": "cpu"}))
-    assert isinstance(provider._reply(scorer_models.measured(float("nan"), (1, 1))), ArithmeticError)
+    assert isinstance(provider._reply(clip_and_blip.measured(float("nan"), (1, 1))), ArithmeticError)
     assert provider.classify(ArithmeticError("x")).kind is FailureKind.REJECTED
 
 

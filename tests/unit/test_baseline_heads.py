@@ -14,7 +14,7 @@ from test_baseline_dual import picture, score
 from titjudge.core.errors import UserError
 from titjudge.core.learned_metrics import TABLE
 from titjudge.core.types import Picture
-from titjudge.providers import scorer_models, scorer_prob
+from titjudge.providers.learned import clip_and_blip, vqascore
 
 PROMPTS = ["a red cube on the left", "two dogs", "no"]
 
@@ -184,8 +184,8 @@ def test_fga_averages_probabilities_not_logits(fga: tuple[Path, Path]) -> None:
 
 
 def test_fga_reads_fifty_words_in_lower_case_without_signs(fga: tuple[Path, Path]) -> None:
-    assert scorer_models.caption('A "Red" cube!\n(left);  blue~') == "a red cube left blue"
-    assert len(scorer_models.caption("word " * 80).split()) == 50
+    assert clip_and_blip.caption('A "Red" cube!\n(left);  blue~') == "a red cube left blue"
+    assert len(clip_and_blip.caption("word " * 80).split()) == 50
     base, file = fga
     loud, plain = score("fga-blip2", [(picture(), "A RED cube!"), (picture(), "a red cube")], weights=file, base=base)
     assert loud["score"] == pytest.approx(plain["score"], abs=1e-6)
@@ -198,7 +198,7 @@ def element_scores(source: tuple[Path, Path], text: str, elements: list[str]) ->
 
     from titjudge.core.types import Message, Request
     from titjudge.providers import ProviderSettings
-    from titjudge.providers.scorer import Scorer
+    from titjudge.providers.learned.provider import Scorer
 
     provider = Scorer(ProviderSettings("fga-blip2", options={"device": "cpu", "weights": source[1], "base": source[0]}))
 
@@ -318,8 +318,8 @@ def test_image_reward_is_a_linear_readout_of_cls_standardised(reward: tuple[Path
 
 
 def test_image_reward_shape_has_the_small_epsilon() -> None:
-    source = scorer_models.Source("w", "", "bert-base-uncased", "", None, "float32", "cpu")
-    config = scorer_models._blip_config(source)
+    source = clip_and_blip.Source("w", "", "bert-base-uncased", "", None, "float32", "cpu")
+    config = clip_and_blip._blip_config(source)
     assert config.vision_config.layer_norm_eps == 1e-6
     assert config.text_config.encoder_hidden_size == config.vision_config.hidden_size == 1024
 
@@ -347,7 +347,7 @@ def by_hand(folders: tuple[Path, Path], shown: Picture, text: str, limit: int = 
     assert torch.equal(model.lm_head.weight, state["lm_head.weight"])
     template = str(TABLE["vqascore-clip-flant5-xl"].options["template"]).format(text)
     before, after = template.split("<image>")
-    square = scorer_prob.padded(opened(shown), (122, 116, 104))
+    square = vqascore.padded(opened(shown), (122, 116, 104))
     pixels = CLIPImageProcessorPil.from_pretrained(tower)(square, return_tensors="pt")["pixel_values"]
     with torch.no_grad():
         seen = CLIPVisionModel.from_pretrained(tower).eval()(pixels, output_hidden_states=True).hidden_states[-2][:, 1:]
@@ -392,7 +392,7 @@ def test_the_text_is_cut_where_the_picture_is_one_token_still(
     import dataclasses
 
     row = dataclasses.replace(TABLE["vqascore-clip-flant5-xl"], tokens=300)
-    monkeypatch.setattr("titjudge.providers.scorer.TABLE", {**TABLE, row.key: row})
+    monkeypatch.setattr("titjudge.providers.learned.provider.TABLE", {**TABLE, row.key: row})
     pair = (picture(90, 60), "ab " * 40)
     (found,) = score(row.key, [pair], weights=flan[0], base=flan[1], dtype="float32")
     assert found["tokens_used"] < found["tokens_total"]
@@ -473,14 +473,14 @@ def test_vqascore_of_a_chat_model_is_the_chance_of_its_first_token(
     from transformers import AutoModelForImageTextToText
 
     from titjudge.core import learned_metrics
-    from titjudge.providers.local_load import load_processor
+    from titjudge.providers.local.loading import load_processor
 
     folder = tiny_models.qwen25_vl(tmp_path)
     row = learned_metrics.TABLE["vqascore-qwen2.5-vl-7b"]
     with pytest.raises(UserError, match="must be one"):
         score(row.key, [(picture(), "a")], weights=folder)
     short = dataclasses.replace(row, options={**row.options, "answer": "Y"})
-    monkeypatch.setattr("titjudge.providers.scorer.TABLE", {**learned_metrics.TABLE, row.key: short})
+    monkeypatch.setattr("titjudge.providers.learned.provider.TABLE", {**learned_metrics.TABLE, row.key: short})
     pairs = [(picture(60 + 30 * n, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
     found = score(row.key, pairs, weights=folder, dtype="float32")
     processor = load_processor(str(folder))

@@ -21,13 +21,16 @@ from titjudge.core.types import Ask, Item, ProviderSettings, Score, Status
 from titjudge.engine import Engine
 from titjudge.metrics import metric as declare
 from titjudge.metrics.baselines import METRICS
-from titjudge.providers.scorer import ADAPTERS, Scorer
+from titjudge.providers.learned.provider import ADAPTERS, Scorer
 from titjudge.roles import Roles
 
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    providers = {"scorer": "titjudge.providers.scorer:Scorer", "local": "titjudge.providers.local:Local"}
+    providers = {
+        "scorer": "titjudge.providers.learned.provider:Scorer",
+        "local": "titjudge.providers.local.huggingface:Local",
+    }
     monkeypatch.setitem(registry.TABLES, "providers", {**registry.TABLES["providers"], **providers})
 
 
@@ -132,7 +135,7 @@ def with_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elements: Any
 
     row = TABLE["fga-blip2"]
     plain = dataclasses.replace(row, weights="x/y")  # the tiny folder is no released file
-    monkeypatch.setattr("titjudge.providers.scorer.TABLE", {**TABLE, row.key: plain})
+    monkeypatch.setattr("titjudge.providers.learned.provider.TABLE", {**TABLE, row.key: plain})
     folder = tmp_path / "weights" / "fga-blip2"
     if not folder.is_dir():
         tiny_models.blip2(folder)

@@ -21,7 +21,7 @@ from test_baseline_dual import picture, score
 from titjudge.core.learned_metrics import TABLE, Baseline
 from titjudge.core.types import Picture
 from titjudge.metrics.question_graph import SceneGraph
-from titjudge.providers import scorer_models, scorer_prob
+from titjudge.providers.learned import clip_and_blip, vqascore
 
 TOKENS = {
     "clipscore-hessel": 77, "clipscore-torchmetrics": 77, "clipscore-cosine": 77, "pickscore": 77, "hpsv2": 77, "hpsv2.1": 77,
@@ -86,8 +86,8 @@ def test_fga_has_the_small_epsilon_of_lavis(tmp_path: Path) -> None:
 
     base = tiny_models.blip2(tmp_path / "base")
     torch.save({"model": lavis_state(base)}, tmp_path / "fga.pth")
-    source = scorer_models.Source("w", "", str(base), "", tmp_path / "fga.pth", "float32", "cpu")
-    model = scorer_models.ItmHead(TABLE["fga-blip2"], source, {}).model
+    source = clip_and_blip.Source("w", "", str(base), "", tmp_path / "fga.pth", "float32", "cpu")
+    model = clip_and_blip.ItmHead(TABLE["fga-blip2"], source, {}).model
     assert model.vision_model.post_layernorm.eps == 1e-5
     assert model.vision_model.encoder.layers[0].layer_norm1.eps == 1e-6
 
@@ -99,7 +99,7 @@ def test_hpsv2_takes_pictures_with_transparency(tmp_path: Path) -> None:
     base = Image.new("RGB", (40, 30), "red")
     clear = base.copy()
     clear.putalpha(0)
-    made = [scorer_models.letterbox(each, 56) for each in (base, clear)]
+    made = [clip_and_blip.letterbox(each, 56) for each in (base, clear)]
     assert made[0].shape == made[1].shape == (3, 56, 56)
     assert (made[0] - made[1]).abs().max() == 0
 
@@ -122,24 +122,24 @@ def test_the_two_templates_of_vqascore_differ_in_capitals() -> None:
 def test_clip_flant5_pads_to_a_square_with_clips_mean_colour() -> None:
     from PIL import Image
 
-    square = scorer_prob.padded(Image.new("RGB", (40, 20), "white"), (122, 116, 104))
+    square = vqascore.padded(Image.new("RGB", (40, 20), "white"), (122, 116, 104))
     assert square.size == (40, 40)
     assert square.getpixel((0, 0)) == (122, 116, 104)
     assert square.getpixel((20, 20)) == (255, 255, 255)
-    assert scorer_prob._PAD == (122, 116, 104)
+    assert vqascore._PAD == (122, 116, 104)
 
 
 def test_t5s_outputs_are_not_scaled(tmp_path: Path) -> None:
     """transformers scales them where it thinks the output layer tied; FLAN-T5's is its own."""
     main, tower = tiny_models.clip_flant5(tmp_path)
-    source = scorer_models.Source(str(main), "", str(tower), "", None, "float32", "cpu")
-    model = scorer_prob.ClipFlanT5(TABLE["vqascore-clip-flant5-xl"], source, {}).model
+    source = clip_and_blip.Source(str(main), "", str(tower), "", None, "float32", "cpu")
+    model = vqascore.ClipFlanT5(TABLE["vqascore-clip-flant5-xl"], source, {}).model
     assert model.config.scale_decoder_outputs is False
 
 
 def with_answer(monkeypatch: pytest.MonkeyPatch, key: str, answer: str) -> Baseline:
     row = dataclasses.replace(TABLE[key], options={**TABLE[key].options, "answer": answer})
-    monkeypatch.setattr("titjudge.providers.scorer.TABLE", {**TABLE, key: row})
+    monkeypatch.setattr("titjudge.providers.learned.provider.TABLE", {**TABLE, key: row})
     return row
 
 

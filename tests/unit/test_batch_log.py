@@ -12,12 +12,12 @@ from titjudge.core.keys import request_key
 from titjudge.core.types import FailureKind, Message, Request
 from titjudge.prices import Price
 from titjudge.providers import ProviderSettings
-from titjudge.providers.batch import Batch, Batches, folder_name, live_jobs
-from titjudge.providers.batch_log import Line, Log
+from titjudge.providers.batch.journal import Line, Log
+from titjudge.providers.batch.provider import Batch, Batches, folder_name, live_jobs
 from titjudge.providers.fake import Fake
-from titjudge.providers.google import Gemini
-from titjudge.providers.http import TimedOut
-from titjudge.providers.openai import OpenAI
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.http import TimedOut
+from titjudge.providers.hosted.openai import OpenAI
 
 
 def line(key: str, good: bool = True) -> Line:

@@ -11,8 +11,8 @@ from servers import Scripted, Seen, Server
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Embedding, FailureKind, ProviderSettings
-from titjudge.embedders.api import GeminiEmbedder, OpenAIEmbedder
-from titjudge.providers.http import Transport
+from titjudge.providers.hosted.embeddings import GeminiEmbedder, OpenAIEmbedder
+from titjudge.providers.hosted.http import Transport
 
 
 def run(kind: type[Any], server: Server, texts: list[str], model: str = "m", **options: Any) -> list[Embedding]:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tiny_models
 
-from titjudge import hub
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Embedding, FailureKind, ProviderSettings
-from titjudge.embedders.sentence_transformers import SentenceTransformers, default
+from titjudge.providers.local import hub
+from titjudge.providers.local.sentence_transformers import SentenceTransformers, default
 
 TEXTS = [
     "a red sphere",

@@ -24,8 +24,8 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, ProviderSettings, Score, Status
 from titjudge.engine import Engine
 from titjudge.metrics.external import METRICS, external
-from titjudge.providers.external import External, command_of, read, variable
-from titjudge.providers.external_process import Outcome, run
+from titjudge.providers.learned.external import External, command_of, read, variable
+from titjudge.providers.learned.subprocess import Outcome, run
 from titjudge.roles import Roles
 
 HEAD = "import json, sys\nrows = [json.loads(line) for line in sys.stdin]\n"
@@ -34,7 +34,7 @@ ECHO = HEAD + 'for r in rows:\n    print(json.dumps({"id": r["id"], "score": len
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = {"external": "titjudge.providers.external:External"}
+    mine = {"external": "titjudge.providers.learned.external:External"}
     monkeypatch.setitem(registry.TABLES, "providers", {**registry.TABLES["providers"], **mine})
 
 

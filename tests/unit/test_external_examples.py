@@ -16,7 +16,7 @@ import pytest
 import tiny_models
 
 from titjudge.core.types import Message, Picture, ProviderSettings, Reply, Request
-from titjudge.providers.external import External, variable
+from titjudge.providers.learned.external import External, variable
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "external"
 

@@ -22,7 +22,7 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.textfile import load_yaml, read_yaml
 from titjudge.core.types import Table
-from titjudge.providers.external_process import run
+from titjudge.providers.learned.subprocess import run
 
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\x1b]52;c;ZXZpbA==\x07\u202e\r\x7f"
 MARKS = ("\x1b", "\x07", "\x9b", "\u202e", "\r", "\x7f")
@@ -151,7 +151,7 @@ def test_a_key_in_an_address_is_in_no_label_of_a_sweep() -> None:
 
 
 def test_a_program_of_the_person_sees_no_secrets_but_those_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from titjudge.providers.external import _environment
+    from titjudge.providers.learned.external import _environment
 
     for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "MY_OWN_SECRET", "MY_OTHER", "DATABASE_URL"):
         monkeypatch.setenv(name, "S3CRET")

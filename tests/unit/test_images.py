@@ -230,7 +230,7 @@ def test_pictures_are_read_hashed_and_encoded_aside_from_the_event_loop(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By their bytes, not only by their pixels."""
-    from titjudge.providers.hosted import _Encoded
+    from titjudge.providers.hosted.base import _Encoded
 
     if name == "noise.png":
         Image.effect_noise((600, 600), 90).save(tmp_path / name, compress_level=0)
@@ -254,7 +254,7 @@ def test_pictures_are_read_hashed_and_encoded_aside_from_the_event_loop(
 
     monkeypatch.setattr(images, "inspect", noting("inspect", images.inspect))
     if name != "packed.png":
-        monkeypatch.setattr("titjudge.providers.hosted._base64", noting("encode", base64.b64encode))
+        monkeypatch.setattr("titjudge.providers.hosted.base._base64", noting("encode", base64.b64encode))
     if name == "noise.png":
         monkeypatch.setattr(images, "_hashed", noting("hash", images._hashed))
 
@@ -268,12 +268,12 @@ def test_pictures_are_read_hashed_and_encoded_aside_from_the_event_loop(
 
 def test_no_piece_of_the_work_on_a_large_picture_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decoding and base64 keep other threads, the event loop's among them, waiting while a piece is worked on."""
-    from titjudge.providers import hosted
+    from titjudge.providers.hosted import base
 
     raw = bytes(range(256)) * 20_000
     pieces: list[int] = []
-    monkeypatch.setattr(hosted, "b64encode", lambda piece: pieces.append(len(piece)) or base64.b64encode(piece))
-    assert hosted._base64(raw) == base64.b64encode(raw)
+    monkeypatch.setattr(base, "b64encode", lambda piece: pieces.append(len(piece)) or base64.b64encode(piece))
+    assert base._base64(raw) == base64.b64encode(raw)
     assert max(pieces) < 2**20
     out = io.BytesIO()
     Image.new("RGB", (3000, 3000)).save(out, "PNG")

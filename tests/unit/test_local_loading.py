@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import tiny_models
 
-from titjudge import hub
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import FailureKind, Message, Request
-from titjudge.providers import ProviderSettings, local_load
-from titjudge.providers.local import Local
+from titjudge.providers import ProviderSettings
+from titjudge.providers.local import hub, loading
+from titjudge.providers.local.huggingface import Local
 
 
 @pytest.fixture(scope="module")
@@ -151,21 +151,21 @@ def test_no_chat_template(tmp_path: Path) -> None:
 
 
 def test_too_large_for_this_machine(llm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_load, "free_bytes", lambda device: 1000)
+    monkeypatch.setattr(loading, "free_bytes", lambda device: 1000)
     assert "GiB free" in said(make(llm))
 
 
 def test_what_a_container_may_use_is_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("titjudge.machine._main_memory", lambda: (64 * 2**30, 32 * 2**30))
-    monkeypatch.setattr("titjudge.machine._container", lambda: (2 * 2**30, 2**30))
-    found = local_load.free_bytes("cpu")
+    monkeypatch.setattr("titjudge.providers.local.hardware._main_memory", lambda: (64 * 2**30, 32 * 2**30))
+    monkeypatch.setattr("titjudge.providers.local.hardware._container", lambda: (2 * 2**30, 2**30))
+    found = loading.free_bytes("cpu")
     assert found == (2**30 if Path("/proc/meminfo").is_file() else None)
 
 
 def test_weight_bytes_follow_the_dtype(llm: Path) -> None:
-    stored = local_load.weight_bytes(llm, "auto")
+    stored = loading.weight_bytes(llm, "auto")
     assert stored == (llm / "model.safetensors").stat().st_size
-    assert local_load.weight_bytes(llm, "bfloat16") == stored // 2
+    assert loading.weight_bytes(llm, "bfloat16") == stored // 2
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_pictures_go_through_pil_even_where_torchvision_is_there(
     import transformers
 
     folder = tiny_models.llava(tmp_path)
-    pil = local_load.load_processor(str(folder)).image_processor
+    pil = loading.load_processor(str(folder)).image_processor
     assert type(pil).__name__.endswith("Pil")
     asked: list[dict[str, Any]] = []
 
@@ -211,7 +211,7 @@ def test_pictures_go_through_pil_even_where_torchvision_is_there(
     monkeypatch.setattr("transformers.utils.is_torchvision_available", lambda: True)
     monkeypatch.setattr(transformers.AutoImageProcessor, "from_pretrained", recorded)
     asked.clear()
-    assert local_load.load_processor(str(folder), size={"shortest_edge": 56}).image_processor is pil
+    assert loading.load_processor(str(folder), size={"shortest_edge": 56}).image_processor is pil
     assert {"backend": "pil", "size": {"shortest_edge": 56}} in asked
 
 
@@ -219,5 +219,5 @@ def test_a_processor_option_reaches_the_processor(tmp_path: Path) -> None:
     folder = tiny_models.qwen25_vl(tmp_path)
     size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 9}
     loaded = make(folder, processor={"size": size})._ready_model()
-    sizes = [loaded.processor.image_processor.size, local_load.load_processor(str(folder)).image_processor.size]
+    sizes = [loaded.processor.image_processor.size, loading.load_processor(str(folder)).image_processor.size]
     assert [each["longest_edge"] for each in sizes] == [28 * 28 * 9, 28 * 28 * 64]

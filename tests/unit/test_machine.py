@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from titjudge import machine
 from titjudge.core.learned_metrics import BUILT_IN, TABLE
-from titjudge.machine import GIB, KNOWN, RESERVE, SHARE, Device, Model, batch_size, local_report, place
+from titjudge.providers.local import hardware
+from titjudge.providers.local.hardware import GIB, KNOWN, RESERVE, SHARE, Device, Model, batch_size, local_report, place
 
 TINY = Model("m", 1.0, layers=2, kv_heads=4, head_dim=8, hidden=100, intermediate=300, tokens=1000)
 
@@ -28,7 +28,7 @@ def test_the_formula_by_hand() -> None:
     free = int((TINY.weights + RESERVE + 5.5 * TINY.row) / SHARE)
     assert batch_size(TINY, free) == 5
     assert batch_size(TINY, TINY.weights) == 0
-    assert batch_size(TINY, 10**15) == machine.MOST
+    assert batch_size(TINY, 10**15) == hardware.MOST
 
 
 def test_where_a_model_is_placed() -> None:
@@ -101,13 +101,13 @@ def test_without_torch_nothing_imports_it(monkeypatch: pytest.MonkeyPatch) -> No
         assert name.partition(".")[0] not in ("torch", "transformers"), name
         return real(name, *args, **kwargs)
 
-    monkeypatch.setattr(machine, "find_spec", lambda name: None)
+    monkeypatch.setattr(hardware, "find_spec", lambda name: None)
     monkeypatch.setattr(builtins, "__import__", guarded)
     assert len(local_report()) > len(KNOWN)
 
 
 def test_importing_the_module_is_light() -> None:
-    code = "import sys, titjudge.machine; print([m for m in ('torch', 'transformers', 'numpy', 'pydantic') if m in sys.modules])"
+    code = "import sys, titjudge.providers.local.hardware; print([m for m in ('torch', 'transformers', 'numpy', 'pydantic') if m in sys.modules])"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
@@ -117,8 +117,8 @@ def test_a_broken_torch_does_not_break_the_report(monkeypatch: pytest.MonkeyPatc
     def broken() -> list[Device]:
         raise RuntimeError("driver mismatch")
 
-    monkeypatch.setattr(machine, "_by_torch", broken)
-    monkeypatch.setattr(machine, "_by_nvidia_smi", lambda: [Device("cuda:0", "H200", 140 * GIB, 139 * GIB)])
+    monkeypatch.setattr(hardware, "_by_torch", broken)
+    monkeypatch.setattr(hardware, "_by_nvidia_smi", lambda: [Device("cuda:0", "H200", 140 * GIB, 139 * GIB)])
     assert ("device cuda:0", "ok", "H200: 140.0 GiB, 139.0 GiB free") in local_report()
 
 
@@ -127,24 +127,24 @@ def test_nvidia_smi_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     program.write_text("#!/bin/sh\necho 'NVIDIA H200, 143771, 143000'\necho 'odd line'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert machine._by_nvidia_smi() == [Device("cuda:0", "NVIDIA H200", 143771 * 2**20, 143000 * 2**20)]
+    assert hardware._by_nvidia_smi() == [Device("cuda:0", "NVIDIA H200", 143771 * 2**20, 143000 * 2**20)]
 
 
 def test_a_container_has_its_own_limit(tmp_path: Path) -> None:
-    assert machine._container(tmp_path) == (None, 0)
+    assert hardware._container(tmp_path) == (None, 0)
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("5\n")
-    assert machine._container(tmp_path) == (None, 0)
+    assert hardware._container(tmp_path) == (None, 0)
     (tmp_path / "memory.max").write_text("1000\n")
-    assert machine._container(tmp_path) == (1000, 5)
+    assert hardware._container(tmp_path) == (1000, 5)
     (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 3\n")
-    assert machine._container(tmp_path) == (1000, 2)  # what is cached of files is free
+    assert hardware._container(tmp_path) == (1000, 2)  # what is cached of files is free
 
 
 def test_doctor_local_prints_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from titjudge.cli.doctor import doctor
 
-    monkeypatch.setattr(machine, "accelerators", list)
+    monkeypatch.setattr(hardware, "accelerators", list)
     result = CliRunner().invoke(doctor, ["--local"], standalone_mode=False)
     assert "Qwen2.5-VL-7B" in result.output
     assert "no graphics processor" in " ".join(result.output.split())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from titjudge.machine import KNOWN, Model
+from titjudge.providers.local.hardware import KNOWN, Model
 
 Build = Callable[[Model], tuple[str, Any]]
 
@@ -222,7 +222,7 @@ def parameters(name: str) -> float:
 
 
 def test_imagereward_is_blip_and_five_layers() -> None:
-    from titjudge.providers.scorer_models import Source, _blip_config
+    from titjudge.providers.learned.clip_and_blip import Source, _blip_config
 
     shape = _blip_config(Source("", "", "none", "", None, "float32", "cpu"))
     widths = (768, 1024, 128, 64, 16, 1)
@@ -235,7 +235,7 @@ def test_imagereward_is_blip_and_five_layers() -> None:
 def test_mps_is_clip_and_its_cross_attention() -> None:
     import torch
 
-    from titjudge.providers.scorer_mps import CrossModel
+    from titjudge.providers.learned.mps import CrossModel
 
     model = next(each for each in KNOWN if each.name == "scorer/mps")
     with torch.device("meta"):

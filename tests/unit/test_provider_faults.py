@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import FailureKind
-from titjudge.providers import faults
-from titjudge.providers.http import Dropped, Endpoint, Endpoints, TimedOut, Unreachable, Untrusted, is_private
+from titjudge.providers.hosted import failures
+from titjudge.providers.hosted.http import Dropped, Endpoint, Endpoints, TimedOut, Unreachable, Untrusted, is_private
 
 NOW = 1_790_000_000.0
 
@@ -41,18 +41,18 @@ def http_date(seconds: float) -> str:
     ],
 )
 def test_retry_after(headers: dict[str, str], expected: float | None) -> None:
-    assert faults.retry_after(headers, now=NOW) == expected
+    assert failures.retry_after(headers, now=NOW) == expected
 
 
 @given(st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms", "date"]), st.text(max_size=40)))
 def test_retry_after_never_raises_nor_leaves_its_range(headers: dict[str, str]) -> None:
-    wait = faults.retry_after(headers)
+    wait = failures.retry_after(headers)
     assert wait is None or 0 <= wait <= 3600
 
 
 @given(st.datetimes())
 def test_retry_after_with_any_date(when: object) -> None:
-    wait = faults.retry_after({"retry-after": format_datetime(when)})  # type: ignore[arg-type]
+    wait = failures.retry_after({"retry-after": format_datetime(when)})  # type: ignore[arg-type]
     assert wait is None or 0 <= wait <= 120
 
 
@@ -70,15 +70,15 @@ def test_retry_after_with_any_date(when: object) -> None:
     ],
 )
 def test_nothing_that_looks_like_a_key_survives(text: str) -> None:
-    assert "SECRETsecret123" not in faults.redact(text)
+    assert "SECRETsecret123" not in failures.redact(text)
 
 
 def test_a_known_key_is_removed_whatever_it_looks_like() -> None:
-    assert faults.redact("wrong: hunter22-x!", ["hunter22-x!"]) == "wrong: [key]"
+    assert failures.redact("wrong: hunter22-x!", ["hunter22-x!"]) == "wrong: [key]"
 
 
 def test_messages_are_one_short_line_without_markup() -> None:
-    line = faults.one_line("<html><script>var x=1</script><h1>Bad\nGateway</h1></html>" + "x " * 900)
+    line = failures.one_line("<html><script>var x=1</script><h1>Bad\nGateway</h1></html>" + "x " * 900)
     assert line.startswith("Bad Gateway x x")
     assert len(line) == 400
 
@@ -98,14 +98,14 @@ def test_messages_are_one_short_line_without_markup() -> None:
     ],
 )
 def test_exceptions_by_kind(error: Exception, kind: FailureKind) -> None:
-    failure = faults.classify(error)
+    failure = failures.classify(error)
     assert failure.kind is kind
     assert failure.message
 
 
 def test_statuses_by_kind() -> None:
     kinds = {
-        status: faults.kind_of_status(status)
+        status: failures.kind_of_status(status)
         for status in (302, 400, 401, 402, 404, 408, 409, 413, 422, 425, 429, 500, 529)
     }
     assert [status for status, kind in kinds.items() if kind is FailureKind.RETRY] == [408, 409, 425, 500, 529]

@@ -23,7 +23,7 @@ from titjudge.core.config import RoleConfig, load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Usage
 from titjudge.prices import price_of
-from titjudge.providers.models import family
+from titjudge.providers.model_families import family
 from titjudge.roles import Roles
 from titjudge.run import RunFolder, identity
 from titjudge.session import Session

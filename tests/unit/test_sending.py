@@ -27,8 +27,8 @@ from titjudge.loop import Loop
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
-from titjudge.providers.faults import classify
-from titjudge.providers.http import Unreachable
+from titjudge.providers.hosted.failures import classify
+from titjudge.providers.hosted.http import Unreachable
 from titjudge.roles import Roles
 from titjudge.run import RunFolder
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.types import Message, Picture, Request, Tool, ToolCall, ToolResult
-from titjudge.providers import models, tokens
+from titjudge.providers import model_families, token_counts
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ from titjudge.providers import models, tokens
     ],
 )
 def test_published_examples(provider: str, model: str, size: tuple[int, int], detail: str, expected: int) -> None:
-    assert tokens.image_tokens(provider, model, *size, detail) == expected
+    assert token_counts.image_tokens(provider, model, *size, detail) == expected
 
 
 @given(
@@ -59,25 +59,25 @@ def test_published_examples(provider: str, model: str, size: tuple[int, int], de
     ),
 )
 def test_every_rule_gives_a_positive_count_for_every_size(width: int, height: int, model: str) -> None:
-    count = tokens.image_tokens("litellm", model, width, height)
+    count = token_counts.image_tokens("litellm", model, width, height)
     assert isinstance(count, int)
     assert count > 0
 
 
 @given(st.integers(1, 6_000), st.integers(1, 6_000))
 def test_patches_stay_under_their_cap(width: int, height: int) -> None:
-    assert tokens.patches(1.0)(width, height, "") <= 1536
-    assert tokens.qwen(28, 4, 16_384)(width, height, "") <= 16_384 + 2 + max(width, height) // 28
+    assert token_counts.patches(1.0)(width, height, "") <= 1536
+    assert token_counts.qwen(28, 4, 16_384)(width, height, "") <= 16_384 + 2 + max(width, height) // 28
 
 
 def test_every_rule_has_a_source() -> None:
-    assert all(row.source for row in tokens.RULES)
-    assert tokens.RULES[-1].pattern == ""  # something always matches
+    assert all(row.source for row in token_counts.RULES)
+    assert token_counts.RULES[-1].pattern == ""  # something always matches
 
 
 def test_an_openrouter_model_gets_the_rule_of_its_maker() -> None:
-    assert tokens.image_tokens("openai", "google/gemini-2.5-pro", 1024, 1024) == 1032
-    assert tokens.image_tokens("openai", "anthropic/claude-sonnet-4.5", 1000, 1000) >= 1334
+    assert token_counts.image_tokens("openai", "google/gemini-2.5-pro", 1024, 1024) == 1032
+    assert token_counts.image_tokens("openai", "anthropic/claude-sonnet-4.5", 1000, 1000) >= 1334
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def prompts(example: Path) -> list[str]:
 def test_estimate_is_close_on_long_prompts(example: Path, vocabularies: list[Any]) -> None:
     for text in prompts(example):
         for vocabulary in vocabularies:
-            assert tokens.text_tokens_estimate(text) == pytest.approx(len(vocabulary.encode(text)), rel=0.15)
+            assert token_counts.text_tokens_estimate(text) == pytest.approx(len(vocabulary.encode(text)), rel=0.15)
 
 
 _HARD = "xqzjk WQZ 1 2 3 \t\t\n 日本語 zażółć 🧑‍🚀 \u200b\u0301 {}[]<|>~~ aaaaaaaaaa"
@@ -112,16 +112,18 @@ _HARD = "xqzjk WQZ 1 2 3 \t\t\n 日本語 zażółć 🧑‍🚀 \u200b\u0301 {}
 def test_bound_holds_for_any_text(vocabularies: list[Any], text: str) -> None:
     for sample in (text, text + _HARD):
         for vocabulary in vocabularies:
-            assert len(vocabulary.encode(sample, disallowed_special=())) <= tokens.text_tokens_bound(sample)
+            assert len(vocabulary.encode(sample, disallowed_special=())) <= token_counts.text_tokens_bound(sample)
 
 
 def test_input_bound_counts_everything() -> None:
     picture = Picture("0" * 64, "image/png", 1024, 1024, Path("x.png"), bytes)
     request = Request("openai", "gpt-4o", (Message("system", ("four",)), Message("user", (picture, "é"))))
-    total, images = tokens.input_bound(request, "openai", "gpt-4o", {}, extra="123")
+    total, images = token_counts.input_bound(request, "openai", "gpt-4o", {}, extra="123")
     assert images == 765
     assert total == 4 + 2 + 3 + 765 + 16 + 2 * 8
-    assert tokens.input_bound(request, "gemini", "gemini-2.5-pro", {})[1] == 1032 + 258  # a tile more was seen billed
+    assert (
+        token_counts.input_bound(request, "gemini", "gemini-2.5-pro", {})[1] == 1032 + 258
+    )  # a tile more was seen billed
 
 
 @pytest.mark.parametrize(
@@ -155,12 +157,12 @@ def test_input_bound_counts_everything() -> None:
     ],
 )
 def test_family_of_a_model(provider: str, model: str, name: str, thinks: bool) -> None:
-    row = models.family(provider, model)
+    row = model_families.family(provider, model)
     assert (row.name, row.thinks) == (name, thinks)
 
 
 def test_reasoning_models_take_no_temperature() -> None:
-    able = models.family("openai", "o3").capabilities()
+    able = model_families.family("openai", "o3").capabilities()
     assert "temperature" in able.omit
     assert "max_tokens" not in able.omit
     assert able.thinking > 0
@@ -183,7 +185,7 @@ def test_reasoning_models_take_no_temperature() -> None:
     ],
 )
 def test_who_calls_tools(provider: str, model: str, tools: bool) -> None:
-    assert models.family(provider, model).tools is tools
+    assert model_families.family(provider, model).tools is tools
 
 
 def test_the_bound_holds_tools_calls_and_results() -> None:
@@ -196,6 +198,6 @@ def test_the_bound_holds_tools_calls_and_results() -> None:
         offered,
         messages=(asked, Message("assistant", (), (call,)), Message("user", (), (), (ToolResult(call, "r" * 900),))),
     )
-    bounds = [tokens.input_bound(each, "openai", "gpt-4o", {})[0] for each in (plain, offered, talk)]
+    bounds = [token_counts.input_bound(each, "openai", "gpt-4o", {})[0] for each in (plain, offered, talk)]
     assert bounds[0] < bounds[1] - len(look.description)
     assert bounds[1] + 500 + 300 + 900 < bounds[2]

@@ -15,7 +15,7 @@ import pytest
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
 from titjudge.core.types import FailureKind, Message, Picture, Reply, Request, Status
 from titjudge.providers import ProviderSettings
-from titjudge.providers.vllm import VLLM
+from titjudge.providers.local.vllm import VLLM
 
 PIXELS = b"\x89PNG not really"
 PICTURE = Picture(hashlib.sha256(PIXELS).hexdigest(), "image/png", 32, 32, Path("a.png"), lambda: PIXELS)
@@ -300,7 +300,7 @@ def test_a_model_that_cannot_be_loaded_is_one_line_and_fatal(model: Path) -> Non
 
 def test_without_vllm_both_ways_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "vllm", raising=False)
-    monkeypatch.setattr("titjudge.providers.vllm.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("titjudge.providers.local.vllm.importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"openai/q/m --base-url .* needs vllm: pip install 'titjudge\[vllm\]'"):
         VLLM(ProviderSettings("q/m"))
 

@@ -61,7 +61,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
         rows += _ask(config)
     tables = [Table("doctor", ("what", "state", "facts"), tuple(rows))]
     if local:
-        from titjudge.machine import local_report
+        from titjudge.providers.local.hardware import local_report
 
         found = [*local_report(), _weights()]
         tables.append(Table("this machine", ("what", "state", "facts"), tuple(found)))
@@ -79,7 +79,7 @@ def _key(provider: str, names: tuple[str, ...]) -> tuple[str, str, str]:
 def _weights() -> tuple[str, str, str]:
     """Whose weights of learned metrics lie where `$TITJUDGE_WEIGHTS` says; the others come from the hub."""
     from titjudge.core.learned_metrics import BUILT_IN
-    from titjudge.hub import offline
+    from titjudge.providers.local.hub import offline
 
     place = os.environ.get("TITJUDGE_WEIGHTS", "")
     others = "not to be had: HF_HUB_OFFLINE is set" if offline() else "from the hub when they are first used"

@@ -35,7 +35,7 @@ With HF_HUB_OFFLINE=1 nothing is downloaded."""
 
 def _size(row: Any) -> str | None:
     """How much the weights are to download: as the hub lists them, else about parameters times bytes."""
-    from titjudge.machine import KNOWN
+    from titjudge.providers.local.hardware import KNOWN
 
     if row.gigabytes:
         return f"{row.gigabytes:.2f} GB"

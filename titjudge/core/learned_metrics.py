@@ -1,6 +1,6 @@
 """The learned baselines as a table: what each one is, where its weights lie, what may be done with them, how far it reads.
 
-A row is a metric (`titjudge.metrics.baselines`) and the model `scorer/<key>` behind it (`titjudge.providers.scorer`).
+A row is a metric (`titjudge.metrics.baselines`) and the model `scorer/<key>` behind it (`titjudge.providers.learned.provider`).
 Formulas, preprocessing and traps: the sources named in each row, read in November 2026.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from titjudge.core import learned_metric_texts
 
 NATIVE = "built in"
-COMMAND = "by your command"  # titjudge.providers.external
+COMMAND = "by your command"  # titjudge.providers.learned.external
 ASKED = "by the models you name"  # captioner and judge; titjudge.metrics.question_graph, viescore, lmm_score
 
 

@@ -16,21 +16,21 @@ from titjudge.core.errors import ConfigError, nearest
 
 TABLES: dict[str, dict[str, str]] = {
     "providers": {
-        "openai": "titjudge.providers.openai:OpenAI",
-        "gemini": "titjudge.providers.google:Gemini",
-        "litellm": "titjudge.providers.litellm:LiteLLM",
-        "local": "titjudge.providers.local:Local",
-        "scorer": "titjudge.providers.scorer:Scorer",
-        "external": "titjudge.providers.external:External",
-        "vllm": "titjudge.providers.vllm:VLLM",
+        "openai": "titjudge.providers.hosted.openai:OpenAI",
+        "gemini": "titjudge.providers.hosted.gemini:Gemini",
+        "litellm": "titjudge.providers.hosted.litellm:LiteLLM",
+        "local": "titjudge.providers.local.huggingface:Local",
+        "scorer": "titjudge.providers.learned.provider:Scorer",
+        "external": "titjudge.providers.learned.external:External",
+        "vllm": "titjudge.providers.local.vllm:VLLM",
         "recorded": "titjudge.providers.recorded:Recorded",
         "fake": "titjudge.providers.fake:Fake",
     },
     "embedders": {
-        "default": "titjudge.embedders.sentence_transformers:default",
-        "sentence-transformers": "titjudge.embedders.sentence_transformers:SentenceTransformers",
-        "openai": "titjudge.embedders.api:OpenAIEmbedder",
-        "gemini": "titjudge.embedders.api:GeminiEmbedder",
+        "default": "titjudge.providers.local.sentence_transformers:default",
+        "sentence-transformers": "titjudge.providers.local.sentence_transformers:SentenceTransformers",
+        "openai": "titjudge.providers.hosted.embeddings:OpenAIEmbedder",
+        "gemini": "titjudge.providers.hosted.embeddings:GeminiEmbedder",
     },
     "metrics": {
         "tit": "titjudge.metrics.tit:tit",

@@ -1,6 +1,6 @@
 """Learned metrics that a command of the person's own computes: LMM4LMM, VisionReward, and any other by `external`.
 
-The command and its lines: `titjudge.providers.external`.
+The command and its lines: `titjudge.providers.learned.external`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.engine import Engine
 from titjudge.metrics import Metric
 from titjudge.plan import Planner
-from titjudge.providers.estimate import Expected
+from titjudge.providers.dry_run import Expected
 from titjudge.roles import Roles
 from titjudge.sending import Journal
 from titjudge.trust.canary import CanaryReport, ask_canaries, canary_file, plan_canaries

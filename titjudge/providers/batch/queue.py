@@ -22,10 +22,10 @@ import orjson
 
 from titjudge.core.errors import TitjudgeError
 from titjudge.core.types import FailureKind, Request
-from titjudge.providers.batch_log import Job, Log
-from titjudge.providers.batch_wires import Gone, Look, Wire
-from titjudge.providers.faults import ProviderFailure
-from titjudge.providers.http import TransportError, Unreachable, Untrusted
+from titjudge.providers.batch.journal import Job, Log
+from titjudge.providers.batch.service import Gone, Look, Wire
+from titjudge.providers.hosted.failures import ProviderFailure
+from titjudge.providers.hosted.http import TransportError, Unreachable, Untrusted
 
 _LINGER = 30  # times the idle time after which a trickle of requests is sent
 _MISSES = 3  # polls in which a job must have been unknown

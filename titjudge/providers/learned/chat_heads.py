@@ -17,9 +17,9 @@ from torch import nn
 from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.learned_metrics import Baseline
 from titjudge.core.types import Status
-from titjudge.providers import local_load
-from titjudge.providers.scorer_models import Measured, Pair, Source, chat_model, measured
-from titjudge.providers.scorer_rename import fill, unwrapped
+from titjudge.providers.learned.clip_and_blip import Measured, Pair, Source, chat_model, measured
+from titjudge.providers.learned.state_dicts import fill, unwrapped
+from titjudge.providers.local import loading
 
 _INSIDE = "\u200b"  # put into control tokens that stand in a prompt, so that they stay text
 
@@ -114,7 +114,7 @@ class TokenHead:
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
         self.row, self.source, self.options = row, source, row.options
         base, pinned = (source.base, source.of_base()) if source.file else (source.weights, source.of_weights())
-        self.processor = local_load.load_processor(base, **_sized(row.options.get("pixels")), **pinned)
+        self.processor = loading.load_processor(base, **_sized(row.options.get("pixels")), **pinned)
         self.tokenizer = self.processor.tokenizer
         token = str(row.options["token"])
         if token not in self.tokenizer.get_added_vocab():

@@ -14,9 +14,10 @@ import orjson
 from titjudge.core.errors import ConfigError
 from titjudge.core.images import loaded
 from titjudge.core.types import Failure, FailureKind, Picture, Request, Usage
-from titjudge.providers import Capabilities, ProviderSettings, calls, models, tokens
-from titjudge.providers import http as wire
-from titjudge.providers.faults import ProviderFailure, classify, one_line
+from titjudge.providers import Capabilities, ProviderSettings, model_families, token_counts
+from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted import tool_calls
+from titjudge.providers.hosted.failures import ProviderFailure, classify, one_line
 
 _PICTURES = 64 * 2**20  # bytes of base64 kept
 _PIECE = 3 * 2**18  # bytes; a multiple of three
@@ -74,13 +75,13 @@ class Hosted:
     def __init__(self, settings: ProviderSettings, transport: wire.Transport | None = None) -> None:
         self.settings = settings
         self.model = settings.model
-        self.family = models.family(self.name, settings.model)
+        self.family = model_families.family(self.name, settings.model)
         self.endpoints = wire.Endpoints(settings.base_url or os.environ.get(self.base_env) or self.default_base)
         self.base_url = self.endpoints.identity
         self.account = f"{self.name}|{self.base_url}|{self._key_env()}|{settings.model}"
         self.on_headers: Callable[[Mapping[str, str]], None] | None = None
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
-        asked = calls.wanted(settings)
+        asked = tool_calls.wanted(settings)
         self.capabilities: Capabilities = self.family.capabilities(
             tools=self._calls_tools() if asked is None else asked
         )
@@ -104,7 +105,7 @@ class Hosted:
         """At most what a request can use, in tokens: every byte of text counts as one."""
         params = self.family.sent(request.params)
         extra = orjson.dumps(request.schema).decode() if request.schema else ""
-        total, images = tokens.input_bound(request, self.name, self.model, params, extra)
+        total, images = token_counts.input_bound(request, self.name, self.model, params, extra)
         output = int(params.get("max_tokens") or self.family.max_output)
         return Usage(input=total, output=output, thinking=output if self.family.thinks else 0, image=images)
 
@@ -116,7 +117,7 @@ class Hosted:
 
     def _learns_no_tools(self, status: int, message: str) -> bool:
         """Whether an error says that no tools are called here; from then on none are offered."""
-        if self.settings.options.get("tools") is not None or not calls.unknown_here(status, message):
+        if self.settings.options.get("tools") is not None or not tool_calls.unknown_here(status, message):
             return False
         self.capabilities = replace(self.capabilities, tools=False)
         return True

@@ -19,12 +19,12 @@ import orjson
 from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.types import Reply, Request
 from titjudge.providers import Provider
-from titjudge.providers import http as wire
-from titjudge.providers.batch_log import Line
-from titjudge.providers.faults import ProviderFailure, one_line
-from titjudge.providers.google import Gemini
-from titjudge.providers.hosted import Hosted
-from titjudge.providers.openai import OpenAI
+from titjudge.providers.batch.journal import Line
+from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted.base import Hosted
+from titjudge.providers.hosted.failures import ProviderFailure, one_line
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.openai import OpenAI
 
 T = TypeVar("T")
 LONG = 600.0  # seconds at least for moving a file
@@ -98,8 +98,8 @@ def wire_of(real: Provider) -> Wire:
     Raises:
         ConfigError: it has none that is spoken here.
     """
-    from titjudge.providers.batch_google import GeminiBatches
-    from titjudge.providers.batch_openai import OpenAIBatches
+    from titjudge.providers.batch.gemini import GeminiBatches
+    from titjudge.providers.batch.openai import OpenAIBatches
 
     if isinstance(real, OpenAI):
         return OpenAIBatches(real)

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 
 from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.types import Failure, FailureKind, Usage
-from titjudge.providers.http import Dropped, TimedOut, TooLong, TransportError, Unreachable, Untrusted
+from titjudge.providers.hosted.http import Dropped, TimedOut, TooLong, TransportError, Unreachable, Untrusted
 
 LONGEST_WAIT = 3600.0  # seconds; no Retry-After is believed beyond this
 _LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not tell its own time

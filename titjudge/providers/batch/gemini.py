@@ -11,12 +11,12 @@ from typing import Any
 import orjson
 
 from titjudge.core.types import FailureKind, Reply, Request
-from titjudge.providers import http as wire
-from titjudge.providers.batch_log import Line
-from titjudge.providers.batch_wires import LONG, Look, Service, known, lines_of
-from titjudge.providers.faults import ProviderFailure
-from titjudge.providers.google import Gemini
-from titjudge.providers.openai import IN_PROMPT
+from titjudge.providers.batch.journal import Line
+from titjudge.providers.batch.service import LONG, Look, Service, known, lines_of
+from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted.failures import ProviderFailure
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.openai import IN_PROMPT
 
 # google.rpc.Code to HTTP (github.com/googleapis/googleapis, google/rpc/code.proto)
 _GRPC = {

@@ -13,12 +13,12 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Embedding, FailureKind, ProviderSettings, Usage
-from titjudge.providers import http as wire
-from titjudge.providers.google import Gemini
-from titjudge.providers.hosted import parsed, unreadable
-from titjudge.providers.openai import OpenAI
-from titjudge.providers.tokens import text_tokens_estimate
-from titjudge.providers.usage import count
+from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted.base import parsed, unreadable
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.openai import OpenAI
+from titjudge.providers.hosted.usage import count
+from titjudge.providers.token_counts import text_tokens_estimate
 
 OPTIONS = frozenset({"dimensions", "max_length", "task_type"})
 GEMINI_LIMITS = (

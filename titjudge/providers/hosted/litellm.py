@@ -19,14 +19,15 @@ import orjson
 
 from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.types import Failure, FailureKind, Message, Reply, Request, Status, ToolCall, Usage
-from titjudge.providers import Capabilities, ProviderSettings, calls, models, tokens
-from titjudge.providers import litellm_wire as wire
-from titjudge.providers.faults import ProviderFailure, classify, gave_up, kind_of_status, one_line, retry_after
-from titjudge.providers.hosted import clean, encoded
-from titjudge.providers.http import Endpoint
-from titjudge.providers.openai import IN_PROMPT, append_text, response_format, text_of
-from titjudge.providers.strict import instruction
-from titjudge.providers.usage import NO_USAGE, openai_usage
+from titjudge.providers import Capabilities, ProviderSettings, model_families, token_counts
+from titjudge.providers.hosted import litellm_client as wire
+from titjudge.providers.hosted import tool_calls
+from titjudge.providers.hosted.base import clean, encoded
+from titjudge.providers.hosted.failures import ProviderFailure, classify, gave_up, kind_of_status, one_line, retry_after
+from titjudge.providers.hosted.http import Endpoint
+from titjudge.providers.hosted.openai import IN_PROMPT, append_text, response_format, text_of
+from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
+from titjudge.providers.json_schema import instruction
 
 _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by status
     "ContentPolicyViolationError": FailureKind.REFUSED,
@@ -55,7 +56,7 @@ class _Failed(Exception):
 
 
 class LiteLLM:
-    """One model behind litellm. Settings and flags as for `titjudge.providers.openai.OpenAI`; `base_url` is its
+    """One model behind litellm. Settings and flags as for `titjudge.providers.hosted.openai.OpenAI`; `base_url` is its
     `api_base`; without `api_key_env` litellm looks for each provider's own variable (ANTHROPIC_API_KEY, ...).
     """
 
@@ -69,12 +70,12 @@ class LiteLLM:
             raise ConfigError("litellm takes one base_url; for several use an openai/ model")
         self.settings = settings
         self.model = settings.model
-        self.family = models.family(self.name, settings.model)
+        self.family = model_families.family(self.name, settings.model)
         self.base_url = Endpoint(settings.base_url).identity if settings.base_url else ""
         self.account = (
             f"{self.name}|{self.base_url or settings.model.partition('/')[0]}|{settings.api_key_env}|{settings.model}"
         )
-        asked = calls.wanted(settings)
+        asked = tool_calls.wanted(settings)
         self.capabilities: Capabilities = self.family.capabilities(tools=self.family.tools if asked is None else asked)
         self.native_schema = settings.structured != "prompt"
         self.on_headers: Callable[[Mapping[str, str]], None] | None = None
@@ -146,7 +147,7 @@ class LiteLLM:
     def usage_bound(self, request: Request) -> Usage:
         """At most what a request can use, in tokens: every byte of text counts as one."""
         params = self.family.sent(request.params)
-        total, images = tokens.input_bound(request, self.name, self.model, params, str(request.schema or ""))
+        total, images = token_counts.input_bound(request, self.name, self.model, params, str(request.schema or ""))
         return Usage(input=total, output=int(params.get("max_tokens") or self.family.max_output), image=images)
 
     async def aclose(self) -> None:
@@ -178,7 +179,7 @@ class LiteLLM:
         if request.schema is not None and not in_prompt:
             out["response_format"] = deepcopy(response_format(request))  # litellm changes what it is given
         if request.tools:
-            out["tools"] = deepcopy(calls.openai_tools(request.tools))
+            out["tools"] = deepcopy(tool_calls.openai_tools(request.tools))
             out["_skip_mcp_handler"] = True  # litellm would import its MCP gateway, which needs a package of its own
         if self.settings.base_url:
             out["api_base"] = self.settings.base_url
@@ -202,7 +203,7 @@ class LiteLLM:
     def _learns_no_tools(self, error: Exception) -> bool:
         """Whether an exception says that no tools are called here; from then on none are offered."""
         status = getattr(error, "status_code", 0)
-        if self.settings.options.get("tools") is not None or not calls.unknown_here(status, str(error)):
+        if self.settings.options.get("tools") is not None or not tool_calls.unknown_here(status, str(error)):
             return False
         self.capabilities = replace(self.capabilities, tools=False)
         return True
@@ -234,7 +235,7 @@ async def _message_of(message: Message, detail: str | None) -> dict[str, Any]:
 
 def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
     """As OpenAI's; the thinking before a call goes back with it, as Anthropic demands."""
-    turns = calls.openai_turns(message, turn)
+    turns = tool_calls.openai_turns(message, turn)
     if message.calls and message.calls[0].signature:
         turns[0]["thinking_blocks"] = orjson.loads(message.calls[0].signature)
     return turns
@@ -243,7 +244,7 @@ def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
 def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """The calls of an answer. Gemini's signatures stand in the ids that litellm gives; Anthropic's thinking goes with
     the first call."""
-    made = calls.openai_calls(message.get("tool_calls"))
+    made = tool_calls.openai_calls(message.get("tool_calls"))
     blocks = message.get("thinking_blocks")
     if made and blocks:
         return (replace(made[0], signature=orjson.dumps(blocks).decode()), *made[1:])

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from titjudge import hub, machine
 from titjudge.core.errors import UserError
+from titjudge.providers.local import hardware, hub
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
 
@@ -208,7 +208,7 @@ def free_bytes(device: str) -> int | None:
         return int(torch.cuda.mem_get_info(torch.device(device))[0])
     if device != "cpu" or not Path("/proc/meminfo").is_file():  # elsewhere it would be a guess
         return None
-    return machine.memory().free or None
+    return hardware.memory().free or None
 
 
 def _refuse_too_large(name: str, folder: Path, device: str, options: Mapping[str, Any]) -> None:

@@ -21,9 +21,9 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.keys import request_key
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, Provider
-from titjudge.providers.batch_jobs import Desk, Pace
-from titjudge.providers.batch_wires import wire_of
-from titjudge.providers.faults import ProviderFailure
+from titjudge.providers.batch.queue import Desk, Pace
+from titjudge.providers.batch.service import wire_of
+from titjudge.providers.hosted.failures import ProviderFailure
 
 __all__ = ["Batch", "Batches", "Pace", "folder_name", "live_jobs"]
 
@@ -172,7 +172,7 @@ def folder_name(real: Provider) -> str:
 
 def live_jobs(folder: Path) -> int:
     """How many jobs below a run's batch folder were begun and have not ended, as far as its files say."""
-    from titjudge.providers.batch_log import Log
+    from titjudge.providers.batch.journal import Log
 
     count = 0
     for each in sorted(folder.glob("*/jobs.jsonl")):

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from titjudge.core.types import FailureKind
-from titjudge.providers.faults import ProviderFailure
-from titjudge.providers.http import TransportError, Unreachable, whole
+from titjudge.providers.hosted.failures import ProviderFailure
+from titjudge.providers.hosted.http import TransportError, Unreachable, whole
 
 _NO_CONNECTION = frozenset(
     {

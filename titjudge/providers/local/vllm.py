@@ -22,8 +22,8 @@ from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswere
 from titjudge.core.keys import request_key
 from titjudge.core.types import Message, Picture, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, ProviderSettings
-from titjudge.providers.in_process import InProcess, RowError, answer_limit
-from titjudge.providers.strict import instruction
+from titjudge.providers.json_schema import instruction
+from titjudge.providers.local.base import InProcess, RowError, answer_limit
 
 SAMPLING = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
@@ -164,7 +164,7 @@ class VLLM(InProcess[Any]):
 
     def _reply(self, output: Any) -> Reply:
         """What came; a thought that the model wrote before its answer is a flag, not part of the answer."""
-        from titjudge.providers.local_generate import split_thought
+        from titjudge.providers.local.generation import split_thought
 
         made = output.outputs[0]
         thought, answer = split_thought(made.text)

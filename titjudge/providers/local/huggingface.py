@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Reply, Request
 from titjudge.providers import Capabilities, ProviderSettings
-from titjudge.providers.in_process import InProcess
+from titjudge.providers.local.base import InProcess
 
 if TYPE_CHECKING:
-    from titjudge.providers.local_load import Loaded
+    from titjudge.providers.local.loading import Loaded
 
 OPTIONS = frozenset(
     {
@@ -96,13 +96,13 @@ class Local(InProcess["Loaded"]):
         return "local:" + ",".join([*words, f"transformers={version('transformers')}"])
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
-        from titjudge.providers import local_generate
+        from titjudge.providers.local import generation
 
         loaded = self._ready_model()
         thinking: Mapping[str, Any] = {}
         if "enable_thinking" in self._options:
             thinking = {"enable_thinking": bool(self._options["enable_thinking"])}
-        answers = local_generate.run(
+        answers = generation.run(
             loaded,
             requests,
             rows=self._rows,
@@ -118,10 +118,10 @@ class Local(InProcess["Loaded"]):
         ]
 
     def _load(self) -> Loaded:
-        from titjudge.providers import local_load
+        from titjudge.providers.local import loading
 
         folder, commit = self._place
-        return local_load.load(self.model, folder, commit, self._options)
+        return loading.load(self.model, folder, commit, self._options)
 
     async def aclose(self) -> None:
         self._closing = True

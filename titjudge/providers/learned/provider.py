@@ -14,26 +14,26 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from titjudge import hub
-from titjudge.batching import MicroBatcher
 from titjudge.core.errors import ConfigError, Unanswered, UserError, nearest
 from titjudge.core.learned_metrics import BUILT_IN, TABLE, Baseline
 from titjudge.core.textfile import load_yaml
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, ProviderSettings
-from titjudge.providers.pixels import decoded
+from titjudge.providers.local import hub
+from titjudge.providers.local.images import decoded
+from titjudge.providers.local.microbatch import MicroBatcher
 
 if TYPE_CHECKING:
-    from titjudge.providers.scorer_models import Source
+    from titjudge.providers.learned.clip_and_blip import Source
 
 ADAPTERS = {
-    "dual": "scorer_models:DualEncoder",
-    "itm": "scorer_models:ItmHead",
-    "t5": "scorer_prob:ClipFlanT5",
-    "prob": "scorer_prob:AnswerProbability",
-    "mps": "scorer_mps:Mps",
-    "labels": "scorer_chat:LabelExpectation",
-    "head": "scorer_chat:TokenHead",
+    "dual": "clip_and_blip:DualEncoder",
+    "itm": "clip_and_blip:ItmHead",
+    "t5": "vqascore:ClipFlanT5",
+    "prob": "vqascore:AnswerProbability",
+    "mps": "mps:Mps",
+    "labels": "chat_heads:LabelExpectation",
+    "head": "chat_heads:TokenHead",
 }
 OPTIONS = frozenset({"antialias", "base", "batch_size", "device", "dtype", "local", "weights"})
 FOLDER = "TITJUDGE_WEIGHTS"
@@ -96,7 +96,7 @@ class Scorer:
             ) from error
 
     def _located(self, given: Path | None) -> Source:
-        from titjudge.providers.scorer_models import Source
+        from titjudge.providers.learned.clip_and_blip import Source
 
         hub.quiet()
         file, commit = None, ""
@@ -207,7 +207,7 @@ class Scorer:
             module, _, kind = ADAPTERS[self.row.adapter].partition(":")
             try:
                 hub.quiet_transformers()
-                self._adapter = getattr(import_module(f"titjudge.providers.{module}"), kind)(
+                self._adapter = getattr(import_module(f"titjudge.providers.learned.{module}"), kind)(
                     self.row, self._source, self._options
                 )
             except Exception as error:  # loaders raise of every kind

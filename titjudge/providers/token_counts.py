@@ -15,7 +15,7 @@ from functools import lru_cache
 import orjson
 
 from titjudge.core.types import Request
-from titjudge.providers.models import bare, vendor
+from titjudge.providers.model_families import bare, vendor
 
 Rule = Callable[[int, int, str], int]
 

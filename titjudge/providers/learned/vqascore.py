@@ -13,7 +13,7 @@ from typing import Any
 from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.learned_metrics import Baseline
 from titjudge.core.types import Status
-from titjudge.providers.scorer_models import Measured, Pair, Source, _settled, chat_model, measured
+from titjudge.providers.learned.clip_and_blip import Measured, Pair, Source, _settled, chat_model, measured
 
 _PAD = (122, 116, 104)  # CLIP's mean colour, as t2v_metrics pads
 
@@ -109,7 +109,7 @@ def _projector(row: Baseline, source: Source) -> Any:
     """Linear, GELU, Linear from the checkpoint (transformers' T5 ignores them)."""
     import torch
 
-    from titjudge.providers.scorer_rename import fill
+    from titjudge.providers.learned.state_dicts import fill
 
     found: dict[str, Any] = {}
     for path in _weight_files(source):

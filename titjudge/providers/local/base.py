@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from titjudge import hub
-from titjudge.batching import MicroBatcher
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Usage
 from titjudge.providers import ProviderSettings
-from titjudge.providers.tokens import input_bound
+from titjudge.providers.local import hub
+from titjudge.providers.local.microbatch import MicroBatcher
+from titjudge.providers.token_counts import input_bound
 
 M = TypeVar("M")
 _ANSWER = 512  # tokens of an answer, where the request does not say

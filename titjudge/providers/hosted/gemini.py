@@ -13,14 +13,14 @@ from typing import Any
 import orjson
 
 from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Usage
-from titjudge.providers import calls
-from titjudge.providers import http as wire
-from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
-from titjudge.providers.hosted import Hosted, clean, encoded, parsed, unreadable
-from titjudge.providers.openai import IN_PROMPT
-from titjudge.providers.strict import gemini as gemini_schema
-from titjudge.providers.strict import instruction
-from titjudge.providers.usage import NO_USAGE, gemini_usage
+from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted import tool_calls
+from titjudge.providers.hosted.base import Hosted, clean, encoded, parsed, unreadable
+from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted.openai import IN_PROMPT
+from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage
+from titjudge.providers.json_schema import gemini as gemini_schema
+from titjudge.providers.json_schema import instruction
 
 _REFUSED = frozenset(
     [
@@ -112,7 +112,7 @@ class Gemini(Hosted):
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = gemini_schema(request.schema)
         if request.tools:
-            out["tools"] = calls.gemini_tools(request.tools)
+            out["tools"] = tool_calls.gemini_tools(request.tools)
         if safety:
             out["safetySettings"] = safety
         if config:
@@ -135,7 +135,7 @@ class Gemini(Hosted):
             parts = (candidate.get("content") or {}).get("parts") or []
             text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
             finish, detail = candidate.get("finishReason") or "", candidate.get("finishMessage") or ""
-            called = calls.gemini_calls(parts) if tools else ()
+            called = tool_calls.gemini_calls(parts) if tools else ()
             garbled = (
                 tools and finish in _GARBLED
             )  # an answer all the same: the model is told, and not asked the same again
@@ -200,7 +200,7 @@ async def _content_of(message: Message) -> dict[str, Any]:
             data = orjson.Fragment(b'"%s"' % await encoded.get(part))
             parts.append({"inlineData": {"data": data, "mimeType": part.media_type}})
     if message.calls or message.results:
-        results, made = calls.gemini_parts(message)
+        results, made = tool_calls.gemini_parts(message)
         parts = [*results, *parts, *made]
     return {"parts": parts, "role": "model" if message.role == "assistant" else "user"}
 

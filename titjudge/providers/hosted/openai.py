@@ -15,12 +15,12 @@ from typing import Any
 import orjson
 
 from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Usage
-from titjudge.providers import calls
-from titjudge.providers import http as wire
-from titjudge.providers.faults import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
-from titjudge.providers.hosted import Hosted, clean, encoded, parsed, unreadable
-from titjudge.providers.strict import instruction, name_of, strict
-from titjudge.providers.usage import NO_USAGE, openai_usage
+from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted import tool_calls
+from titjudge.providers.hosted.base import Hosted, clean, encoded, parsed, unreadable
+from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
+from titjudge.providers.json_schema import instruction, name_of, strict
 
 IN_PROMPT = "schema-in-prompt"  # flag: the schema was asked for in words
 
@@ -71,7 +71,7 @@ class OpenAI(Hosted):
         messages = [await message_of(each, detail) for each in request.messages]
         if request.tools:
             pairs = zip(request.messages, messages, strict=True)
-            messages = [turn for each, made in pairs for turn in calls.openai_turns(each, made)]
+            messages = [turn for each, made in pairs for turn in tool_calls.openai_turns(each, made)]
         if request.schema is not None and in_prompt:
             append_text(messages, instruction(request.schema))
         out: dict[str, Any] = {"model": self.model, "messages": messages}
@@ -81,7 +81,7 @@ class OpenAI(Hosted):
         if request.schema is not None and not in_prompt:
             out["response_format"] = response_format(request)
         if request.tools:
-            out["tools"] = calls.openai_tools(request.tools)
+            out["tools"] = tool_calls.openai_tools(request.tools)
         return out
 
     def _calls_tools(self) -> bool:
@@ -113,7 +113,7 @@ class OpenAI(Hosted):
             message = choice.get("message") or {}
             text, refusal = text_of(message.get("content")), message.get("refusal")
             finish = choice.get("finish_reason") or ""
-            called = calls.openai_calls(message.get("tool_calls")) if tools else ()
+            called = tool_calls.openai_calls(message.get("tool_calls")) if tools else ()
             status, reason = self._status(text, refusal, finish, usage, called=bool(called))
             return Reply(
                 clean(text),

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from titjudge import hub
 from titjudge.core.errors import UserError
 from titjudge.core.learned_metrics import Baseline
-from titjudge.providers import local_load
-from titjudge.providers import scorer_rename as rename
+from titjudge.providers.learned import state_dicts as rename
+from titjudge.providers.local import hub, loading
 
 IMAGEREWARD_MEAN, IMAGEREWARD_STD = 0.16717362830052426, 1.0333394966054072
 _CLIP_MEAN, _CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
@@ -68,7 +67,7 @@ def _settled(model: Any, source: Source) -> Any:
     return model.to(device=source.device, dtype=getattr(torch, source.dtype)).eval()
 
 
-def chat_model(row: Baseline, source: Source, options: Mapping[str, Any]) -> local_load.Loaded:
+def chat_model(row: Baseline, source: Source, options: Mapping[str, Any]) -> loading.Loaded:
     """The chat model with eyes that a row scores with.
 
     Raises:
@@ -76,7 +75,7 @@ def chat_model(row: Baseline, source: Source, options: Mapping[str, Any]) -> loc
     """
     folder, commit = hub.folder_of(source.weights, source.weights_commit)
     chosen = {"dtype": source.dtype, "device": source.device, **dict(options.get("local") or {})}
-    loaded = local_load.load(source.weights, folder, commit, chosen)
+    loaded = loading.load(source.weights, folder, commit, chosen)
     if not loaded.images:
         raise UserError(f"'{row.key}' needs a model that reads pictures; '{source.weights}' reads none")
     return loaded

@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from titjudge.core.errors import UserError
 from titjudge.core.learned_metrics import Baseline
-from titjudge.providers import scorer_rename as rename
-from titjudge.providers.scorer_models import Measured, Pair, Source, _settled, counted, measured
+from titjudge.providers.learned import state_dicts as rename
+from titjudge.providers.learned.clip_and_blip import Measured, Pair, Source, _settled, counted, measured
 
 CONDITION = (
     "light, color, clarity, tone, style, ambiance, artistry, shape, face, hair, hands, limbs, structure, instance, "

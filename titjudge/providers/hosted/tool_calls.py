@@ -14,8 +14,8 @@ from typing import Any
 from titjudge.core.errors import ConfigError
 from titjudge.core.structured_output import json_object
 from titjudge.core.types import Message, ProviderSettings, Tool, ToolCall
-from titjudge.providers.strict import gemini as gemini_schema
-from titjudge.providers.strict import name_of, strict
+from titjudge.providers.json_schema import gemini as gemini_schema
+from titjudge.providers.json_schema import name_of, strict
 
 _ABOUT_TOOLS = re.compile(r"\btools?\b|tool_choice|function.?call", re.IGNORECASE)
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from titjudge.core.errors import UserError
 from titjudge.core.types import Picture, Reply, Request, Status, Usage
-from titjudge.providers.in_process import RowError, answer_limit
-from titjudge.providers.local_load import Loaded
-from titjudge.providers.pixels import decoded
-from titjudge.providers.strict import instruction
+from titjudge.providers.json_schema import instruction
+from titjudge.providers.local.base import RowError, answer_limit
+from titjudge.providers.local.images import decoded
+from titjudge.providers.local.loading import Loaded
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")

@@ -1,0 +1,1 @@
+"""Batch jobs of OpenAI and Gemini."""

@@ -1,0 +1,1 @@
+"""Learned metrics as providers."""
