@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from titjudge.cache import AnswerCache
 from titjudge.core.config import Limits, load_config
 from titjudge.core.errors import BudgetExhausted, UserError
 from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.serialization import score_record
 from titjudge.core.types import Item, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import Panel
 from titjudge.loop import prepared
 from titjudge.memory import MemoryPictures
-from titjudge.panel import Panel
-from titjudge.roles import Roles
 
 _RUNNING = (
     "an event loop is running here, as in every notebook: `async with Judge(...) as judge: "
@@ -112,7 +112,7 @@ class Judge:
 
     def _open(self) -> Engine:
         if self._engine is None:
-            from titjudge.budget import Budget
+            from titjudge.engine.budget import Budget
 
             limits = self._config.limits
             roles = Roles(self._config)

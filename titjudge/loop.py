@@ -10,10 +10,10 @@ from typing import Any
 
 from titjudge.core.errors import BudgetHeld, CacheWriteError, FatalProviderError
 from titjudge.core.types import BadItem, Item, Score
-from titjudge.engine import BudgetExhausted, Engine, Interrupted
+from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
+from titjudge.engine.scoring import Panel
 from titjudge.marks import compares, mark
 from titjudge.metrics import Metric
-from titjudge.panel import Panel
 
 
 def prepared(items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> Iterable[Item | BadItem]:

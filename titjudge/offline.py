@@ -26,15 +26,15 @@ from titjudge.core.errors import ConfigError, Unanswered, UserError
 from titjudge.core.keys import request_key
 from titjudge.core.serialization import request_record
 from titjudge.core.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
-from titjudge.engine import Engine
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import Panel
 from titjudge.loop import Loop
 from titjudge.metrics.agent_zoom import Origin, origin
 from titjudge.offline_files import IMPORTED, Exported, Imported, Shelf, question_text, read_answers
-from titjudge.panel import Panel
 from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers.batch.openai import openai_line
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.roles import Roles
 from titjudge.session import Session
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one OpenAI batch file

@@ -14,8 +14,8 @@ from typing import Any
 
 from titjudge.core.errors import UserError
 from titjudge.core.types import Item, Status
+from titjudge.engine.roles import Roles
 from titjudge.providers.recorded import Recorded
-from titjudge.roles import Roles
 from titjudge.run import RunFolder
 
 _ELSEWHERE = frozenset({"openai", "gemini", "litellm"})  # what answers there is pinned by address and version

@@ -26,9 +26,9 @@ from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.serialization import embedding_from, reply_from, request_record
 from titjudge.core.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
-from titjudge.engine import Engine
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.providers import Capabilities
-from titjudge.roles import Roles
 
 Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
 _SAID = ("messages", "model", "sample", "attempt")

@@ -34,12 +34,12 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender
 from titjudge.core.serialization import score_from, score_record
 from titjudge.core.types import BadItem, Item, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Tally
+from titjudge.engine.sender import JOB
 from titjudge.identity import differing, extends, identity, other_run
 from titjudge.marks import PLACE, Marks, compares, listed_record
 from titjudge.metrics import Metric
-from titjudge.roles import Tally
-from titjudge.sending import JOB
 
 SCHEMA_VERSION = 1
 _BEGUN = ".identity.json"  # what the run was begun as, for the day on which its manifest is lost

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from titjudge.budget import Budget
-from titjudge.cache import AnswerCache
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.core.paths import cache_folder
@@ -21,17 +19,19 @@ from titjudge.core.retirements import OTHER_MODEL, mixed
 from titjudge.core.serialization import reply_from, reply_record
 from titjudge.core.types import BadItem, Item, Pair, Status, Table
 from titjudge.defaults import complete, left_out, load_metrics, load_suite
-from titjudge.engine import Engine
+from titjudge.engine.budget import Budget
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.forecast import Forecast, Planner, forecast
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import Panel
 from titjudge.identity import default_folder
 from titjudge.journal import told
 from titjudge.loop import Loop, Progress, prepared
 from titjudge.marks import compares
 from titjudge.metrics import Metric, everywhere
-from titjudge.panel import Panel
 from titjudge.pins import Pins
-from titjudge.plan import Forecast, Planner, forecast
 from titjudge.reading import Reading
-from titjudge.roles import Roles
 from titjudge.run import RunFolder, provenance
 from titjudge.tabulate import tabulate
 

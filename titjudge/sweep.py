@@ -26,9 +26,9 @@ from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.core.textfile import read_yaml
 from titjudge.core.types import Pair, Score, Status, Table
 from titjudge.defaults import complete, load_metrics
+from titjudge.engine.forecast import Forecast
 from titjudge.identity import without_credentials
 from titjudge.metrics import Metric
-from titjudge.plan import Forecast
 from titjudge.run import CAPS, RunFolder
 from titjudge.session import Outcome, Session, Watcher
 

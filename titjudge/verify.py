@@ -26,11 +26,11 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.serialization import score_from, score_record
 from titjudge.core.types import BadItem, Item, Pair, Score, Status
 from titjudge.defaults import load_metrics, load_suite
-from titjudge.engine import Engine
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.scoring import Panel
 from titjudge.journal import flaw, torn
 from titjudge.loop import prepared
 from titjudge.metrics import Metric
-from titjudge.panel import Panel
 from titjudge.replay import UNSEALED, Shown, Stored, StoredPictures, parsed, replaying
 from titjudge.run import FILES, RunFolder
 from titjudge.tabulate import tabulate

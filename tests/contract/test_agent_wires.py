@@ -16,18 +16,18 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 from test_provider_spec import KEY
 
-from titjudge.ask import measure
-from titjudge.budget import Budget
-from titjudge.cache import AnswerCache
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.ask import measure
+from titjudge.engine.budget import Budget
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.forecast import Planner
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.metrics.agent import tit_agent
 from titjudge.metrics.agent_calls import MOST_CALLS, NO_LOOK_LEFT
 from titjudge.metrics.agent_loop import SPARE_ROUNDS
-from titjudge.plan import Planner
-from titjudge.roles import Roles
 
 PROMPT = "A blue bowl holds three oranges on a wooden table. Behind it a sign reads FRESH."
 CLAIMS = [

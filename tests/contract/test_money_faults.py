@@ -20,15 +20,15 @@ from batch_server import BatchServer
 from servers import Scripted, Seen, Server
 from wires import ANSWERS, HTML, dump, embeddings, read, text_for
 
-from titjudge import retry
-from titjudge.budget import Budget
 from titjudge.core.config import load_config
 from titjudge.core.errors import BudgetExhausted, FatalProviderError, Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Message, Request, Usage
-from titjudge.engine import Engine
+from titjudge.engine import retry
+from titjudge.engine.budget import Budget
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.providers.batch.provider import Batches, Pace
-from titjudge.roles import Roles
 
 RATE = 1000.0  # USD per million tokens
 QUESTIONS = [f"question {number}: what is in the picture?" for number in range(3)]

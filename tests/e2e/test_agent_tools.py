@@ -19,19 +19,19 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 from wires import openai_answer, read
 
-from titjudge.ask import measure
-from titjudge.cache import AnswerCache
 from titjudge.cli.run import run_command
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item
-from titjudge.engine import Engine
+from titjudge.engine.ask import measure
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.identity import default_folder
 from titjudge.metrics.agent import tit_agent
 from titjudge.offline import export, import_answers
 from titjudge.providers.batch.provider import Batches, Pace
-from titjudge.roles import Roles
 from titjudge.session import Session, complete
 from titjudge.verify import verify
 

@@ -18,16 +18,16 @@ from batch_server import BatchServer, Plan
 from PIL import Image
 from servers import Scripted, Seen
 
-from titjudge.cache import AnswerCache
 from titjudge.cli.judge import judge
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Score
-from titjudge.engine import Engine
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.loop import Loop
 from titjudge.providers.batch.provider import Batches, Pace
-from titjudge.roles import Roles
 from titjudge.suites.folder import Folder
 
 WIRED = any(option.name == "batch" for option in judge.params)

@@ -14,10 +14,10 @@ from PIL import Image
 from titjudge.core.config import load_config
 from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.types import Reply, Request, Status
+from titjudge.engine.roles import Roles
 from titjudge.identity import extends
 from titjudge.pins import Pins
 from titjudge.providers.fake import Fake
-from titjudge.roles import Roles
 from titjudge.run import RunFolder
 from titjudge.session import Session
 from titjudge.verify import verify

@@ -13,20 +13,20 @@ import pytest
 from PIL import Image
 from test_agent_loop import CLAIMS, PROMPT, all_met, turn
 
-from titjudge.ask import BoundAsk, measure
-from titjudge.budget import Budget
-from titjudge.cache import AnswerCache
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import BudgetExhausted, ConfigError
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Reply, Request, Score, Status, Tool, ToolCall, Usage
-from titjudge.engine import Engine
+from titjudge.engine.ask import BoundAsk, measure
+from titjudge.engine.budget import Budget
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.forecast import Planner
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.metrics.agent import tit_agent
 from titjudge.metrics.tit import tit_llm
-from titjudge.plan import Planner
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
-from titjudge.roles import Roles
 
 Answers = Callable[[Request], Any]
 SPLIT = json.dumps({"claims": [dict(zip(("claim", "kind", "level", "span"), each, strict=True)) for each in CLAIMS]})

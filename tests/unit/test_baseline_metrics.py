@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 import tiny_models
 
-from titjudge.ask import measure
-from titjudge.cache import AnswerCache
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.learned_metrics import BUILT_IN, LISTED, TABLE
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Ask, Item, ProviderSettings, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.ask import measure
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.metrics import metric as declare
 from titjudge.metrics.baselines import METRICS
 from titjudge.providers.learned.provider import ADAPTERS, Scorer
-from titjudge.roles import Roles
 
 
 @pytest.fixture(autouse=True)

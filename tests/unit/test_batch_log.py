@@ -10,7 +10,7 @@ import pytest
 from titjudge.core.errors import CacheWriteError, ConfigError, DataError
 from titjudge.core.keys import request_key
 from titjudge.core.types import FailureKind, Message, Request
-from titjudge.prices import Price
+from titjudge.engine.prices import Price
 from titjudge.providers import ProviderSettings
 from titjudge.providers.batch.journal import Line, Log
 from titjudge.providers.batch.provider import Batch, Batches, folder_name, live_jobs

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from virtual_time import clock, run_virtual
 
-from titjudge.budget import Budget
 from titjudge.core.errors import BudgetExhausted
+from titjudge.engine.budget import Budget
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

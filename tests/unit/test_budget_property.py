@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from virtual_time import run_virtual
 
-from titjudge.budget import Budget
 from titjudge.core.errors import BudgetExhausted, BudgetHeld
+from titjudge.engine.budget import Budget
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

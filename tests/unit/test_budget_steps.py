@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from titjudge.budget import Budget, Reservation
-from titjudge.cache import AnswerCache
 from titjudge.core.config import load_config
 from titjudge.core.errors import BudgetExhausted, BudgetHeld
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Reply, Request, Score, Usage
-from titjudge.engine import Engine
+from titjudge.engine.budget import Budget, Reservation
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.forecast import Planner
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.loop import Loop
 from titjudge.metrics import metric
-from titjudge.plan import Planner
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
-from titjudge.roles import Roles
 
 QUESTIONS = 3
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import diskcache
 import pytest
 
-from titjudge.cache import AnswerCache
 from titjudge.core.errors import CacheWriteError, UserError
 from titjudge.core.keys import request_key
 from titjudge.core.serialization import reply_from, reply_record, request_record
 from titjudge.core.types import Message, Picture, Reply, Request, Tool, ToolCall, ToolResult
+from titjudge.engine.cache import AnswerCache
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.cache import AnswerCache
 from titjudge.core.errors import CacheWriteError
+from titjudge.engine.cache import AnswerCache
 
 
 @pytest.fixture

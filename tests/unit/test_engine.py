@@ -11,18 +11,18 @@ import pytest
 from PIL import Image
 from pydantic import BaseModel
 
-from titjudge.ask import BoundAsk, measure
-from titjudge.budget import Budget
-from titjudge.cache import AnswerCache
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Failure, FailureKind, Item, Reply, Request, Score, Status, Usage
-from titjudge.engine import Engine, Interrupted
+from titjudge.engine.ask import BoundAsk, measure
+from titjudge.engine.budget import Budget
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine, Interrupted
+from titjudge.engine.roles import Roles
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
-from titjudge.roles import Roles
 
 REMOTE = Capabilities()
 
@@ -372,8 +372,8 @@ def panel_answers(values: dict[str, float | str]) -> Callable[[Request], str]:
 def test_a_panel_votes_with_a_quorum_that_is_enforced(
     tmp_path: Path, values: dict[str, float | str], options: dict[str, Any], expected: float | None
 ) -> None:
+    from titjudge.engine.scoring import Panel
     from titjudge.metrics.tit import tit_llm
-    from titjudge.panel import Panel
 
     async def work() -> list[Score]:
         fake = Fake(None, panel_answers({**values, "m": "words"}))
@@ -391,8 +391,8 @@ def test_a_panel_votes_with_a_quorum_that_is_enforced(
 
 
 def test_samples_are_separate_questions_with_a_spread(tmp_path: Path) -> None:
+    from titjudge.engine.scoring import Panel
     from titjudge.metrics.tit import tit_llm
-    from titjudge.panel import Panel
 
     async def work() -> tuple[Score, list[Request]]:
         values: Iterable[float] = iter([10.0, 20.0, 30.0])

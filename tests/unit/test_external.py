@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 import tiny_models
 
-from titjudge.ask import measure
-from titjudge.cache import AnswerCache
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.learned_metrics import COMMAND, EXTERNAL
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, ProviderSettings, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.ask import measure
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.metrics.external import METRICS, external
 from titjudge.providers.learned.external import External, command_of, read, variable
 from titjudge.providers.learned.subprocess import Outcome, run
-from titjudge.roles import Roles
 
 HEAD = "import json, sys\nrows = [json.loads(line) for line in sys.stdin]\n"
 ECHO = HEAD + 'for r in rows:\n    print(json.dumps({"id": r["id"], "score": len(r["prompt"])}))\n'

@@ -12,7 +12,7 @@ import pytest
 from virtual_time import clock, run_virtual
 
 from titjudge.core.types import Failure, FailureKind
-from titjudge.limits import Limiter, Slot
+from titjudge.engine.rate_limiter import Limiter, Slot
 
 
 def limiter(concurrency: int = 32, seed: int = 0, **options: Any) -> Limiter:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from titjudge.limits import Limiter
-from titjudge.pacing import Pacer, Told, read_limits, seconds_of
+from titjudge.engine.rate_limiter import Limiter
+from titjudge.engine.token_bucket import Pacer, Told, read_limits, seconds_of
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import clock, run_virtual
 
-from titjudge import retry
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Failure, FailureKind
-from titjudge.limits import Limiter
+from titjudge.engine import retry
+from titjudge.engine.rate_limiter import Limiter
 
 
 class Refused(Exception):

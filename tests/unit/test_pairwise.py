@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from titjudge.ask import measure
 from titjudge.core.config import load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import BadItem, Item, Request, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.ask import measure
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.loop import prepared
 from titjudge.metrics.pairwise import pairwise, pairwise_text
 from titjudge.providers.fake import Fake
-from titjudge.roles import Roles
 
 
 def items(tmp_path: Path, count: int = 3) -> list[Item]:

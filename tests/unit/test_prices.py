@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Usage
-from titjudge.prices import BATCH_DISCOUNTS, Price, Tier, batch_price, parse_price_flag, price_of
+from titjudge.engine.prices import BATCH_DISCOUNTS, Price, Tier, batch_price, parse_price_flag, price_of
 
 NOVEMBER = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

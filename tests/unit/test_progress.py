@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from titjudge.cli.progress import Plain
+from titjudge.engine.roles import Tally
 from titjudge.loop import Progress
-from titjudge.roles import Tally
 
 
 def test_what_goes_wrong_is_said_at_once_and_not_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from pydantic import ValidationError
 
-from titjudge.ask import measure
-from titjudge.cache import AnswerCache
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Message, Request, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.ask import measure
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.forecast import Planner
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.metrics.question_graph import (
     MOST,
     ChoiceQuestion,
@@ -32,10 +34,8 @@ from titjudge.metrics.question_graph import (
     tifa,
     valid_questions,
 )
-from titjudge.plan import Planner
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
-from titjudge.roles import Roles
 
 # The example of the paper's notebook (t2i_eval_example.ipynb): it prints 0.4.
 PARENTS = {1: [0], 2: [0], 3: [0], 4: [3], 5: [1], 6: [2], 7: [2], 8: [0], 9: [8], 10: [8]}

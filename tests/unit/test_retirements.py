@@ -14,7 +14,6 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 from wires import text_for
 
-from titjudge.cache import AnswerCache
 from titjudge.cli.compare import compare
 from titjudge.cli.doctor import doctor
 from titjudge.cli.judge import judge
@@ -22,9 +21,10 @@ from titjudge.core import clock, retirements
 from titjudge.core.config import RoleConfig, load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Usage
-from titjudge.prices import price_of
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.prices import price_of
+from titjudge.engine.roles import Roles
 from titjudge.providers.model_families import family
-from titjudge.roles import Roles
 from titjudge.run import RunFolder, identity
 from titjudge.session import Session
 

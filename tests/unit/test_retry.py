@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from titjudge import retry
 from titjudge.core.errors import BudgetExhausted, FatalProviderError, Unanswered
 from titjudge.core.types import Failure, FailureKind, Status
-from titjudge.retry import Policy
+from titjudge.engine import retry
+from titjudge.engine.retry import Policy
 
 RETRY, LIMITED = FailureKind.RETRY, FailureKind.RATE_LIMIT
 

@@ -9,8 +9,8 @@ import pytest
 
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
+from titjudge.engine.roles import Roles
 from titjudge.providers import Capabilities, ProviderSettings
-from titjudge.roles import Roles
 
 
 class Here:

@@ -13,23 +13,23 @@ from typing import Any
 import orjson
 import pytest
 
-from titjudge import retry, sending
-from titjudge.ask import BoundAsk
-from titjudge.budget import Budget
-from titjudge.cache import AnswerCache
 from titjudge.core.config import load_config
 from titjudge.core.errors import CacheWriteError, DataError, FatalProviderError, Unanswered
 from titjudge.core.files import Appender
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Failure, FailureKind, Item, Reply, Request, Score, Usage
-from titjudge.engine import Engine
+from titjudge.engine import retry, sender
+from titjudge.engine.ask import BoundAsk
+from titjudge.engine.budget import Budget
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.loop import Loop
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.providers.hosted.failures import classify
 from titjudge.providers.hosted.http import Unreachable
-from titjudge.roles import Roles
 from titjudge.run import RunFolder
 
 PRICE = {"input": 1.0, "output": 1.0}  # USD per million tokens
@@ -45,7 +45,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(seconds: float) -> None:
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(sending.retry, "call", partial(retry.call, sleep=at_once))
+    monkeypatch.setattr(sender.retry, "call", partial(retry.call, sleep=at_once))
 
 
 def build(
@@ -97,7 +97,7 @@ def test_a_server_that_goes_away_and_comes_back_costs_no_answer(tmp_path: Path) 
 
 
 def test_a_server_that_stays_away_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "_OUTAGE", -1.0)
+    monkeypatch.setattr(sender, "_OUTAGE", -1.0)
 
     async def work() -> None:
         engine, fake = build(tmp_path, Outage(1, 10_000))
@@ -184,7 +184,7 @@ def test_a_server_that_says_later_at_first_is_waited_for(tmp_path: Path, kind: F
 
 
 def test_refused_connections_end_a_run_soon_and_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "_REFUSED", -1.0)
+    monkeypatch.setattr(sender, "_REFUSED", -1.0)
     found, requests = many(tmp_path, lambda _: Unreachable("cannot connect to 127.0.0.1:9: refused"), 8)
     assert any("cannot connect to 127.0.0.1:9: refused" in str(each) for each in found)
     assert any(isinstance(each, FatalProviderError) for each in found)
@@ -206,7 +206,7 @@ def test_a_stopped_run_waits_for_no_retry_after(tmp_path: Path, monkeypatch: pyt
 
         fake._function = limited
         fake.classify = lambda error: error.failure  # type: ignore[attr-defined, method-assign]
-        with pytest.raises(sending.Interrupted):
+        with pytest.raises(sender.Interrupted):
             await ask(engine, "p")
         assert len(fake.requests) == 1
         await engine.aclose()

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.budget import Budget
-from titjudge.cache import AnswerCache
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Reply, Request, Status, Usage
-from titjudge.engine import Engine
+from titjudge.engine.budget import Budget
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.metrics import Metric
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.providers.fake import Fake
-from titjudge.roles import Roles
 from titjudge.trust.canary import CanaryReport, ask_canaries, canary_file, canary_items, drift_between, refuse_drift
 
 METRICS: dict[str, Metric] = {"lmm-score": lmm_score}

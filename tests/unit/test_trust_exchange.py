@@ -17,11 +17,11 @@ from PIL import Image
 from titjudge.core.config import RunConfig
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Request
-from titjudge.engine import Engine
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.metrics.tit import tit_llm
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
-from titjudge.roles import Roles
 from titjudge.suites.known_answer import KnownAnswer
 from titjudge.trust import battery, card
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Line, with_verdicts

@@ -57,8 +57,8 @@ def card(metric: str, work: Path) -> dict[str, Any]:
     from titjudge.core import registry
     from titjudge.core.config import RunConfig
     from titjudge.core.prompts import PromptLibrary
-    from titjudge.engine import Engine
-    from titjudge.roles import Roles
+    from titjudge.engine.pipeline import Engine
+    from titjudge.engine.roles import Roles
     from titjudge.trust.probe import probe
 
     replay = {"model": "recorded", "options": {"file": str(EXAMPLE / "descriptions.jsonl")}}

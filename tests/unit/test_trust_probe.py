@@ -19,14 +19,14 @@ from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Ask, Item, Reply, Request, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.metrics import Metric
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.pairwise import pairwise_text
 from titjudge.metrics.tit import tit_llm
 from titjudge.metrics.yes_no import yes_no
 from titjudge.providers.fake import Fake
-from titjudge.roles import Roles
 from titjudge.suites.known_answer import KnownAnswer
 from titjudge.trust import attacks, battery, bounds, edits
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts

@@ -14,12 +14,13 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
-from titjudge.ask import measure
-from titjudge.cache import AnswerCache
 from titjudge.core.config import load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Request, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.ask import measure
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.metrics.viescore import (
     Quality,
     Semantics,
@@ -32,7 +33,6 @@ from titjudge.metrics.viescore import (
 )
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
-from titjudge.roles import Roles
 
 
 def scored(folder: Path, metric: Any, answers: Callable[[Request], Any]) -> tuple[Score, Fake]:

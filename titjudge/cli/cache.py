@@ -27,8 +27,8 @@ def cache() -> None:
 
 
 def _open(folder: Path | None):  # type: ignore[no-untyped-def]
-    from titjudge.cache import AnswerCache
     from titjudge.core.paths import cache_folder
+    from titjudge.engine.cache import AnswerCache
 
     return AnswerCache(cache_folder(folder))
 

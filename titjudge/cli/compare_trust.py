@@ -105,7 +105,7 @@ def cascade(
       python cli.py compare cascade runs/sweep
       python cli.py compare cascade runs/sweep --pairs pairs.jsonl --max-price 5 --json cascade.json
     """
-    from titjudge.prices import parse_price_flag
+    from titjudge.engine.prices import parse_price_flag
     from titjudge.suites.folder import read_pairs
     from titjudge.trust.cascade import recommend
     from titjudge.trust.cascade_sweep import swept_judges

@@ -35,12 +35,12 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
       python cli.py doctor --local
       python cli.py doctor --ask --judge openai/m --base-url http://HOST:8000/v1
     """
-    from titjudge.cache import AnswerCache
     from titjudge.cli.show import show_tables, write_json
     from titjudge.core.config import load_config
     from titjudge.core.paths import cache_folder
     from titjudge.core.retirements import default_model, notices
     from titjudge.core.types import Table
+    from titjudge.engine.cache import AnswerCache
 
     config = load_config(flags["config_file"], model_overrides(flags))
     rows: list[tuple[str, str, str]] = [_key(name, names) for name, names in KEYS.items()]
@@ -97,7 +97,7 @@ def _embedder(config: Any) -> tuple[str, str, str]:
     import asyncio
 
     from titjudge.core.errors import TitjudgeError
-    from titjudge.roles import Roles
+    from titjudge.engine.roles import Roles
 
     async def try_it() -> str:
         roles = Roles(config)
@@ -121,8 +121,8 @@ def _ask(config: Any) -> list[tuple[str, str, str]]:
     from titjudge.core.errors import TitjudgeError, UserError
     from titjudge.core.prompts import PromptLibrary
     from titjudge.core.types import Message
-    from titjudge.engine import Engine
-    from titjudge.roles import Roles
+    from titjudge.engine.pipeline import Engine
+    from titjudge.engine.roles import Roles
 
     seats = [(name, role) for name in ("captioner", *config.judge_roles) if (role := config.role(name)) is not None]
     seats = [(name, role) for name, role in seats if role.provider != "recorded"]

@@ -62,7 +62,7 @@ def model_options(function: F) -> F:
 
 def model_overrides(flags: dict[str, Any]) -> dict[str, Any]:
     """The configuration keys that the shared flags set."""
-    from titjudge.prices import parse_price_flag
+    from titjudge.engine.prices import parse_price_flag
 
     captioner = flags["captioner"] or flags["provider"]
     judges = [{"model": judge} for judge in flags["judge"] or filter(None, [flags["provider"]])]

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from titjudge.cli.terminal import printable, say
-from titjudge.engine import Engine
+from titjudge.engine.pipeline import Engine
 from titjudge.loop import Progress
 
 _OBSERVED = 20  # answers after which the cost of the rest is told from those that came

@@ -296,7 +296,7 @@ class Table:
 
 
 class Ask(Protocol):
-    """What a metric is given besides the item: the one way to put a question to a model. See `titjudge.engine`."""
+    """What a metric is given besides the item: the one way to put a question to a model. See `titjudge.engine.pipeline`."""
 
     protocol: str
 

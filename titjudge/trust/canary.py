@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.ask import measure
 from titjudge.core.errors import BudgetExhausted, DataError
 from titjudge.core.types import Ask, Item, Score
-from titjudge.engine import Engine
+from titjudge.engine.ask import measure
+from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 from titjudge.suites.known_answer import KnownAnswer
 from titjudge.trust import battery, scale

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from titjudge.cache import AnswerCache
 from titjudge.core.config import RunConfig
 from titjudge.core.paths import cache_folder, example_folder
 from titjudge.core.prompts import PromptLibrary
-from titjudge.engine import Engine
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.forecast import Planner
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.engine.sender import Journal
 from titjudge.metrics import Metric
-from titjudge.plan import Planner
 from titjudge.providers.dry_run import Expected
-from titjudge.roles import Roles
-from titjudge.sending import Journal
 from titjudge.trust.canary import CanaryReport, ask_canaries, canary_file, plan_canaries
 
 _MODELS = ("captioner", "judge")

@@ -14,7 +14,7 @@ from titjudge.compare.pairwise import Values, values_by_metric
 from titjudge.core import registry
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Usage
-from titjudge.prices import UserPrices, price_of
+from titjudge.engine.prices import UserPrices, price_of
 from titjudge.run import RunFolder
 
 _ROLES = ("captioner", "embedder", "judge", "prompts")

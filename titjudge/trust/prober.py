@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from titjudge.ask import measure
 from titjudge.core.errors import BudgetExhausted
 from titjudge.core.types import Ask, Item, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.ask import measure
+from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 from titjudge.trust import scale
 

@@ -14,10 +14,10 @@ from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.paths import example_folder
 from titjudge.core.types import Item, Score
-from titjudge.engine import Engine
+from titjudge.engine.forecast import Forecast, Planner, forecast
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
 from titjudge.identity import default_folder
-from titjudge.plan import Forecast, Planner, forecast
-from titjudge.roles import Roles
 from titjudge.run import RunFolder, provenance
 from titjudge.session import Session
 from titjudge.trust.battery import MOST

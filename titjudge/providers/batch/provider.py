@@ -16,10 +16,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from titjudge import prices
 from titjudge.core.errors import ConfigError
 from titjudge.core.keys import request_key
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
+from titjudge.engine import prices
 from titjudge.providers import Capabilities, Provider
 from titjudge.providers.batch.queue import Desk, Pace
 from titjudge.providers.batch.service import wire_of

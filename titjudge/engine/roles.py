@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from titjudge import prices
 from titjudge.core import registry, retirements
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Reply, Usage
-from titjudge.limits import Limiter
+from titjudge.engine import prices
+from titjudge.engine.rate_limiter import Limiter
 from titjudge.providers import Provider, ProviderSettings
 from titjudge.providers.embedders import Embedder
 

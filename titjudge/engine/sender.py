@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from titjudge import retry
-from titjudge.budget import Budget, Draw, Reservation
 from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError
 from titjudge.core.types import Failure, FailureKind, Usage
+from titjudge.engine import retry
+from titjudge.engine.budget import Budget, Draw, Reservation
+from titjudge.engine.roles import Role
 from titjudge.providers.hosted.usage import BEYOND_BELIEF
-from titjudge.roles import Role
 
 T = TypeVar("T")
 Journal = Callable[[str, dict[str, Any]], None]

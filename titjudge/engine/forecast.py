@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from titjudge.budget import Budget, Reservation
-from titjudge.cache import AnswerCache
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouped_reasons import Refused, alike
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import BadItem, Item, Status, Table, Usage
-from titjudge.engine import Engine
+from titjudge.engine.budget import Budget, Reservation
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Role, Roles
+from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
-from titjudge.panel import Panel
 from titjudge.providers.dry_run import BLANK_VECTOR, Estimate, EstimateEmbedder, Expected, Lengths
-from titjudge.roles import Role, Roles
 
 
 class Planner:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from titjudge.ask import measure
-from titjudge.budget import Reservation
 from titjudge.core.config import RunConfig
 from titjudge.core.types import Item, Score, Status
-from titjudge.engine import Engine
+from titjudge.engine.ask import measure
+from titjudge.engine.budget import Reservation
+from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 
 SAMPLE_STEP = 100  # repeated judgements are that far apart, so that a metric may number its own tries between them

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.budget import Reservation
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.types import Embedding, Item, Message, Reply, Score, Status, Tool
-from titjudge.engine import Engine
+from titjudge.engine.budget import Reservation
+from titjudge.engine.pipeline import Engine
 
 
 class BoundAsk:

@@ -24,7 +24,7 @@ from contextvars import ContextVar
 from types import TracebackType
 
 from titjudge.core.types import Failure, FailureKind
-from titjudge.pacing import Pacer, read_limits
+from titjudge.engine.token_bucket import Pacer, read_limits
 
 _LOOK = 0.05  # seconds between looks of whoever is next: headers and Retry-After may change what there is to wait for
 _SOON = 1e-6  # seconds that are not worth a sleep

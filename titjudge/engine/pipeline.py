@@ -16,9 +16,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from titjudge import retry
-from titjudge.budget import Budget, Reservation
-from titjudge.cache import AnswerCache
 from titjudge.core import structured_output
 from titjudge.core.errors import BudgetExhausted, DataError, FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.images import Pictures
@@ -28,9 +25,12 @@ from titjudge.core.retirements import OTHER_MODEL, same_model
 from titjudge.core.schema import schema_of
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.core.types import Embedding, Message, Reply, Request, Status, Usage
+from titjudge.engine import retry
+from titjudge.engine.budget import Budget, Reservation
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.roles import Role, Roles
+from titjudge.engine.sender import Bill, Interrupted, Journal, Sender
 from titjudge.providers.hosted.usage import NO_USAGE, believed, billed
-from titjudge.roles import Role, Roles
-from titjudge.sending import Bill, Interrupted, Journal, Sender
 
 __all__ = ["BudgetExhausted", "Engine", "Interrupted"]
 

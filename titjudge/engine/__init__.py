@@ -1,0 +1,1 @@
+"""Ask models: cache, budget, rate limits, retries, prices, forecasts."""
