@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.agreement import agreement
-from titjudge.compare.pairwise import pairwise_accuracy
 from titjudge.core.types import Item, Pair, Score
+from titjudge.stats.agreement import agreement
+from titjudge.stats.pairwise_accuracy import pairwise_accuracy
 
 RESAMPLES = 2000
 GENERATORS = 13

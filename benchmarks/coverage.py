@@ -17,11 +17,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from titjudge.compare.differences import below_the_best
-from titjudge.compare.guessing import guessing, paper_threshold
-from titjudge.compare.intervals import mean_intervals, share_intervals
-from titjudge.compare.resample import Floats, Interval
 from titjudge.core.types import Pair
+from titjudge.stats.bootstrap import Floats, Interval
+from titjudge.stats.chance_level import guessing, paper_threshold
+from titjudge.stats.intervals import mean_intervals, share_intervals
+from titjudge.stats.paired_differences import below_the_best
 from titjudge.trust.card import CAUGHT, PASS, line, with_verdicts
 
 PROMPTS = (6, 10, 20, 50)

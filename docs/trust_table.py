@@ -109,7 +109,7 @@ def adherence(items: dict[str, Any], scores: Sequence[Any]) -> dict[str, float]:
 
 
 def right(better: float, worse: float) -> float:
-    from titjudge.compare.equality import same
+    from titjudge.stats.equality import same
 
     return 0.5 if same(better, worse) else float(better > worse)
 

@@ -310,7 +310,7 @@ def _per_thousand(
 
 def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
     """Rows by accuracy, best first, each but the best with its paired difference from the best."""
-    from titjudge.compare.differences import below_the_best, paired_differences
+    from titjudge.stats.paired_differences import below_the_best, paired_differences
 
     rows.sort(key=lambda row: -1.0 if row.numbers.get("accuracy") is None else row.numbers["accuracy"], reverse=True)
     if len(rows) < 2 or not pairs or rows[0].numbers.get("accuracy") is None:

@@ -27,7 +27,7 @@ def tabulate(
 
     Scores of other items or metrics are left out; of `money` only `spent` and `list_cost` (USD) are read.
     """
-    from titjudge.compare.agreement import agreement
+    from titjudge.stats.agreement import agreement
 
     items = [item for item in listed if isinstance(item, Item)]
     bad = [item for item in listed if isinstance(item, BadItem)]

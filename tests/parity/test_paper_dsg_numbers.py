@@ -121,7 +121,7 @@ def test_what_tifa_calls_spearman_is_pearson() -> None:
     """Its notebook uses numpy.corrcoef; our SRCC is the rank correlation, which a monotone bend does not change."""
     import numpy as np
 
-    from titjudge.compare.correlation import correlation
+    from titjudge.stats.correlation import correlation
 
     x, y = [1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 10.0, 100.0, 1000.0, 10000.0]
     found = correlation(x, y, resamples=10)

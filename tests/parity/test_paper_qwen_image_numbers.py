@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.compare.correlation import compare_ranks
-from titjudge.compare.leaderboard import rank_correlation
+from titjudge.stats.correlation import compare_ranks
+from titjudge.stats.leaderboard import rank_correlation
 
 PILLARS = ("quality", "aesthetics", "alignment", "real-world", "creative", "overall")
 PRINTED = (0.89, 0.89, 0.89, 0.92, 0.92, 0.92)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from titjudge.compare.leaderboard import rank_correlation
+from titjudge.stats.leaderboard import rank_correlation
 
 # Overall: Table 2 short, Table 2 long, Table A9 short, Table A9 long; models that both tables have.
 DIFFUSION = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from titjudge.compare.correlation import compare_ranks
-from titjudge.compare.guessing import Guessing, guessing, paper_threshold
-from titjudge.compare.leaderboard import rank_correlation
+from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
+from titjudge.stats.correlation import compare_ranks
+from titjudge.stats.leaderboard import rank_correlation
 
 NAMES = ("human", "TIT-Score", "LMM4LMM", "VQA-Score", "ClipScore", "Blipv2Score", "FGA blip2")
 PRINTED = {

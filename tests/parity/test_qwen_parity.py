@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from titjudge.compare.leaderboard import rank_correlation
 from titjudge.metrics.checklist import checklist_text, judge_answer, rubric
+from titjudge.stats.leaderboard import rank_correlation
 from titjudge.suites.qwen_image_bench import aggregate_responses
 
 CHECKLISTS = {

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, image, judged, turn
 
-from titjudge.compare.claims import claims_of
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Item, Reply, Score, Status
 from titjudge.metrics.agent import DECIDED_PERCENT, MAX_LOOKS, MOST_LOOKS, tit_agent
 from titjudge.metrics.agent_case import VERDICTS
 from titjudge.metrics.agent_claims import WEIGHTS
+from titjudge.stats.claims import claims_of
 
 __all__ = ["image"]
 

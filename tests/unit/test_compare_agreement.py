@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.compare.agreement import MARKS_JUDGE, NO_PAIRS, Agreement, agreement
 from titjudge.core.errors import DataError
 from titjudge.core.types import BadItem, Item, Pair, Score, Status
+from titjudge.stats.agreement import MARKS_JUDGE, NO_PAIRS, Agreement, agreement
 
 KEYS = {
     "accuracy",

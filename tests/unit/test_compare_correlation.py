@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from titjudge.compare.correlation import compare_ranks, correlation
 from titjudge.core.errors import DataError
+from titjudge.stats.correlation import compare_ranks, correlation
 
 
 def test_the_three_are_scipys_and_missing_numbers_are_counted() -> None:

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from titjudge.compare.differences import (
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Item, Pair, Score
+from titjudge.stats.paired_differences import (
     below_the_best,
     differences_table,
     mean_differences,
     paired_differences,
     run_differences,
 )
-from titjudge.core.errors import ConfigError
-from titjudge.core.types import Item, Pair, Score
 
 Values = dict[str, float | None]
 

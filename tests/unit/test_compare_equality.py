@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from titjudge.compare.correlation import correlation
-from titjudge.compare.equality import reaches, same, with_ties
-from titjudge.compare.leaderboard import standing
-from titjudge.compare.pairwise import pairwise_accuracy, tie_optimised_accuracy
-from titjudge.compare.ranks import prompt_statistics
 from titjudge.core.types import Pair
-from titjudge.trust.cascade import apply
-from titjudge.trust.cascade_rules import Rule
+from titjudge.stats.cascade import apply
+from titjudge.stats.cascade_rules import Rule
+from titjudge.stats.correlation import correlation
+from titjudge.stats.equality import reaches, same, with_ties
+from titjudge.stats.leaderboard import standing
+from titjudge.stats.pairwise_accuracy import pairwise_accuracy, tie_optimised_accuracy
+from titjudge.stats.rank_agreement import prompt_statistics
 
 ONE, OTHER = 70.47619047619047, 70.47619047619048  # one mean of three checklist scores, added up in two orders
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.compare.files import COLUMNS, pair_records, read_votes
-from titjudge.compare.votes import Vote, aggregate_votes
 from titjudge.core.errors import DataError
+from titjudge.stats.human_data import COLUMNS, pair_records, read_votes
+from titjudge.stats.votes import Vote, aggregate_votes
 
 HEADER = ",".join(COLUMNS)
 

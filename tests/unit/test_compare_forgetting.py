@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from titjudge.compare.claims import claims_of, place_of
-from titjudge.compare.forgetting import Claim, forgetting
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Score, Status
+from titjudge.stats.claims import claims_of, place_of
+from titjudge.stats.forgetting import Claim, forgetting
 from titjudge.trust.forgetting_chart import forgetting_svg
 
 KINDS = ("entity", "attribute", "relation")

@@ -8,7 +8,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
-from titjudge.compare.guessing import Guessing, guessing, paper_threshold
+from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
 
 Column = list[int]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from titjudge.compare.intervals import exact_bound, mean_intervals, share_intervals
-from titjudge.compare.resample import group_sums
+from titjudge.stats.bootstrap import group_sums
+from titjudge.stats.intervals import exact_bound, mean_intervals, share_intervals
 
 
 @pytest.mark.parametrize(("prompts", "noise"), [(6, 0.1), (6, 0.8), (10, 0.4), (20, 0.4), (50, 0.8)])

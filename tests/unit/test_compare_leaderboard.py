@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from titjudge.compare.bradley_terry import bradley_terry
-from titjudge.compare.leaderboard import UNEVEN, prompt_ranks, rank_correlation, standing
-from titjudge.compare.tables import _strengths as strengths_table
 from titjudge.core.types import Pair
+from titjudge.stats.bradley_terry import bradley_terry
+from titjudge.stats.leaderboard import UNEVEN, prompt_ranks, rank_correlation, standing
+from titjudge.stats.tables import _strengths as strengths_table
 
 Image = tuple[str, str, str]
 

@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from titjudge.compare.pairwise import (
-    PairIndex,
-    pairwise_accuracy,
-    tie_optimised_accuracy,
-    values_by_metric,
-)
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Score, Status
+from titjudge.stats.pairwise_accuracy import PairIndex, pairwise_accuracy, tie_optimised_accuracy, values_by_metric
 
 IDS = [f"i{k}" for k in range(8)]
 scores_of = st.dictionaries(

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from titjudge.compare.ranks import (
+from titjudge.core.errors import ConfigError
+from titjudge.core.types import Pair
+from titjudge.stats.rank_agreement import (
     expected_ndcg,
     human_scores,
     predicted_pairs,
@@ -19,8 +21,6 @@ from titjudge.compare.ranks import (
     ranks_to_pairs,
     ranks_to_scores,
 )
-from titjudge.core.errors import ConfigError
-from titjudge.core.types import Pair
 
 ranks_of = st.dictionaries(
     st.sampled_from(["p1", "p2", "p3"]),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from titjudge.compare import resample
-from titjudge.compare.resample import codes, multiplicities, percentile_interval
+from titjudge.stats import bootstrap
+from titjudge.stats.bootstrap import codes, multiplicities, percentile_interval
 
 
 def test_codes_count_in_order_of_appearance() -> None:
@@ -18,7 +18,7 @@ def test_codes_count_in_order_of_appearance() -> None:
 
 
 def test_every_draw_draws_as_many_prompts_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resample, "_BLOCK", 50)
+    monkeypatch.setattr(bootstrap, "_BLOCK", 50)
     blocks = list(multiplicities(7, 100, seed=1))
     drawn = np.concatenate(blocks)
     assert len(blocks) > 10
@@ -29,7 +29,7 @@ def test_every_draw_draws_as_many_prompts_as_there_are(monkeypatch: pytest.Monke
 
 def test_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = np.concatenate(list(multiplicities(13, 64, seed=4)))
-    monkeypatch.setattr(resample, "_BLOCK", 30)
+    monkeypatch.setattr(bootstrap, "_BLOCK", 30)
     np.testing.assert_array_equal(whole, np.concatenate(list(multiplicities(13, 64, seed=4))))
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from titjudge.compare.resample import multiplicities
-from titjudge.compare.votes import Rule, Vote, _alpha_draws, aggregate_votes, decide, krippendorff_alpha
 from titjudge.core.errors import DataError
+from titjudge.stats.bootstrap import multiplicities
+from titjudge.stats.votes import Rule, Vote, _alpha_draws, aggregate_votes, decide, krippendorff_alpha
 
 
 def ballot(a: int, b: int, tie: int, pair: tuple[str, str] = ("x", "y"), who: str = "n") -> list[Vote]:

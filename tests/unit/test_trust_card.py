@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from titjudge.trust import bounds
+from titjudge.stats import bounds
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
 
 

@@ -5,11 +5,11 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from titjudge.compare.pairwise import PairIndex
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Pair
-from titjudge.trust.cascade import apply, recommend
-from titjudge.trust.cascade_rules import Outcome, Rule
+from titjudge.stats.cascade import apply, recommend
+from titjudge.stats.cascade_rules import Outcome, Rule
+from titjudge.stats.pairwise_accuracy import PairIndex
 
 PRICES = {"local": 0.0, "small": 0.001, "large": 0.02}
 Judges = dict[str, dict[str, float | None]]

@@ -7,8 +7,8 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
-from titjudge.trust.people_board import _columns, more_labels, people_board
-from titjudge.trust.ppi import Columns, Estimate, fit, join, ppi_mean, ppi_win_rate
+from titjudge.stats.ppi import Columns, Estimate, fit, join, ppi_mean, ppi_win_rate
+from titjudge.stats.ppi_leaderboard import _columns, more_labels, people_board
 
 RUNS = 1000
 

@@ -27,8 +27,9 @@ from titjudge.metrics.pairwise import pairwise_text
 from titjudge.metrics.tit import tit_llm
 from titjudge.metrics.yes_no import yes_no
 from titjudge.providers.fake import Fake
+from titjudge.stats import bounds
 from titjudge.suites.known_answer import KnownAnswer
-from titjudge.trust import attacks, battery, bounds, edits
+from titjudge.trust import attacks, battery, edits
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
 from titjudge.trust.probe import probe
 from titjudge.trust.run import run_probe

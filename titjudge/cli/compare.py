@@ -13,8 +13,8 @@ from titjudge.cli.options import JSON, PATH
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
-    from titjudge.compare.differences import Difference
     from titjudge.core.types import Item, Score
+    from titjudge.stats.paired_differences import Difference
 
 
 class _RunsByDefault(click.Group):
@@ -77,12 +77,12 @@ def runs(
     Without human pairs: differences in mean score between the runs, or between the generators of one run.
     """
     from titjudge.cli.show import show_notes, show_tables, write_json
-    from titjudge.compare.agreement import agreement
-    from titjudge.compare.differences import differences_table, paired_differences
-    from titjudge.compare.pairwise import values_by_metric
     from titjudge.core import registry
     from titjudge.core.types import Item, Pair
     from titjudge.run import RunFolder
+    from titjudge.stats.agreement import agreement
+    from titjudge.stats.paired_differences import differences_table, paired_differences
+    from titjudge.stats.pairwise_accuracy import values_by_metric
     from titjudge.suites.folder import read_pairs
     from titjudge.trust.canary import refuse_drift
 
@@ -138,7 +138,7 @@ def runs(
 def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> list[Difference]:
     """Differences in mean score where no people are asked: of each run against the first over what both judged, or, in one
     run, of each generator against the first."""
-    from titjudge.compare.differences import prompt_differences, run_differences
+    from titjudge.stats.paired_differences import prompt_differences, run_differences
 
     sides: dict[str, list[Score]] = {label: scores for label, (_, scores) in judged.items()}
     items = {label: listed for label, (listed, _) in judged.items()}
@@ -166,9 +166,9 @@ def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> l
 
 def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tuple[Any, dict[str, Any]]:
     """Correlation of each metric with human scores over all images."""
-    from titjudge.compare.correlation import correlation
-    from titjudge.compare.files import read_human_scores
     from titjudge.core.types import Table
+    from titjudge.stats.correlation import correlation
+    from titjudge.stats.human_data import read_human_scores
 
     people = read_human_scores(file)
     order = list(items)
@@ -199,7 +199,7 @@ def _renamed(score: Any, name: str) -> Any:
 def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
     """SRCC and KRCC of each ranking with a reference ranking."""
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.compare.correlation import compare_ranks
+    from titjudge.stats.correlation import compare_ranks
 
     results, table = compare_ranks(csv_file, reference)
     show_tables([table])
@@ -223,9 +223,9 @@ def votes(
     FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, annotator, preference (a, b or tie).
     """
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.compare.files import pair_records, read_votes
-    from titjudge.compare.votes import aggregate_votes
     from titjudge.core.files import Appender
+    from titjudge.stats.human_data import pair_records, read_votes
+    from titjudge.stats.votes import aggregate_votes
 
     summary = aggregate_votes(read_votes(votes_file), read_votes(experts) if experts else (), annotators=annotators)
     show_tables([summary.table()])

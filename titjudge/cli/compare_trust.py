@@ -106,8 +106,8 @@ def cascade(
       python cli.py compare cascade runs/sweep --pairs pairs.jsonl --max-price 5 --json cascade.json
     """
     from titjudge.engine.prices import parse_price_flag
+    from titjudge.stats.cascade import recommend
     from titjudge.suites.folder import read_pairs
-    from titjudge.trust.cascade import recommend
     from titjudge.trust.cascade_sweep import swept_judges
 
     judges = swept_judges(sweep, dict(parse_price_flag(each) for each in prices), longest=longest)
@@ -156,8 +156,8 @@ def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json
       python cli.py compare forgetting runs/first --metric tit-agent --plot curve.svg --json curve.json
     """
     from titjudge.cli.show import check_writable
-    from titjudge.compare.forgetting import forgetting as curve
     from titjudge.run import RunFolder
+    from titjudge.stats.forgetting import forgetting as curve
     from titjudge.trust.forgetting_chart import check_chart, write_chart
     from titjudge.trust.study import claims_of_run
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from titjudge.compare.votes import CHOICES, Outcome
-from titjudge.compare.votes import Vote as Choice
 from titjudge.core.types import Pair, Table
 from titjudge.label.plan import implied
 from titjudge.label.store import Vote
+from titjudge.stats.votes import CHOICES, Outcome
+from titjudge.stats.votes import Vote as Choice
 
 PairKey = tuple[str, str, str]
 

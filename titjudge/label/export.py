@@ -47,8 +47,8 @@ def export_labels(
         UserError: no such store, no vote in it, or `out` cannot be written.
         DataError: the experts' file is malformed; names file and line.
     """
-    from titjudge.compare.votes import aggregate_votes, krippendorff_alpha
     from titjudge.label.aggregate import annotator_table, casts, counts, ranks
+    from titjudge.stats.votes import aggregate_votes, krippendorff_alpha
 
     opened = Store(store, create=False)
     try:
@@ -139,7 +139,7 @@ def _read_verdicts(file: Path) -> dict[tuple[str, str, str], list[str]]:
 
 
 def _expert_votes(verdicts: Mapping[tuple[str, str, str], Sequence[str]]) -> list[Any]:
-    from titjudge.compare.votes import Vote
+    from titjudge.stats.votes import Vote
 
     return [
         Vote(group, a, b, f"expert-{number}", verdict)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from titjudge.compare.claims import claims_of
-from titjudge.compare.forgetting import BINS, Claim, Forgetting, Rate, forgetting
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item
 from titjudge.report.cells import Json, cell, p_value, percent, table
@@ -23,6 +21,8 @@ from titjudge.report.charts import (
     svg_of,
 )
 from titjudge.report.model import Loaded, Report
+from titjudge.stats.claims import claims_of
+from titjudge.stats.forgetting import BINS, Claim, Forgetting, Rate, forgetting
 
 PLACES = tuple(f"{100 * k / BINS:.0f}-{100 * (k + 1) / BINS:.0f}%" for k in range(BINS))
 _VIEWS = (

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from titjudge.compare.equality import same
-from titjudge.compare.intervals import share_intervals
-from titjudge.compare.resample import codes, group_sums
 from titjudge.report.model import Entry, Judge, Report
+from titjudge.stats.bootstrap import codes, group_sums
+from titjudge.stats.equality import same
+from titjudge.stats.intervals import share_intervals
 
 _CATEGORY_KEYS = ("category", "type", "dimension", "theme", "class")
 

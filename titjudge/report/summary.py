@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from titjudge.compare.agreement import GUESSING
 from titjudge.core.types import Item
 from titjudge.report import boards, card, cells, provenance
 from titjudge.report.cells import DASH, Json, fragment, money
 from titjudge.report.facts import deviations, either, identity, mapping, metric, strings
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.side_by_side import changes, differences
+from titjudge.stats.agreement import GUESSING
 from titjudge.tabulate import is_image
 
 

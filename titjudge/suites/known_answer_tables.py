@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from titjudge.compare.resample import Interval
 from titjudge.core.types import Item, Score, Table
+from titjudge.stats.bootstrap import Interval
 
 RESAMPLES = 2000
 READS_TEXT = "text-rendering"
@@ -51,8 +51,8 @@ def adherence(item: Item, score: Score) -> float | None:
 
 
 def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table | None:
-    from titjudge.compare.correlation import correlation
-    from titjudge.compare.tables import plain
+    from titjudge.stats.correlation import correlation
+    from titjudge.stats.tables import plain
 
     rows = []
     notes = [
@@ -92,8 +92,8 @@ def rate(rows: Iterable[tuple[str, bool]]) -> tuple[float | None, Interval | Non
     """(share, 95% interval by resampling groups, hits, n) of (group, hit) rows; share None without rows."""
     import numpy as np
 
-    from titjudge.compare.intervals import share_intervals
-    from titjudge.compare.resample import codes, group_sums
+    from titjudge.stats.bootstrap import codes, group_sums
+    from titjudge.stats.intervals import share_intervals
 
     listed = list(rows)
     if not listed:
@@ -110,7 +110,7 @@ Verdict = tuple[str, str, bool, bool]  # kind or level, group, truth, verdict
 
 def _verdict_rows(metric: str, verdicts: Sequence[Verdict]) -> list[tuple[Any, ...]]:
     """One row for all verdicts and one for each kind: accuracy, and the two ways of being wrong."""
-    from titjudge.compare.tables import percent
+    from titjudge.stats.tables import percent
 
     rows = []
     kinds = sorted({verdict[0] for verdict in verdicts})
@@ -171,7 +171,7 @@ def _element_verdicts(item: Item, alignment: Mapping[str, Any]) -> list[Verdict]
 
 
 def _words(by_metric: Mapping[str, Sequence[Score]]) -> Table | None:
-    from titjudge.compare.tables import plain
+    from titjudge.stats.tables import plain
 
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
@@ -191,8 +191,8 @@ def mean_by_group(rows: Iterable[tuple[str, float]]) -> tuple[float | None, Inte
     """Mean of (group, value) rows with its 95% interval by resampling groups."""
     import numpy as np
 
-    from titjudge.compare.intervals import mean_intervals
-    from titjudge.compare.resample import codes, group_sums
+    from titjudge.stats.bootstrap import codes, group_sums
+    from titjudge.stats.intervals import mean_intervals
 
     listed = list(rows)
     if not listed:

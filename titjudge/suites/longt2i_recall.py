@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.equality import with_ties
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Table
 from titjudge.metrics.graph_text import CATEGORIES, Alignment
+from titjudge.stats.equality import with_ties
 
 INTERVALS = ((30, 50), (50, 70), (70, 90), (90, 110), (110, None))
 STATUSES = ("align", "misalign")

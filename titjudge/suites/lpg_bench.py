@@ -33,7 +33,7 @@ _NOT_RANKS = {"prompt_id", "prompt", "source"}
 class LpgBench:
     """LPG-Bench: 1,000 prompts of over 250 words, 200 of them with human ranks, 13 generators (TIT-Score paper).
 
-    The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.compare`."""
+    The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.stats`."""
 
     name = "lpg-bench"
     VERSION = "1"
@@ -87,7 +87,7 @@ class LpgBench:
             return []
         if there[0].stem == "pairs":
             return read_pairs(there[0])
-        from titjudge.compare.ranks import ranks_to_pairs
+        from titjudge.stats.rank_agreement import ranks_to_pairs
 
         images: dict[tuple[str, str], str] = {}
         for item in self.load(folder):
@@ -96,7 +96,7 @@ class LpgBench:
         return ranks_to_pairs(_with_images(read_ranks(there[0]), images, there[0]))
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """How much of the published set is here. Agreement with people is computed for every suite (titjudge.compare)."""
+        """How much of the published set is here. Agreement with people is computed for every suite (titjudge.stats)."""
         here = {
             "prompts": len({item.group for item in items}),
             "generators": len({item.generator for item in items}),

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from titjudge.compare.resample import Floats
 from titjudge.core.types import Table
-from titjudge.trust.bounds import approximate_bound, below, bound
+from titjudge.stats.bootstrap import Floats
+from titjudge.stats.bounds import approximate_bound, below, bound
 
 CAUGHT, PASS, OPEN = "caught", "pass", "not enough data"
 ALPHA = 0.01

@@ -10,12 +10,12 @@ from typing import Any
 
 import orjson
 
-from titjudge.compare.pairwise import Values, values_by_metric
 from titjudge.core import registry
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Usage
 from titjudge.engine.prices import UserPrices, price_of
 from titjudge.run import RunFolder
+from titjudge.stats.pairwise_accuracy import Values, values_by_metric
 
 _ROLES = ("captioner", "embedder", "judge", "prompts")
 IMAGES = 2  # of a pair

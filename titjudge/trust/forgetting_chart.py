@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from titjudge.compare.forgetting import Forgetting, Rate
 from titjudge.core.errors import ConfigError, UserError
+from titjudge.stats.forgetting import Forgetting, Rate
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.compare.equality import same
 from titjudge.core.errors import DataError
 from titjudge.core.types import Ask, Item, Pair, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import SAMPLE_STEP
 from titjudge.metrics import Metric
+from titjudge.stats.equality import same
 from titjudge.suites.known_answer import KnownAnswer
 from titjudge.trust import battery
 from titjudge.trust.battery import Test

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from titjudge.compare.claims import claims_of
-from titjudge.compare.equality import same
-from titjudge.compare.forgetting import Claim
-from titjudge.compare.pairwise import Values, values_by_metric
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.types import Item, Pair, Score
 from titjudge.run import RunFolder
-from titjudge.trust.people_board import PeopleBoard, people_board
+from titjudge.stats.claims import claims_of
+from titjudge.stats.equality import same
+from titjudge.stats.forgetting import Claim
+from titjudge.stats.pairwise_accuracy import Values, values_by_metric
+from titjudge.stats.ppi_leaderboard import PeopleBoard, people_board
 
 
 @dataclass(frozen=True, slots=True)

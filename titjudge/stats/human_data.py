@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.compare.votes import Vote
 from titjudge.core.csvfile import read_table
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
+from titjudge.stats.votes import Vote
 
 COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
 _SAME = {"left": "a", "right": "b"}

@@ -9,14 +9,20 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from titjudge.compare.couples import distinct
-from titjudge.compare.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing
-from titjudge.compare.pairwise import PairIndex, Values, pairwise_accuracy, tie_optimised_accuracy, values_by_metric
-from titjudge.compare.ranks import HumanScores, human_scores, predicted_pairs, prompt_statistics
 from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing
+from titjudge.stats.pair_conflicts import distinct
+from titjudge.stats.pairwise_accuracy import (
+    PairIndex,
+    Values,
+    pairwise_accuracy,
+    tie_optimised_accuracy,
+    values_by_metric,
+)
+from titjudge.stats.rank_agreement import HumanScores, human_scores, predicted_pairs, prompt_statistics
 
 if TYPE_CHECKING:
-    from titjudge.compare.bradley_terry import BradleyTerry
+    from titjudge.stats.bradley_terry import BradleyTerry
 
 NO_PAIRS = "there are no human pairs of these images"
 GUESSING = 0.05
@@ -63,7 +69,7 @@ class Agreement:
 
     def tables(self) -> list[Table]:
         """What people read: metrics against people, the leaderboard, and strengths where asked for."""
-        from titjudge.compare.tables import agreement_tables
+        from titjudge.stats.tables import agreement_tables
 
         return agreement_tables(self)
 
@@ -340,7 +346,7 @@ def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool) ->
 def _strengths(
     pairs: Sequence[Pair], values: Mapping[str, Values], images: Sequence[Image], resamples: int, seed: int
 ) -> dict[str, Any]:
-    from titjudge.compare.bradley_terry import bradley_terry
+    from titjudge.stats.bradley_terry import bradley_terry
 
     generator_of = {id: generator for id, generator, _ in images if generator}
     seen = {PEOPLE: list(pairs)} | {name: predicted_pairs(pairs, each) for name, each in values.items()}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from titjudge.compare.resample import LEVEL, Floats, Interval
+from titjudge.stats.bootstrap import LEVEL, Floats, Interval
 
 TAIL = (1 - LEVEL) / 2
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding

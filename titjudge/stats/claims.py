@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from titjudge.compare.forgetting import Claim
 from titjudge.core.types import Item, Score
+from titjudge.stats.forgetting import Claim
 
 _PLACE = ("position", "span", "start")
 _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.resample import LEVEL, Floats, Interval, Ints, codes
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
+from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, codes
 
 FEW = 20  # labelled prompts below which an interval is only approximate
 _WIN = {"a": 1.0, "tie": 0.5, "b": 0.0}

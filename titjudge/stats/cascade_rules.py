@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.resample import Interval
 from titjudge.core.types import Table
+from titjudge.stats.bootstrap import Interval
 
 SHOWN = 12  # rules of a frontier in a table; `to_json` has all
 
@@ -75,7 +75,7 @@ class Recommendation:
         }
 
     def table(self) -> Table:
-        from titjudge.compare.tables import percent
+        from titjudge.stats.tables import percent
 
         best = self.outcome
         rows = [
@@ -95,7 +95,7 @@ class Recommendation:
 
     def frontier_table(self, most: int = SHOWN) -> Table:
         """The rules that no other beats in both accuracy and price, cheapest first; at most `most` of them."""
-        from titjudge.compare.tables import percent
+        from titjudge.stats.tables import percent
 
         shown = _spaced(self.frontier, self.outcome, most)
         rows = tuple(

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.resample import Floats, Interval, multiplicities, percentile_interval
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Table
+from titjudge.stats.bootstrap import Floats, Interval, multiplicities, percentile_interval
 
 ANNOTATORS = 15
 PANEL = 3

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.resample import Floats, Interval, codes, multiplicities, percentile_interval
 from titjudge.core.types import Pair
+from titjudge.stats.bootstrap import Floats, Interval, codes, multiplicities, percentile_interval
 
 TOLERANCE = 1e-10  # of the gradient, for each pair
 ITERATIONS = 200

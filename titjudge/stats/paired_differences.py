@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.intervals import mean_intervals
-from titjudge.compare.pairwise import PairIndex, Values, pair_index, values_by_metric
-from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
+from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
 
 PERMUTATIONS = 9999
 EXCHANGES = 1999

@@ -13,7 +13,7 @@ import functools
 
 import numpy as np
 
-from titjudge.compare.resample import Floats
+from titjudge.stats.bootstrap import Floats
 
 DRAWS = 20_000
 _BLOCK = 1 << 21

@@ -9,13 +9,13 @@ from itertools import combinations
 
 import numpy as np
 
-from titjudge.compare.equality import with_ties
-from titjudge.compare.intervals import mean_intervals
-from titjudge.compare.pairwise import PairIndex, Values, pair_index
-from titjudge.compare.rankdata import rankdata
-from titjudge.compare.resample import Floats, Interval, number
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Pair
+from titjudge.stats.bootstrap import Floats, Interval, number
+from titjudge.stats.equality import with_ties
+from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
+from titjudge.stats.rankdata import rankdata
 
 HumanScores = Mapping[str, Mapping[str, float]]
 """Prompt -> image -> score in [0, 1]: the share of the other images that it beats, a tie counting half."""

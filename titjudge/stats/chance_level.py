@@ -19,7 +19,7 @@ from itertools import permutations
 
 import numpy as np
 
-from titjudge.compare.resample import Floats, Ints
+from titjudge.stats.bootstrap import Floats, Ints
 
 ENUMERATED = 6
 DRAWS = 1000  # and their reverses, so that means are exact where the scores have no ties

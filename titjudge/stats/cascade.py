@@ -18,13 +18,13 @@ from itertools import pairwise, permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.compare.equality import reaches, with_ties
-from titjudge.compare.intervals import share_intervals
-from titjudge.compare.pairwise import PairIndex, Values, pair_index
-from titjudge.compare.resample import Floats, group_sums
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Pair
-from titjudge.trust.cascade_rules import Outcome, Recommendation, Rule
+from titjudge.stats.bootstrap import Floats, group_sums
+from titjudge.stats.cascade_rules import Outcome, Recommendation, Rule
+from titjudge.stats.equality import reaches, with_ties
+from titjudge.stats.intervals import share_intervals
+from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
 
 GRID = 17  # thresholds tried for the first of three judges; for the last but one, all that matter are tried
 FOLDS = 5

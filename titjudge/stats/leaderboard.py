@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.compare.equality import with_ties
-from titjudge.compare.intervals import mean_intervals
-from titjudge.compare.pairwise import Values
-from titjudge.compare.rankdata import rankdata
-from titjudge.compare.resample import Floats, Interval, codes, number
+from titjudge.stats.bootstrap import Floats, Interval, codes, number
+from titjudge.stats.equality import with_ties
+from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.pairwise_accuracy import Values
+from titjudge.stats.rankdata import rankdata
 
 UNEVEN = "ranked under different coverage"
 FEWEST_FOR_SRCC = 3

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.resample import LEVEL, Floats, Interval, codes
 from titjudge.core.types import Pair, Table
-from titjudge.trust.ppi import Columns, Estimate, Fit, Joined, estimate, fit, join, quantile, undefined, win_rate
+from titjudge.stats.bootstrap import LEVEL, Floats, Interval, codes
+from titjudge.stats.ppi import Columns, Estimate, Fit, Joined, estimate, fit, join, quantile, undefined, win_rate
 
 POWER = 0.8
 
@@ -98,7 +98,7 @@ class PeopleBoard:
         return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes)
 
     def _gaps(self) -> Table:
-        from titjudge.compare.tables import percent
+        from titjudge.stats.tables import percent
 
         columns = ("neighbours", "difference", "separated", "more labels", "note")
         rows = tuple(
@@ -119,7 +119,7 @@ _WAYS = ("people, with the judge", "people alone", "judge alone")
 
 
 def _ways(found: Estimate) -> tuple[str | None, str | None, str | None]:
-    from titjudge.compare.tables import percent
+    from titjudge.stats.tables import percent
 
     return (
         percent(found.value, found.interval),

@@ -12,17 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.intervals import share_intervals
-from titjudge.compare.resample import (
-    Floats,
-    Interval,
-    Ints,
-    codes,
-    multiplicities,
-    percentile_interval,
-)
 from titjudge.core.errors import DataError
 from titjudge.core.types import Table
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, multiplicities, percentile_interval
+from titjudge.stats.intervals import share_intervals
 
 BINS = 10
 CELLS = 100  # resolution of a step: hundredths of the prompt
@@ -123,7 +116,7 @@ class Forgetting:
         }
 
     def tables(self) -> list[Table]:
-        from titjudge.compare.tables import percent, plain
+        from titjudge.stats.tables import percent, plain
 
         steps = tuple(
             (
@@ -147,7 +140,7 @@ class Forgetting:
 
 
 def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
-    from titjudge.compare.tables import WIDE, percent
+    from titjudge.stats.tables import WIDE, percent
 
     generators, labels = list(dict.fromkeys(r.generator for r in rates)), list(dict.fromkeys(r.label for r in rates))
     narrow = len(generators) <= WIDE

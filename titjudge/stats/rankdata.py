@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from titjudge.compare.resample import Floats
+from titjudge.stats.bootstrap import Floats
 
 
 def rankdata(values: Floats, method: Literal["average", "min", "max"] = "average") -> Floats:

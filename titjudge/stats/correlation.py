@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.compare.equality import with_ties
-from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.core.csvfile import csv_rows
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.types import Table
+from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
+from titjudge.stats.equality import with_ties
 
 FEWEST = 3
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.compare.equality import with_ties
-from titjudge.compare.guessing import Guessing, guessing, paper_threshold
-from titjudge.compare.intervals import share_intervals
-from titjudge.compare.resample import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Score
+from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
+from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
+from titjudge.stats.equality import with_ties
+from titjudge.stats.intervals import share_intervals
 
 Values = Mapping[str, float | None]
 _SIGN = {"a": 1, "tie": 0, "b": -1}
