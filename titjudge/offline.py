@@ -30,7 +30,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
 from titjudge.loop import Loop
-from titjudge.metrics.agent_zoom import Origin, origin
+from titjudge.metrics.agent.crops import Origin, origin
 from titjudge.offline_files import IMPORTED, Exported, Imported, Shelf, question_text, read_answers
 from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers.batch.openai import openai_line

@@ -15,7 +15,7 @@ from titjudge.core.config import RoleConfig
 from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.images import Pictures
 from titjudge.core.types import Item, Reply, Status
-from titjudge.metrics.agent_zoom import Box
+from titjudge.metrics.agent.crops import Box
 from titjudge.offline import Asked, FromFile, only_recorded, walk
 from titjudge.offline_files import IMPORTED, Imported, question_text, read_answers
 from titjudge.providers import Provider

@@ -25,9 +25,9 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.metrics.agent import tit_agent
-from titjudge.metrics.agent_calls import MOST_CALLS, NO_LOOK_LEFT
-from titjudge.metrics.agent_loop import SPARE_ROUNDS
+from titjudge.metrics.agent.loop import SPARE_ROUNDS
+from titjudge.metrics.agent.metric import tit_agent
+from titjudge.metrics.agent.tool_calls import MOST_CALLS, NO_LOOK_LEFT
 
 PROMPT = "A blue bowl holds three oranges on a wooden table. Behind it a sign reads FRESH."
 CLAIMS = [

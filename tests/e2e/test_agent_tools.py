@@ -29,7 +29,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.identity import default_folder
-from titjudge.metrics.agent import tit_agent
+from titjudge.metrics.agent.metric import tit_agent
 from titjudge.offline import export, import_answers
 from titjudge.providers.batch.provider import Batches, Pace
 from titjudge.session import Session, complete

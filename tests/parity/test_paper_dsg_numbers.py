@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from titjudge.metrics.question_graph import ChoiceQuestion, by_type, dsg_score
+from titjudge.metrics.dsg import ChoiceQuestion, by_type, dsg_score
 
 ANNOTATIONS, ANSWERS = "dsg-1k-anns.csv", "pali17b_dsg.csv"
 CATEGORIES = {

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.prompts import PromptLibrary
-from titjudge.metrics.agent_claims import (
+from titjudge.metrics.agent.claims import (
     MAX_CLAIMS,
     WEIGHTS,
     SplitClaim,

@@ -23,7 +23,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.metrics.agent import tit_agent
+from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.tit import tit_llm
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
@@ -163,7 +163,7 @@ def test_a_plan_begins_where_the_cache_ends(tmp_path: Path) -> None:
     async def part() -> None:
         eng, _ = engine(tmp_path, good)
         ask = BoundAsk(eng, item(tmp_path))
-        from titjudge.metrics.agent_claims import split
+        from titjudge.metrics.agent.claims import split
 
         await split(PROMPT, ask)
         await eng.aclose()

@@ -11,7 +11,7 @@ from test_agent_loop import StandIn, all_met, image, judged, turn, verdicts
 from titjudge.core import ocr
 from titjudge.core.errors import MissingExtra, Unanswered
 from titjudge.core.types import Reply, Status
-from titjudge.metrics.agent_looks import MAX_REPORT
+from titjudge.metrics.agent.looks import MAX_REPORT
 
 __all__ = ["image"]
 

@@ -16,10 +16,10 @@ from titjudge.core import structured_output
 from titjudge.core.errors import BudgetExhausted, Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Reply, Score, Status
-from titjudge.metrics.agent import tit_agent
-from titjudge.metrics.agent_case import COUNTS
-from titjudge.metrics.agent_looks import MAX_QUESTION
-from titjudge.metrics.agent_loop import SPARE_ROUNDS
+from titjudge.metrics.agent.looks import MAX_QUESTION
+from titjudge.metrics.agent.loop import SPARE_ROUNDS
+from titjudge.metrics.agent.metric import tit_agent
+from titjudge.metrics.agent.state import COUNTS
 
 PROMPT = "A blue bowl with three oranges stands on a wooden table. A sign behind it reads FRESH. Warm golden light."
 CLAIMS = [

@@ -17,9 +17,9 @@ from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, image, judged, tur
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Item, Reply, Score, Status
-from titjudge.metrics.agent import DECIDED_PERCENT, MAX_LOOKS, MOST_LOOKS, tit_agent
-from titjudge.metrics.agent_case import VERDICTS
-from titjudge.metrics.agent_claims import WEIGHTS
+from titjudge.metrics.agent.claims import WEIGHTS
+from titjudge.metrics.agent.metric import DECIDED_PERCENT, MAX_LOOKS, MOST_LOOKS, tit_agent
+from titjudge.metrics.agent.state import VERDICTS
 from titjudge.stats.claims import claims_of
 
 __all__ = ["image"]

@@ -21,7 +21,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import metric as declare
-from titjudge.metrics.baselines import METRICS
+from titjudge.metrics.learned import METRICS
 from titjudge.providers.learned.provider import ADAPTERS, Scorer
 
 
@@ -182,11 +182,11 @@ def test_the_table_says_what_is_needed() -> None:
 
 
 def test_every_baseline_is_a_metric_of_its_name_and_range() -> None:
-    from titjudge.metrics import external, lmm_score, question_graph, viescore
+    from titjudge.metrics import dsg, external, lmm_score, viescore
 
     asked = (
-        question_graph.dsg,
-        question_graph.tifa,
+        dsg.dsg,
+        dsg.tifa,
         viescore.viescore,
         viescore.unifiedreward,
         viescore.unifiedreward_2,

@@ -20,7 +20,7 @@ from test_baseline_dual import picture, score
 
 from titjudge.core.learned_metrics import TABLE, Baseline
 from titjudge.core.types import Picture
-from titjudge.metrics.question_graph import SceneGraph
+from titjudge.metrics.dsg import SceneGraph
 from titjudge.providers.learned import clip_and_blip, vqascore
 
 TOKENS = {

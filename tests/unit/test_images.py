@@ -175,7 +175,7 @@ def greys(content: bytes) -> list[int]:
 
 
 def test_zooms_thumbnails_and_attacks_show_sixteen_bits_a_pixel_as_they_are(deep: Path, tmp_path: Path) -> None:
-    from titjudge.metrics.agent_zoom import crop
+    from titjudge.metrics.agent.crops import crop
     from titjudge.report.pictures import Judged
     from titjudge.report.thumbnails import thumbnail
     from titjudge.trust.attacks import changed_picture

@@ -44,7 +44,7 @@ def test_the_graph_and_its_truth_give_the_alignment(items: list[Item]) -> None:
 
 
 def test_the_graph_is_one_that_the_metric_takes(items: list[Item]) -> None:
-    graph = pytest.importorskip("titjudge.metrics.graph").Graph.from_json(items[0].meta["graph"])
+    graph = pytest.importorskip("titjudge.metrics.graph_alignment").Graph.from_json(items[0].meta["graph"])
     assert ("apples", "count: three") in graph.attributes
     assert ("oranges", "inside", "bowl") in graph.relations
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from titjudge.core.errors import Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Picture, Reply, Score, Status
-from titjudge.metrics.graph import (
+from titjudge.metrics.graph_alignment import (
     OFFICIAL_DECODING,
     Graph,
     GraphVerdict,
@@ -24,7 +24,7 @@ from titjudge.metrics.graph import (
     ratio,
     read_verdict,
 )
-from titjudge.metrics.graph_text import CATEGORIES, Alignment, parse_target, read_elements, split_list
+from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target, read_elements, split_list
 
 TEXT = """<level> all entity:
  cat,mat

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import BadItem, Item, Score, Status
-from titjudge.metrics.graph_text import CATEGORIES
+from titjudge.metrics.longt2ibench_text import CATEGORIES
 from titjudge.suites.longt2i_data import number, read_annotation, read_split, to_ready
 from titjudge.suites.longt2i_recall import MATCHINGS, Recall, by_interval, correlate, interval, words
 from titjudge.suites.longt2ibench import LongT2IBench, aggregate_generations, aggregate_predictions

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from titjudge.core.structured_output import objects, problem, validated
-from titjudge.metrics.agent_case import Settlement
+from titjudge.metrics.agent.state import Settlement
+from titjudge.metrics.dsg import SceneQuestion
 from titjudge.metrics.lmm_score import Rating
-from titjudge.metrics.question_graph import SceneQuestion
 from titjudge.metrics.tit import Verdict
 from titjudge.metrics.viescore import Semantics
 

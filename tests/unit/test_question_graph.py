@@ -22,7 +22,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.metrics.question_graph import (
+from titjudge.metrics.dsg import (
     MOST,
     ChoiceQuestion,
     SceneGraph,

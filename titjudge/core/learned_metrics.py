@@ -1,6 +1,6 @@
 """The learned baselines as a table: what each one is, where its weights lie, what may be done with them, how far it reads.
 
-A row is a metric (`titjudge.metrics.baselines`) and the model `scorer/<key>` behind it (`titjudge.providers.learned.provider`).
+A row is a metric (`titjudge.metrics.learned`) and the model `scorer/<key>` behind it (`titjudge.providers.learned.provider`).
 Formulas, preprocessing and traps: the sources named in each row, read in November 2026.
 """
 
@@ -14,7 +14,7 @@ from titjudge.core import learned_metric_texts
 
 NATIVE = "built in"
 COMMAND = "by your command"  # titjudge.providers.learned.external
-ASKED = "by the models you name"  # captioner and judge; titjudge.metrics.question_graph, viescore, lmm_score
+ASKED = "by the models you name"  # captioner and judge; titjudge.metrics.dsg, viescore, lmm_score
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.metrics.graph_text import CATEGORIES, Alignment, Marks, read_elements
+from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, read_elements
 
 
 @dataclass(frozen=True, slots=True)

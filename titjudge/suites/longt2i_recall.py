@@ -12,7 +12,7 @@ import numpy as np
 
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Table
-from titjudge.metrics.graph_text import CATEGORIES, Alignment
+from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.stats.equality import with_ties
 
 INTERVALS = ((30, 50), (50, 70), (70, 90), (90, 110), (110, None))

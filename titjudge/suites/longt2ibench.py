@@ -13,8 +13,8 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import BadItem, Item, Pair, Score, Table
-from titjudge.metrics.graph import Graph, forced, ratio
-from titjudge.metrics.graph_text import CATEGORIES, Alignment, parse_target
+from titjudge.metrics.graph_alignment import Graph, forced, ratio
+from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target
 from titjudge.suites.longt2i_data import (
     Annotated,
     Generation,

@@ -11,8 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Message, ToolCall
-from titjudge.metrics.agent_claims import MAX_CLAIM, Claim, Claims, fenced, shortened
-from titjudge.metrics.agent_looks import Look, Order, Report
+from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, shortened
+from titjudge.metrics.agent.looks import Look, Order, Report
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
 PARALLEL = 6  # looks in one answer

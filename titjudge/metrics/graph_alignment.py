@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics.graph_text import CATEGORIES, Alignment, Marks, parse_target
+from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, parse_target
 
 OFFICIAL_DECODING = {"temperature": 0.6, "top_p": 0.9, "max_tokens": 1024}  # test_generation.py
 STRICT_DECODING = {"temperature": 0, "max_tokens": 4096}

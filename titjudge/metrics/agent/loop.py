@@ -17,10 +17,10 @@ from typing import Any
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Status
-from titjudge.metrics.agent_calls import TOOLS, following, heard, tell
-from titjudge.metrics.agent_case import PARALLEL, VERDICTS, Case, Evidence, Ruling, Settlement, Talk, Turn
-from titjudge.metrics.agent_claims import shortened
-from titjudge.metrics.agent_looks import Eyes, Look, Order, Refused, Watched, ordered, together
+from titjudge.metrics.agent.claims import shortened
+from titjudge.metrics.agent.looks import Eyes, Look, Order, Refused, Watched, ordered, together
+from titjudge.metrics.agent.state import PARALLEL, VERDICTS, Case, Evidence, Ruling, Settlement, Talk, Turn
+from titjudge.metrics.agent.tool_calls import TOOLS, following, heard, tell
 
 SPARE_ROUNDS = 3  # answers beyond one for each look
 IDLE = 2  # answers without progress that end the loop

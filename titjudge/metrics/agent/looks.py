@@ -17,8 +17,8 @@ from titjudge.core import ocr
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered
 from titjudge.core.structured_output import Number, after_thinking
 from titjudge.core.types import Ask, Item, Reply, Status
-from titjudge.metrics.agent_claims import fenced, shortened
-from titjudge.metrics.agent_zoom import Box, Crops, fitted
+from titjudge.metrics.agent.claims import fenced, shortened
+from titjudge.metrics.agent.crops import Box, Crops, fitted
 from titjudge.metrics.tit import Verdict, describe
 
 TOOLS = ("describe", "ask", "zoom", "count", "read_text", "compare")

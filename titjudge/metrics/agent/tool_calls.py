@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from titjudge.core.structured_output import after_thinking, json_object
 from titjudge.core.types import Message, Reply, Tool, ToolCall, ToolResult
-from titjudge.metrics.agent_case import VERDICTS, Case, Settlement, Talk, Turn
-from titjudge.metrics.agent_claims import fenced, shortened
-from titjudge.metrics.agent_looks import Look, Order
+from titjudge.metrics.agent.claims import fenced, shortened
+from titjudge.metrics.agent.looks import Look, Order
+from titjudge.metrics.agent.state import VERDICTS, Case, Settlement, Talk, Turn
 
 SETTLE = "settle"
 MOST_CALLS = 24  # of one answer that are read; further ones are dropped and counted

@@ -41,12 +41,12 @@ from titjudge.core import ocr
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics.agent_case import COUNTS, Case
-from titjudge.metrics.agent_claims import WEIGHTS, shortened, split, words_of
-from titjudge.metrics.agent_looks import Eyes, Planned, Watched
-from titjudge.metrics.agent_loop import investigate
-from titjudge.metrics.agent_plan import plan
-from titjudge.metrics.agent_zoom import Crops
+from titjudge.metrics.agent.claims import WEIGHTS, shortened, split, words_of
+from titjudge.metrics.agent.crops import Crops
+from titjudge.metrics.agent.dry_run import plan
+from titjudge.metrics.agent.looks import Eyes, Planned, Watched
+from titjudge.metrics.agent.loop import investigate
+from titjudge.metrics.agent.state import COUNTS, Case
 
 MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
 DECIDED_PERCENT = 60

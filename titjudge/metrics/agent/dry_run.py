@@ -11,12 +11,12 @@ from collections.abc import Awaitable
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Message, Reply, ToolCall
-from titjudge.metrics.agent_calls import SETTLE, TOOLS, following
-from titjudge.metrics.agent_case import Case, Evidence, Talk, Turn
-from titjudge.metrics.agent_claims import sketched
-from titjudge.metrics.agent_looks import DECODING as LOOK_DECODING
-from titjudge.metrics.agent_looks import Order, Report
-from titjudge.metrics.agent_loop import DECODING
+from titjudge.metrics.agent.claims import sketched
+from titjudge.metrics.agent.looks import DECODING as LOOK_DECODING
+from titjudge.metrics.agent.looks import Order, Report
+from titjudge.metrics.agent.loop import DECODING
+from titjudge.metrics.agent.state import Case, Evidence, Talk, Turn
+from titjudge.metrics.agent.tool_calls import SETTLE, TOOLS, following
 from titjudge.metrics.tit import describe
 
 EXPECTED_LOOKS = 5  # of which the first is the description, the others come in two answers

@@ -1,0 +1,1 @@
+"""An agentic judge that looks again at the image where it is unsure."""
