@@ -18,8 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from titjudge.suites.tiif import aggregate_answers
-from titjudge.suites.tiif_layout import DIMENSIONS, LENGTHS
+from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS
+from titjudge.suites.tiif.suite import aggregate_answers
 
 DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "tiif" / "answers"
 

@@ -72,7 +72,7 @@ def records(file: Path) -> list[dict[str, Any]]:
 def measure(row: Row, work: Path) -> tuple[str, ...] | None:
     """The cells of a row; None where nothing is recorded that would answer it."""
     from titjudge.core.types import Item, Score, Status
-    from titjudge.suites.known_answer import KnownAnswer
+    from titjudge.suites.known_answer.suite import KnownAnswer
 
     folder = work / re.sub(r"\W+", "-", row.name)
     (folder / "config").mkdir(parents=True)
@@ -102,7 +102,7 @@ def measure(row: Row, work: Path) -> tuple[str, ...] | None:
 
 
 def adherence(items: dict[str, Any], scores: Sequence[Any]) -> dict[str, float]:
-    from titjudge.suites.known_answer_tables import adherence
+    from titjudge.suites.known_answer.tables import adherence
 
     both = {score.item_id: adherence(items[score.item_id], score) for score in scores}
     return {name: value for name, value in both.items() if value is not None}

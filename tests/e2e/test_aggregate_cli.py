@@ -91,7 +91,7 @@ def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) ->
     """judge.py's two files a generator, which `aggregate` reads again to the same numbers."""
     from titjudge.core.serialization import score_record
     from titjudge.core.types import Item, Score
-    from titjudge.suites.qwen_image_bench import QwenImageBench
+    from titjudge.suites.qwen_image_bench.suite import QwenImageBench
 
     answers = {"1": 0, "2": 2}
     items, scores = [], []

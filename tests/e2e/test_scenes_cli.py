@@ -13,7 +13,7 @@ from scene_stubs import noise, unseen
 from servers import Scripted, Seen, Server
 
 from titjudge.cli.run import run_command
-from titjudge.scenes.make import Options, make
+from titjudge.suites.known_answer.scenes.generate import Options, make
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 
 from titjudge.metrics.checklist import checklist_text, judge_answer, rubric
 from titjudge.stats.leaderboard import rank_correlation
-from titjudge.suites.qwen_image_bench import aggregate_responses
+from titjudge.suites.qwen_image_bench.suite import aggregate_responses
 
 CHECKLISTS = {
     "Quality": "8a6d823d018c436c",

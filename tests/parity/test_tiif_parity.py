@@ -10,11 +10,11 @@ import pytest
 
 from titjudge.core.ocr import gned_and_recall, words_from_questions
 from titjudge.metrics.yes_no import parse
-from titjudge.suites.tiif import aggregate_answers
-from titjudge.suites.tiif_answers import answers_as_scores, read_answers
-from titjudge.suites.tiif_files import dimension_text, read_dimension_text, read_xlsx, write_xlsx
-from titjudge.suites.tiif_layout import DIMENSIONS, LENGTHS, SIZES
-from titjudge.suites.tiif_load import read_set, with_full_numbers
+from titjudge.suites.tiif.answers import answers_as_scores, read_answers
+from titjudge.suites.tiif.dataset import read_set, with_full_numbers
+from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES
+from titjudge.suites.tiif.suite import aggregate_answers
+from titjudge.suites.tiif.summary_files import dimension_text, read_dimension_text, read_xlsx, write_xlsx
 
 EVALUATORS = ("gpt-4o", "qwen2.5-vl-72b")
 GENERATORS = ("DALLE3", "Show-o", "sd35")

@@ -259,9 +259,9 @@ def test_a_data_folder_may_itself_be_reached_by_a_link(linked: Path, tmp_path: P
 
 
 def test_no_suite_follows_links_that_lead_out(linked: Path) -> None:
-    from titjudge.suites.longt2ibench import LongT2IBench
+    from titjudge.suites.longt2ibench.suite import LongT2IBench
     from titjudge.suites.lpg_bench import LpgBench
-    from titjudge.suites.qwen_image_bench import QwenImageBench
+    from titjudge.suites.qwen_image_bench.suite import QwenImageBench
 
     def reasons(suite: Any, folder: Path) -> list[str]:
         return [each.reason for each in suite.load(folder) if isinstance(each, BadItem)]

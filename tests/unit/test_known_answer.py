@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.types import BadItem, Item, Score, Status, Table
-from titjudge.suites.known_answer import KnownAnswer
+from titjudge.suites.known_answer.suite import KnownAnswer
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import BadItem, Item, Score, Status
 from titjudge.metrics.longt2ibench_text import CATEGORIES
-from titjudge.suites.longt2i_data import number, read_annotation, read_split, to_ready
-from titjudge.suites.longt2i_recall import MATCHINGS, Recall, by_interval, correlate, interval, words
-from titjudge.suites.longt2ibench import LongT2IBench, aggregate_generations, aggregate_predictions
+from titjudge.suites.longt2ibench.dataset import number, read_annotation, read_split, to_ready
+from titjudge.suites.longt2ibench.statistics import MATCHINGS, Recall, by_interval, correlate, interval, words
+from titjudge.suites.longt2ibench.suite import LongT2IBench, aggregate_generations, aggregate_predictions
 
 RAW = {
     "entities": ["cat", "mat", "dog"],

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import BadItem, Item, Score
-from titjudge.suites.qwen_image_bench import (
+from titjudge.suites.qwen_image_bench.dataset import id_text, parse_facets, read_metadata
+from titjudge.suites.qwen_image_bench.suite import (
     QwenImageBench,
     aggregate_responses,
     write_bench_scores,
     write_judged,
     write_scores_detail,
 )
-from titjudge.suites.qwen_load import id_text, parse_facets, read_metadata
-from titjudge.suites.qwen_tables import summarise
+from titjudge.suites.qwen_image_bench.tables import summarise
 
 META = [
     {"ID": 1, "dims_en": "Quality / Detail / Noise; Aesthetics / Composition / Composition"},

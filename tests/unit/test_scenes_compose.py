@@ -12,12 +12,12 @@ import pytest
 from scene_stubs import planned, unseen
 
 from titjudge.core.errors import DataError
-from titjudge.scenes import annotate
-from titjudge.scenes.edits import BANDS, KINDS_OF_ERROR, MISSING, RELATION
-from titjudge.scenes.kinds import KINDS, phrase
-from titjudge.scenes.make import LEVELS, Plan, plan
-from titjudge.scenes.model import SIGN, TABLE
-from titjudge.scenes.words import LONGEST, SHORTEST, count_words
+from titjudge.suites.known_answer.scenes import annotation
+from titjudge.suites.known_answer.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
+from titjudge.suites.known_answer.scenes.generate import LEVELS, Plan, plan
+from titjudge.suites.known_answer.scenes.objects import KINDS, phrase
+from titjudge.suites.known_answer.scenes.prompt_text import LONGEST, SHORTEST, count_words
+from titjudge.suites.known_answer.scenes.scene import SIGN, TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = range(25)
@@ -29,7 +29,7 @@ def scene(request: pytest.FixtureRequest) -> Plan:
 
 
 def image(scene: Plan, level: int) -> dict[str, object]:
-    return annotate.image_record(scene.shown[level], scene.graph, scene.asks)
+    return annotation.image_record(scene.shown[level], scene.graph, scene.asks)
 
 
 def test_the_prompt_is_long_and_asks_for_every_element(scene: Plan) -> None:
@@ -71,7 +71,7 @@ def test_level_1_has_one_error_of_the_kind_whose_turn_it_is(scene: Plan) -> None
     shown = scene.shown[1]
     assert {error.kind for error in shown.errors} == {kind}
     assert len(shown.errors) <= (2 if kind == RELATION else 1)
-    found = annotate.marks(scene.graph, shown.scene)
+    found = annotation.marks(scene.graph, shown.scene)
     assert found is not None
     assert 1 <= found.wrong <= (4 if kind == MISSING else 2)
 
@@ -93,7 +93,7 @@ def test_errors_name_elements_that_are_marked_wrong(scene: Plan) -> None:
 
 def test_every_wrong_mark_has_an_error_or_hangs_on_a_missing_entity(scene: Plan) -> None:
     for shown in scene.shown:
-        found = annotate.marks(scene.graph, shown.scene)
+        found = annotation.marks(scene.graph, shown.scene)
         assert found is not None
         named = {error.element for error in shown.errors}
         gone = {name for name, there in found.entities.items() if not there}
@@ -119,7 +119,7 @@ def test_questions_have_both_answers_and_fit_the_marks(scene: Plan) -> None:
     assert gold.count("no") >= 3
     assert len({question.text for question in scene.asks}) == len(scene.asks)
     for shown in scene.shown:
-        found = annotate.marks(scene.graph, shown.scene)
+        found = annotation.marks(scene.graph, shown.scene)
         assert found is not None
         for question in scene.asks:
             about, answer = question.about, question.answer(shown.scene)
@@ -169,7 +169,7 @@ def test_a_scene_is_the_same_again_in_another_process_with_other_hashes() -> Non
     code = (
         "import sys, hashlib; sys.path.insert(0, 'tests')\n"
         "from scene_stubs import planned\n"
-        "from titjudge.scenes.layout import placed\n"
+        "from titjudge.suites.known_answer.suite.scenes.layout import placed\n"
         "p = planned(3); text = repr((p, [list(placed(s.scene)) for s in p.shown]))\n"
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from titjudge.scenes import check
-from titjudge.scenes.denoise import denoise
-from titjudge.scenes.meshes import mesh
-from titjudge.scenes.model import Graph, Scene, Thing, View
-from titjudge.scenes.shapes import Finish, Part
+from titjudge.suites.known_answer.scenes import visibility
+from titjudge.suites.known_answer.scenes.denoise import denoise
+from titjudge.suites.known_answer.scenes.meshes import mesh
+from titjudge.suites.known_answer.scenes.scene import Graph, Scene, Thing, View
+from titjudge.suites.known_answer.scenes.shapes import Finish, Part
 
 VIEW = View("warm", 4.9, {}, 1)
 MUG = Thing("mug", "mug", {"colour": "red", "contents": "coffee"}, -1, "front")
@@ -65,7 +65,7 @@ class TestRendered:
         pytest.importorskip("mitsuba")
 
     def test_every_object_has_its_own_id_where_it_stands(self) -> None:
-        from titjudge.scenes.render import Stage
+        from titjudge.suites.known_answer.scenes.render import Stage
 
         stage = Stage(scene(MUG, BLOCKS, SIGN), 64)
         ids = stage.ids()
@@ -80,15 +80,15 @@ class TestRendered:
 
     @pytest.mark.slow
     def test_a_good_sight_passes_and_hidden_or_cropped_things_do_not(self) -> None:
-        assert check.look(scene(MUG, BLOCKS, SIGN), GRAPH, 96) == []
+        assert visibility.look(scene(MUG, BLOCKS, SIGN), GRAPH, 96) == []
         near = replace(BOTTLE, column=0)
-        assert any("sign" in what for what in check.look(scene(MUG, SIGN, near, BLOCKS), GRAPH, 96))
+        assert any("sign" in what for what in visibility.look(scene(MUG, SIGN, near, BLOCKS), GRAPH, 96))
         beyond = View("warm", 4.9, {(-1, "front"): (-1.2, 0.0, 0.0)}, 1)
-        assert any("edge" in what for what in check.look(replace(scene(MUG, BLOCKS), view=beyond), GRAPH, 96))
+        assert any("edge" in what for what in visibility.look(replace(scene(MUG, BLOCKS), view=beyond), GRAPH, 96))
 
     @pytest.mark.slow
     def test_the_same_scene_gives_the_same_bits_and_another_does_not(self) -> None:
-        from titjudge.scenes.render import Stage
+        from titjudge.suites.known_answer.scenes.render import Stage
 
         first = Stage(scene(MUG, SIGN), 48).picture(2)
         assert first.shape == (48, 48, 3)
@@ -98,14 +98,14 @@ class TestRendered:
 
     @pytest.mark.parametrize("colour", ["red", "green", "blue"])
     def test_a_colour_is_seen_as_that_colour(self, colour: str) -> None:
-        from titjudge.scenes.render import Stage
+        from titjudge.suites.known_answer.scenes.render import Stage
 
         stage = Stage(scene(Thing("cylinder", "cylinder", {"colour": colour}, 0, "front")), 64)
         inside = stage.picture(4)[stage.ids() == 1].astype(float).mean(axis=0)
         assert int(inside.argmax()) == ["red", "green", "blue"].index(colour)
 
     def test_every_finish_can_be_rendered(self) -> None:
-        from titjudge.scenes.render import Stage
+        from titjudge.suites.known_answer.scenes.render import Stage
 
         things = [
             Thing("sphere", "sphere", {"material": "clear glass"}, -1, "front"),

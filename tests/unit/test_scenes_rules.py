@@ -11,12 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scene_stubs import planned
 
-from titjudge.scenes import annotate, check, layout
-from titjudge.scenes.edits import misspell
-from titjudge.scenes.kinds import KINDS
-from titjudge.scenes.model import Graph, Scene, Thing, View
-from titjudge.scenes.palette import COLOURS, SIGN_FIRST, SIGN_SECOND, SURFACES, WALLS, lost_before, near
-from titjudge.scenes.shapes import bodies
+from titjudge.suites.known_answer.scenes import annotation, layout, visibility
+from titjudge.suites.known_answer.scenes.errors import misspell
+from titjudge.suites.known_answer.scenes.objects import KINDS
+from titjudge.suites.known_answer.scenes.palette import (
+    COLOURS,
+    SIGN_FIRST,
+    SIGN_SECOND,
+    SURFACES,
+    WALLS,
+    lost_before,
+    near,
+)
+from titjudge.suites.known_answer.scenes.scene import Graph, Scene, Thing, View
+from titjudge.suites.known_answer.scenes.shapes import bodies
 
 VIEW = View("cool", 4.9, {}, 1)
 MUG = Thing("mug", "mug", {"colour": "red", "contents": "coffee"}, 0, "front")
@@ -58,11 +66,11 @@ def test_a_load_is_on_its_carrier_or_before_it(place: str, so: bool) -> None:
 
 def test_marks_of_an_open_relation_are_none_and_such_a_scene_is_not_annotated() -> None:
     graph = Graph(("mug", "cone"), {}, (("cone", "left of", "mug"),))
-    assert annotate.marks(graph, scene(MUG, CONE)) is None
-    from titjudge.scenes.model import Shown
+    assert annotation.marks(graph, scene(MUG, CONE)) is None
+    from titjudge.suites.known_answer.scenes.scene import Shown
 
     with pytest.raises(ValueError, match="neither"):
-        annotate.image_record(Shown(0, scene(MUG, CONE)), graph, [])
+        annotation.image_record(Shown(0, scene(MUG, CONE)), graph, [])
 
 
 def test_projection_is_from_the_viewers_side() -> None:
@@ -126,7 +134,7 @@ def test_labels_are_unique_and_name_their_thing() -> None:
 # ------------------------------------------------------------------ what is seen, on drawn masks
 
 
-def mask(top: int, bottom: int, left: int, right: int) -> check.Mask:
+def mask(top: int, bottom: int, left: int, right: int) -> visibility.Mask:
     found = np.zeros((100, 100), dtype=bool)
     found[top:bottom, left:right] = True
     return found
@@ -136,9 +144,9 @@ GRAPH = Graph(("mug", "ring"), {}, (("ring", "left of", "mug"),))
 GOOD = {"mug__0": mask(50, 60, 45, 55), "ring__0": mask(50, 60, 10, 20)}
 
 
-def wrong(changes: dict[str, check.Mask], *things: Thing, whole: dict[str, check.Mask] | None = None) -> str:
+def wrong(changes: dict[str, visibility.Mask], *things: Thing, whole: dict[str, visibility.Mask] | None = None) -> str:
     seen = GOOD | changes
-    return " | ".join(check.problems(scene(*(things or (MUG, RING))), GRAPH, seen, whole or (GOOD | changes)))
+    return " | ".join(visibility.problems(scene(*(things or (MUG, RING))), GRAPH, seen, whole or (GOOD | changes)))
 
 
 def test_nothing_is_wrong_with_a_good_sight() -> None:
@@ -155,7 +163,7 @@ def test_nothing_is_wrong_with_a_good_sight() -> None:
         (mask(50, 60, 2, 8), mask(50, 60, 2, 8), "left of"),
     ],
 )
-def test_what_is_wrong_is_named(seen: check.Mask, whole: check.Mask, word: str) -> None:
+def test_what_is_wrong_is_named(seen: visibility.Mask, whole: visibility.Mask, word: str) -> None:
     assert word in wrong({"mug__0": seen}, whole=GOOD | {"mug__0": whole})
 
 
@@ -167,16 +175,16 @@ def test_a_group_that_shows_one_less_is_miscounted() -> None:
 def test_words_must_be_seen_whole_and_large() -> None:
     sign = Thing("sign", "sign", {"text": "A B", "frame colour": "red"}, 0, "back")
     frame, board = mask(20, 40, 40, 60), mask(22, 38, 42, 58)
-    parts = {"sign__0": frame & ~board, check.WORDS: board}
-    whole = GOOD | {"sign__0": frame, check.WORDS: board}
+    parts = {"sign__0": frame & ~board, visibility.WORDS: board}
+    whole = GOOD | {"sign__0": frame, visibility.WORDS: board}
     assert wrong(parts, MUG, RING, sign, whole=whole) == ""
-    assert "of its board" in wrong(parts | {check.WORDS: mask(22, 35, 42, 58)}, MUG, RING, sign, whole=whole)
+    assert "of its board" in wrong(parts | {visibility.WORDS: mask(22, 35, 42, 58)}, MUG, RING, sign, whole=whole)
     small = mask(36, 38, 42, 58)
-    assert "high" in wrong(parts | {check.WORDS: small}, MUG, RING, sign, whole=whole | {check.WORDS: small})
+    assert "high" in wrong(parts | {visibility.WORDS: small}, MUG, RING, sign, whole=whole | {visibility.WORDS: small})
 
 
 def test_surfaces_are_told_apart_by_their_pictures() -> None:
-    from titjudge.scenes import textures
+    from titjudge.suites.known_answer.scenes import textures
 
     for name in (*SURFACES, *WALLS):
         pixels = textures.surface(name, 3)

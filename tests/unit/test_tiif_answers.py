@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Score, Status
-from titjudge.suites.tiif import Tiif, aggregate_answers
-from titjudge.suites.tiif_answers import answers_as_scores, read_answers, write_answers
-from titjudge.suites.tiif_layout import TYPES
+from titjudge.suites.tiif.answers import answers_as_scores, read_answers, write_answers
+from titjudge.suites.tiif.layout import TYPES
+from titjudge.suites.tiif.suite import Tiif, aggregate_answers
 
 SLOW: dict[str, list[str]] = {  # written out once more, on purpose
     "attribute": ["shape+color", "color+texture", "texture+color", "shape+texture"],

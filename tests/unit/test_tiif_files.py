@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.errors import DataError
-from titjudge.suites.tiif_answers import Answers
-from titjudge.suites.tiif_files import dimension_text, read_dimension_text, read_xlsx, rounded, write_xlsx
-from titjudge.suites.tiif_layout import Cell
+from titjudge.suites.tiif.answers import Answers
+from titjudge.suites.tiif.layout import Cell
+from titjudge.suites.tiif.summary_files import dimension_text, read_dimension_text, read_xlsx, rounded, write_xlsx
 
 openpyxl = pytest.importorskip("openpyxl")
 

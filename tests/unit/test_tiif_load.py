@@ -9,7 +9,7 @@ import pytest
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import BadItem, Item, Score
-from titjudge.suites.tiif import Tiif
+from titjudge.suites.tiif.suite import Tiif
 
 Builder = Callable[..., Path]
 FULL = {"style": 60, "real_world": 100, "text": 40, "numeracy": 75}

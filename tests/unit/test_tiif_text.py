@@ -18,7 +18,7 @@ from titjudge.core.types import Item, Reply, Request, Score, Status, Usage
 from titjudge.defaults import complete
 from titjudge.providers import Capabilities
 from titjudge.session import Session
-from titjudge.suites.tiif import Tiif, aggregate_text
+from titjudge.suites.tiif.suite import Tiif, aggregate_text
 
 BOX = [[0, 0], [1, 0], [1, 1], [0, 1]]
 

@@ -22,7 +22,7 @@ from titjudge.engine.roles import Roles
 from titjudge.metrics.tit import tit_llm
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
-from titjudge.suites.known_answer import KnownAnswer
+from titjudge.suites.known_answer.suite import KnownAnswer
 from titjudge.trust import battery, card
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Line, with_verdicts
 from titjudge.trust.exchange import NAME, excess, exchange, family

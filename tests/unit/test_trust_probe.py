@@ -28,7 +28,7 @@ from titjudge.metrics.tit import tit_llm
 from titjudge.metrics.yes_no import yes_no
 from titjudge.providers.fake import Fake
 from titjudge.stats import bounds
-from titjudge.suites.known_answer import KnownAnswer
+from titjudge.suites.known_answer.suite import KnownAnswer
 from titjudge.trust import attacks, battery, edits
 from titjudge.trust.card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
 from titjudge.trust.probe import probe

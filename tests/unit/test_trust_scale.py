@@ -8,7 +8,7 @@ import pytest
 
 from titjudge.core.types import Item
 from titjudge.metrics.lmm_score import lmm_score
-from titjudge.suites.known_answer import KnownAnswer
+from titjudge.suites.known_answer.suite import KnownAnswer
 from titjudge.trust import battery, edits, scale
 from titjudge.trust.canary import Canary, _report
 

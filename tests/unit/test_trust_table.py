@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from titjudge.core.types import Item, Pair, Score
-from titjudge.suites.known_answer import KnownAnswer
+from titjudge.suites.known_answer.suite import KnownAnswer
 
 ROOT = Path(__file__).resolve().parents[2]
 

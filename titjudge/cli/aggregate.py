@@ -71,14 +71,15 @@ def tiif(
       python cli.py aggregate tiif --published result_summary.xlsx
     """
     from titjudge.core.errors import UserError
-    from titjudge.suites import tiif_answers, tiif_files
-    from titjudge.suites.tiif import aggregate_answers
-    from titjudge.suites.tiif_tables import published_table
+    from titjudge.suites.tiif import answers as tiif_answers
+    from titjudge.suites.tiif import summary_files
+    from titjudge.suites.tiif.suite import aggregate_answers
+    from titjudge.suites.tiif.tables import published_table
 
     if published is not None:
         if answers is not None or run_folder is not None:
             raise UserError("give --published, or --answers or --run, not both")
-        read = tiif_files.read_xlsx if published.suffix.lower() == ".xlsx" else tiif_files.read_dimension_text
+        read = summary_files.read_xlsx if published.suffix.lower() == ".xlsx" else summary_files.read_dimension_text
         found = read(published)
         return _show(lambda: (found, [published_table(found)]), json_file)
     if run_folder is not None:
@@ -91,16 +92,16 @@ def tiif(
     if xlsx is not None or summary is not None:
         counted = tiif_answers.read_answers(answers)
         if xlsx is not None:
-            tiif_files.write_xlsx(counted, xlsx)
+            summary_files.write_xlsx(counted, xlsx)
         if summary is not None:
-            summary.write_text(tiif_files.dimension_text(counted), encoding="utf-8")
+            summary.write_text(summary_files.dimension_text(counted), encoding="utf-8")
     if scores is not None:
         _write_scores(tiif_answers.answers_as_scores(answers), scores)
     return _show(lambda: aggregate_answers(answers), json_file)
 
 
 def _write_tree(run_folder: Path, out: Path) -> int:
-    from titjudge.suites.tiif_answers import write_answers
+    from titjudge.suites.tiif.answers import write_answers
 
     return write_answers(out, *_judged(run_folder, "yes-no"))
 
@@ -129,7 +130,7 @@ def _judged(run_folder: Path, metric: str) -> tuple[list[Any], list[Any]]:
 @JSON
 def tiif_text(ocr: Path, questions: Path | None, json_file: Path | None) -> int:
     """TIIF-Bench text rendering: GNED and recall."""
-    from titjudge.suites.tiif_text import aggregate_text
+    from titjudge.suites.tiif.text_rendering import aggregate_text
 
     return _show(lambda: aggregate_text(ocr, questions), json_file)
 
@@ -171,8 +172,8 @@ def qwen_image_bench(
       python cli.py aggregate qwen-image-bench --run runs/mine --write-answers judged
     """
     from titjudge.core.errors import UserError
-    from titjudge.suites.qwen_image_bench import aggregate_responses, aggregate_run, write_official
-    from titjudge.suites.qwen_tables import write_scores_detail
+    from titjudge.suites.qwen_image_bench.suite import aggregate_responses, aggregate_run, write_official
+    from titjudge.suites.qwen_image_bench.tables import write_scores_detail
 
     if run_folder is not None:
         if responses is not None:
@@ -209,7 +210,7 @@ def longt2ibench(
 ) -> int:
     """LongT2IBench: interpretation accuracy (with --split), SRCC and PLCC overall and by prompt length."""
     from titjudge.core.errors import UserError
-    from titjudge.suites.longt2ibench import aggregate_generations, aggregate_predictions
+    from titjudge.suites.longt2ibench.suite import aggregate_generations, aggregate_predictions
 
     if (generations is None) == (predictions is None):
         raise UserError("give --generations FILE or --predictions FILE")

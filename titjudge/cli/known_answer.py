@@ -12,7 +12,7 @@ from titjudge.cli.options import PATH
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
-    from titjudge.scenes.make import Progress
+    from titjudge.suites.known_answer.scenes.generate import Progress
 
 
 @click.group("known-answer")
@@ -66,10 +66,10 @@ def make(scenes: int, seed: int, out: Path, size: int, samples: int, levels: str
       python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
       python cli.py judge --suite known-answer --data my_answers --captioner openai/gpt-4o --judge openai/gpt-4o
     """
-    from titjudge.scenes.check import look
-    from titjudge.scenes.make import Options
-    from titjudge.scenes.make import make as make_folder
-    from titjudge.scenes.render import Stage, mitsuba
+    from titjudge.suites.known_answer.scenes.generate import Options
+    from titjudge.suites.known_answer.scenes.generate import make as make_folder
+    from titjudge.suites.known_answer.scenes.render import Stage, mitsuba
+    from titjudge.suites.known_answer.scenes.visibility import look
 
     mitsuba()
     options = Options(seed, size, samples, _levels(levels))

@@ -75,11 +75,11 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "suites": {
         "folder": "titjudge.suites.folder:Folder",
-        "tiif": "titjudge.suites.tiif:Tiif",
-        "known-answer": "titjudge.suites.known_answer:KnownAnswer",
+        "tiif": "titjudge.suites.tiif.suite:Tiif",
+        "known-answer": "titjudge.suites.known_answer.suite:KnownAnswer",
         "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",
-        "longt2ibench": "titjudge.suites.longt2ibench:LongT2IBench",
-        "qwen-image-bench": "titjudge.suites.qwen_image_bench:QwenImageBench",
+        "longt2ibench": "titjudge.suites.longt2ibench.suite:LongT2IBench",
+        "qwen-image-bench": "titjudge.suites.qwen_image_bench.suite:QwenImageBench",
     },
 }
 

@@ -24,7 +24,7 @@ from titjudge.core.types import Ask, Item, Score
 from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
-from titjudge.suites.known_answer import KnownAnswer
+from titjudge.suites.known_answer.suite import KnownAnswer
 from titjudge.trust import battery, scale
 from titjudge.trust.prober import Again
 

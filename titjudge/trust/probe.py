@@ -14,7 +14,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import SAMPLE_STEP
 from titjudge.metrics import Metric
 from titjudge.stats.equality import same
-from titjudge.suites.known_answer import KnownAnswer
+from titjudge.suites.known_answer.suite import KnownAnswer
 from titjudge.trust import battery
 from titjudge.trust.battery import Test
 from titjudge.trust.card import FEWEST, Card, Line, line, with_verdicts

@@ -56,7 +56,7 @@ class KnownAnswer:
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Correlation with the true alignment, accuracy of yes / no and graph verdicts, GNED; of what was run."""
-        from titjudge.suites.known_answer_tables import tables
+        from titjudge.suites.known_answer.tables import tables
 
         return tables(items, scores)
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from titjudge.scenes.model import SIGN, TABLE, WALL, Scene, Thing
-from titjudge.scenes.shapes import Body, Point, bodies, moved, top
+from titjudge.suites.known_answer.scenes.scene import SIGN, TABLE, WALL, Scene, Thing
+from titjudge.suites.known_answer.scenes.shapes import Body, Point, bodies, moved, top
 
 COLUMN_X = {"front": 1.98, "back": 2.3}  # units left and right of the middle
 ROW_Y = {"front": -1.35, "back": 1.55}

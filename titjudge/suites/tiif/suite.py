@@ -10,11 +10,11 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.ocr import words_from_questions
 from titjudge.core.types import BadItem, Item, Pair, Score, Table
-from titjudge.suites import tiif_load as official
-from titjudge.suites.tiif_answers import METRIC, Answers, Problem, read_answers
-from titjudge.suites.tiif_layout import LENGTHS, SIZES, Cell
-from titjudge.suites.tiif_tables import results, tables
-from titjudge.suites.tiif_text import aggregate_text, text_table
+from titjudge.suites.tiif import dataset as official
+from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers
+from titjudge.suites.tiif.layout import LENGTHS, SIZES, Cell
+from titjudge.suites.tiif.tables import results, tables
+from titjudge.suites.tiif.text_rendering import aggregate_text, text_table
 
 __all__ = ["Tiif", "aggregate_answers", "aggregate_text"]
 

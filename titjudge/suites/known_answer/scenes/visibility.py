@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from titjudge.scenes.kinds import KINDS
-from titjudge.scenes.layout import WORDS, holds, label_of
-from titjudge.scenes.model import SIGN, Graph, Scene, Thing
+from titjudge.suites.known_answer.scenes.layout import WORDS, holds, label_of
+from titjudge.suites.known_answer.scenes.objects import KINDS
+from titjudge.suites.known_answer.scenes.scene import SIGN, Graph, Scene, Thing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ def look(scene: Scene, graph: Graph, size: int = CHECK_SIZE) -> list[str]:
     Raises:
         MissingExtra: the renderer is not installed.
     """
-    from titjudge.scenes.render import Stage
+    from titjudge.suites.known_answer.scenes.render import Stage
 
     stage = Stage(scene, size)
     ids = stage.ids()

@@ -15,7 +15,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl
 from titjudge.core.ocr import gned_and_recall, strings_of, words_from_questions
 from titjudge.core.types import Item, Score, Table
-from titjudge.suites.tiif_layout import LENGTHS, mean
+from titjudge.suites.tiif.layout import LENGTHS, mean
 
 METRIC = "text-rendering"
 

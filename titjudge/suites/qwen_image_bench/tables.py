@@ -9,7 +9,7 @@ from typing import Any
 
 from titjudge.core.types import Item, Score, Table
 from titjudge.metrics.checklist import COLUMNS, Verdict, homes, judge_answer, mean, rubric
-from titjudge.suites.qwen_load import Facets, Problem
+from titjudge.suites.qwen_image_bench.dataset import Facets, Problem
 
 Levels = Mapping[
     str, Mapping[str, Any]

@@ -19,7 +19,7 @@ import orjson
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Score
-from titjudge.suites.tiif_layout import LENGTHS, MOVED, TYPES, Cell, check_generator
+from titjudge.suites.tiif.layout import LENGTHS, MOVED, TYPES, Cell, check_generator
 
 _CHUNK = 1 << 16
 _LIMIT = 64 << 20

@@ -15,7 +15,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl
-from titjudge.suites.tiif_layout import LENGTHS, MOVED, SIZES, TYPES
+from titjudge.suites.tiif.layout import LENGTHS, MOVED, SIZES, TYPES
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 _FOLDERS = {

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.core.types import Table
-from titjudge.suites.tiif_answers import Answers, Problem
-from titjudge.suites.tiif_layout import DIMENSIONS, LENGTHS, SIZES, TYPES, Cell, roll_up, which_set
+from titjudge.suites.tiif.answers import Answers, Problem
+from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES, TYPES, Cell, roll_up, which_set
 
 _SHOWN = 20
 

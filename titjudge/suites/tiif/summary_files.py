@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, MissingExtra
-from titjudge.suites.tiif_answers import Answers
-from titjudge.suites.tiif_layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, mean, roll_up
+from titjudge.suites.tiif.answers import Answers
+from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, mean, roll_up
 
 SHEETS = ("Accuracy", "Total_Questions", "Correct_Answers")
 _MEAN = "Mean_Accuracy"

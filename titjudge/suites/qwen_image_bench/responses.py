@@ -14,7 +14,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.metrics.checklist import COLUMNS, Verdict, gate, judge_answer, rubric
-from titjudge.suites.qwen_load import Metadata, Problem, id_text, read_rows
+from titjudge.suites.qwen_image_bench.dataset import Metadata, Problem, id_text, read_rows
 
 
 @dataclass(frozen=True, slots=True)

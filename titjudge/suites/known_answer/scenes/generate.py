@@ -19,12 +19,12 @@ from random import Random
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.scenes import annotate
-from titjudge.scenes.annotate import Question
-from titjudge.scenes.edits import KINDS_OF_ERROR, TEXT, draw
-from titjudge.scenes.grammar import alike_behind, compose, graph_of
-from titjudge.scenes.model import Graph, Scene, Shown
-from titjudge.scenes.words import write
+from titjudge.suites.known_answer.scenes import annotation
+from titjudge.suites.known_answer.scenes.annotation import Question
+from titjudge.suites.known_answer.scenes.composition import alike_behind, compose, graph_of
+from titjudge.suites.known_answer.scenes.errors import KINDS_OF_ERROR, TEXT, draw
+from titjudge.suites.known_answer.scenes.prompt_text import write
+from titjudge.suites.known_answer.scenes.scene import Graph, Scene, Shown
 
 VERSION = "1"  # of the grammar: another version makes other scenes of the same seed
 LEVELS = (0, 1, 2, 3)
@@ -58,7 +58,7 @@ class Plan:
     models: tuple[str, ...]
 
     def prompt_record(self) -> dict[str, Any]:
-        return annotate.prompt_record(self.prompt_id, self.prompt, self.asked, self.graph, self.asks)
+        return annotation.prompt_record(self.prompt_id, self.prompt, self.asked, self.graph, self.asks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def plan(seed: int, number: int, levels: Sequence[int], look: Look) -> Plan:
         rng = Random(f"titjudge scenes {VERSION}/{seed}/{number}/{attempt}")
         asked = compose(rng, with_sign=kind == TEXT or rng.random() < 0.7)
         graph = graph_of(asked, rng)
-        found = annotate.marks(graph, asked)
+        found = annotation.marks(graph, asked)
         if found is None or found.wrong or alike_behind(asked.things) or look(asked, graph):
             continue
         shown = list(_levels(asked, graph, kind, levels, rng, look))
@@ -91,7 +91,7 @@ def plan(seed: int, number: int, levels: Sequence[int], look: Look) -> Plan:
             prompt = write(asked, graph, rng)
         except ValueError:
             continue
-        asks = annotate.questions(asked, graph, rng)
+        asks = annotation.questions(asked, graph, rng)
         return Plan(prompt_id(seed, number), prompt, asked, graph, asks, tuple(shown), _models(len(levels), rng))
     raise DataError(f"no scene {number} of seed {seed} in which all is to be seen; take another --seed")
 
@@ -172,7 +172,7 @@ class _State:
         return file.is_file() and _name(file.read_bytes()) == image
 
     def add(self, planned: Plan, shown: Shown, image: str, model: str) -> None:
-        about = annotate.image_record(shown, planned.graph, planned.asks)
+        about = annotation.image_record(shown, planned.graph, planned.asks)
         line = {"image": image, "prompt_id": planned.prompt_id, "variant_model": model, **about}
         images = sorted([*self.record["images"], line], key=lambda each: int(each["level"]))
         self.record = {"prompt": planned.prompt_record(), "images": images}
@@ -222,10 +222,10 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
         images += state.record["images"]
         ranked = [(each["image"], each["alignment"]) for each in state.record["images"]]
         rng = Random(f"titjudge pairs {VERSION}/{options.seed}/{number}")
-        pairs += annotate.pair_records(prompt_id(options.seed, number), ranked, rng)
+        pairs += annotation.pair_records(prompt_id(options.seed, number), ranked, rng)
     for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
         _write(out / f"{name}.jsonl", b"".join(_json(line) for line in lines))
-    from titjudge.scenes.readme import readme
+    from titjudge.suites.known_answer.scenes.readme import readme
 
     _write(out / "README.md", readme(options, len(prompts), len(images), len(pairs)).encode())
 

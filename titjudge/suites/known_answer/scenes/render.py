@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titjudge.core.errors import MissingExtra
-from titjudge.scenes import layout, textures
-from titjudge.scenes.denoise import denoise
-from titjudge.scenes.layout import placed
-from titjudge.scenes.meshes import merged, write_ply
-from titjudge.scenes.model import Scene
-from titjudge.scenes.shapes import Finish, Part
+from titjudge.suites.known_answer.scenes import layout, textures
+from titjudge.suites.known_answer.scenes.denoise import denoise
+from titjudge.suites.known_answer.scenes.layout import placed
+from titjudge.suites.known_answer.scenes.meshes import merged, write_ply
+from titjudge.suites.known_answer.scenes.scene import Scene
+from titjudge.suites.known_answer.scenes.shapes import Finish, Part
 
 if TYPE_CHECKING:
     import numpy as np

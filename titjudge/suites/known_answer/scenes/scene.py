@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from titjudge.scenes.palette import NUMBERS
+from titjudge.suites.known_answer.scenes.palette import NUMBERS
 
 TABLE, WALL, SIGN = "table", "wall", "sign"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from titjudge.scenes.shapes import Part
+from titjudge.suites.known_answer.scenes.shapes import Part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
-from titjudge.scenes.kinds import KINDS, Kind, finish_name
-from titjudge.scenes.model import SIGN, TABLE, WALL, Graph, Relation, Scene, Thing, View
-from titjudge.scenes.palette import (
-    SIGN_FIRST,
-    SIGN_SECOND,
-    SURFACES,
-    WALLS,
-    lost_before,
-    lost_on,
-)
-from titjudge.scenes.words import LIGHTS
+from titjudge.suites.known_answer.scenes.objects import KINDS, Kind, finish_name
+from titjudge.suites.known_answer.scenes.palette import SIGN_FIRST, SIGN_SECOND, SURFACES, WALLS, lost_before, lost_on
+from titjudge.suites.known_answer.scenes.prompt_text import LIGHTS
+from titjudge.suites.known_answer.scenes.scene import SIGN, TABLE, WALL, Graph, Relation, Scene, Thing, View
 
 BACK = tuple(kind for kind in KINDS.values() if "back" in kind.rows)
 FRONT = tuple(kind for kind in KINDS.values() if "front" in kind.rows)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from titjudge.scenes.annotate import Marks, marks
-from titjudge.scenes.grammar import BACK, FRONT, alike_behind, options, stands_out, traits_for
-from titjudge.scenes.kinds import KINDS
-from titjudge.scenes.layout import may_number
-from titjudge.scenes.model import SIGN, TABLE, WALL, Error, Graph, Scene, Shown, Thing
-from titjudge.scenes.palette import NUMBERS, SURFACES, WALLS, near
+from titjudge.suites.known_answer.scenes.annotation import Marks, marks
+from titjudge.suites.known_answer.scenes.composition import BACK, FRONT, alike_behind, options, stands_out, traits_for
+from titjudge.suites.known_answer.scenes.layout import may_number
+from titjudge.suites.known_answer.scenes.objects import KINDS
+from titjudge.suites.known_answer.scenes.palette import NUMBERS, SURFACES, WALLS, near
+from titjudge.suites.known_answer.scenes.scene import SIGN, TABLE, WALL, Error, Graph, Scene, Shown, Thing
 
 MISSING, ATTRIBUTE, COUNT, RELATION, TEXT = (
     "missing entity",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from titjudge.scenes.make import Options
+    from titjudge.suites.known_answer.scenes.generate import Options
 
 _TEXT = """\
 # Known-answer scenes

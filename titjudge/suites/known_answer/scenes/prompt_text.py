@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from random import Random
 
-from titjudge.scenes.kinds import KINDS, phrase
-from titjudge.scenes.model import SIGN, TABLE, Graph, Scene, Thing
+from titjudge.suites.known_answer.scenes.objects import KINDS, phrase
+from titjudge.suites.known_answer.scenes.scene import SIGN, TABLE, Graph, Scene, Thing
 
 SHORTEST, LONGEST = 250, 320  # words
 

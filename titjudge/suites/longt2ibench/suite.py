@@ -15,15 +15,8 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import BadItem, Item, Pair, Score, Table
 from titjudge.metrics.graph_alignment import Graph, forced, ratio
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target
-from titjudge.suites.longt2i_data import (
-    Annotated,
-    Generation,
-    number,
-    read_generations,
-    read_json,
-    read_split,
-)
-from titjudge.suites.longt2i_recall import Recall, by_interval, interval, tables, words
+from titjudge.suites.longt2ibench.dataset import Annotated, Generation, number, read_generations, read_json, read_split
+from titjudge.suites.longt2ibench.statistics import Recall, by_interval, interval, tables, words
 
 __all__ = ["LongT2IBench", "aggregate_generations", "aggregate_predictions"]
 

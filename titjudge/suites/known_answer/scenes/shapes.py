@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from titjudge.scenes.model import Thing
-from titjudge.scenes.palette import COLOURS, METALS, Colour
+from titjudge.suites.known_answer.scenes.palette import COLOURS, METALS, Colour
+from titjudge.suites.known_answer.scenes.scene import Thing
 
 Point = tuple[float, float, float]
 
@@ -105,7 +105,7 @@ _CUBE, _BOOK = 0.38, 0.21
 
 
 def _number(traits: Mapping[str, str]) -> int:
-    from titjudge.scenes.palette import NUMBERS
+    from titjudge.suites.known_answer.scenes.palette import NUMBERS
 
     return NUMBERS.index(traits["count"])
 

@@ -11,7 +11,7 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.types import BadItem, Item, Pair, Score, Table
-from titjudge.suites.qwen_load import (
+from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
     Problem,
     find_metadata,
@@ -21,8 +21,8 @@ from titjudge.suites.qwen_load import (
     read_metadata,
     read_rows,
 )
-from titjudge.suites.qwen_responses import Judged, judge_responses
-from titjudge.suites.qwen_tables import (
+from titjudge.suites.qwen_image_bench.responses import Judged, judge_responses
+from titjudge.suites.qwen_image_bench.tables import (
     Levels,
     coverage,
     levels,

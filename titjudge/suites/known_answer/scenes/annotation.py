@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from titjudge.scenes.grammar import options
-from titjudge.scenes.kinds import KINDS
-from titjudge.scenes.layout import holds
-from titjudge.scenes.model import SIGN, TABLE, WALL, Graph, Relation, Scene, Shown
-from titjudge.scenes.palette import SURFACES, near
+from titjudge.suites.known_answer.scenes.composition import options
+from titjudge.suites.known_answer.scenes.layout import holds
+from titjudge.suites.known_answer.scenes.objects import KINDS
+from titjudge.suites.known_answer.scenes.palette import SURFACES, near
+from titjudge.suites.known_answer.scenes.scene import SIGN, TABLE, WALL, Graph, Relation, Scene, Shown
 
 QUESTIONS = 11
 

@@ -1,0 +1,1 @@
+"""Images whose errors are known by construction."""

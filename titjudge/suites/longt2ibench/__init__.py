@@ -1,0 +1,1 @@
+"""LongT2IBench."""
