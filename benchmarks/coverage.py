@@ -18,11 +18,11 @@ from collections.abc import Callable
 import numpy as np
 
 from titjudge.core.types import Pair
+from titjudge.probes.trust_card import CAUGHT, PASS, line, with_verdicts
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.chance_level import guessing, paper_threshold
 from titjudge.stats.intervals import mean_intervals, share_intervals
 from titjudge.stats.paired_differences import below_the_best
-from titjudge.trust.card import CAUGHT, PASS, line, with_verdicts
 
 PROMPTS = (6, 10, 20, 50)
 NOISE = {

@@ -116,7 +116,7 @@ def right(better: float, worse: float) -> float:
 
 def pairs(values: dict[str, float], known: Sequence[Any]) -> str:
     """The share of known pairs in the right order, with the interval of the trust card."""
-    from titjudge.trust.card import line
+    from titjudge.probes.trust_card import line
 
     rows = []
     for pair in known:

@@ -25,9 +25,9 @@ from titjudge.journal import told
 from titjudge.marks import PLACE
 from titjudge.merge_scores import Part, Record, chosen, examined_differently, other_models, shard_numbers
 from titjudge.metrics import Metric
+from titjudge.probes.canary import drift_between
 from titjudge.run import RunFolder
 from titjudge.session import Outcome, finish
-from titjudge.trust.canary import drift_between
 from titjudge.verify import config_of, pairs_of
 
 _SUMS = ("asked", "cached", "errors", "unusable", "spent", "seconds")

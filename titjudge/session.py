@@ -258,7 +258,7 @@ class Session:
         return status
 
     async def _plan_canaries(self) -> tuple[list[Expected], str]:
-        from titjudge.trust.canary_run import plan_before
+        from titjudge.probes.canary_run import plan_before
 
         return await plan_before(self.config, self.metrics, self.library, self.cache)
 
@@ -273,7 +273,7 @@ class Session:
 
     async def _ask_canaries(self, engine: Engine, journal: Any) -> None:
         """Ask the frozen questions before the run: has a model changed since they were frozen?"""
-        from titjudge.trust.canary_run import ask_before
+        from titjudge.probes.canary_run import ask_before
 
         self.canary = await ask_before(self.config, engine, self.metrics, self.cache, journal)
 

@@ -176,9 +176,9 @@ def greys(content: bytes) -> list[int]:
 
 def test_zooms_thumbnails_and_attacks_show_sixteen_bits_a_pixel_as_they_are(deep: Path, tmp_path: Path) -> None:
     from titjudge.metrics.agent.crops import crop
+    from titjudge.probes.attacks import changed_picture
     from titjudge.report.pictures import Judged
     from titjudge.report.thumbnails import thumbnail
-    from titjudge.trust.attacks import changed_picture
 
     shown = thumbnail(Judged(deep, (deep.stat().st_size, 0)), 64, 90)
     assert isinstance(shown, bytes)
@@ -188,7 +188,7 @@ def test_zooms_thumbnails_and_attacks_show_sixteen_bits_a_pixel_as_they_are(deep
 
 
 def test_an_attacked_picture_is_turned_as_its_tag_says(tmp_path: Path) -> None:
-    from titjudge.trust.attacks import changed_picture
+    from titjudge.probes.attacks import changed_picture
 
     exif = Image.Exif()
     exif[0x0112] = 6

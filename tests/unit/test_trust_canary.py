@@ -18,8 +18,8 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import Metric
 from titjudge.metrics.lmm_score import lmm_score
+from titjudge.probes.canary import CanaryReport, ask_canaries, canary_file, canary_items, drift_between, refuse_drift
 from titjudge.providers.fake import Fake
-from titjudge.trust.canary import CanaryReport, ask_canaries, canary_file, canary_items, drift_between, refuse_drift
 
 METRICS: dict[str, Metric] = {"lmm-score": lmm_score}
 Model = Callable[[Request], Reply]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
 from titjudge.stats import bounds
-from titjudge.trust.card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
 
 
 def of(effects: list[float], rule: str, limit: float = 0.05, ends: tuple[float, float] | None = None) -> Line:

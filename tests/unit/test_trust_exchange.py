@@ -20,13 +20,13 @@ from titjudge.core.types import Item, Request
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics.tit import tit_llm
+from titjudge.probes import battery, trust_card
+from titjudge.probes.item_scorer import Prober
+from titjudge.probes.self_preference import NAME, excess, exchange, family
+from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Line, with_verdicts
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.suites.known_answer.suite import KnownAnswer
-from titjudge.trust import battery, card
-from titjudge.trust.card import CAUGHT, OPEN, PASS, Line, with_verdicts
-from titjudge.trust.exchange import NAME, excess, exchange, family
-from titjudge.trust.prober import Prober
 
 Taste = Callable[[str, str], float]  # (judge, author) -> points
 
@@ -78,7 +78,7 @@ def line(
 def surely(found: Line) -> str:
     """The verdict with 80 times as many prompts like these."""
     rows = [(f"p{k}", effect) for k, effect in enumerate(found.means * 80)]
-    return with_verdicts([card.line("f", "n", rows, rule=found.rule, limit=found.limit)])[0].verdict
+    return with_verdicts([trust_card.line("f", "n", rows, rule=found.rule, limit=found.limit)])[0].verdict
 
 
 def fair(judge: str, author: str) -> float:

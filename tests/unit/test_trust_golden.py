@@ -59,7 +59,7 @@ def card(metric: str, work: Path) -> dict[str, Any]:
     from titjudge.core.prompts import PromptLibrary
     from titjudge.engine.pipeline import Engine
     from titjudge.engine.roles import Roles
-    from titjudge.trust.probe import probe
+    from titjudge.probes.probe import probe
 
     replay = {"model": "recorded", "options": {"file": str(EXAMPLE / "descriptions.jsonl")}}
     config = RunConfig.model_validate({"captioner": replay, "judge": replay})

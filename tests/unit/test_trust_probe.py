@@ -26,12 +26,12 @@ from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.pairwise import pairwise_text
 from titjudge.metrics.tit import tit_llm
 from titjudge.metrics.yes_no import yes_no
+from titjudge.probes import attacks, battery, prompt_edits
+from titjudge.probes.probe import probe
+from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
 from titjudge.providers.fake import Fake
 from titjudge.stats import bounds
 from titjudge.suites.known_answer.suite import KnownAnswer
-from titjudge.trust import attacks, battery, edits
-from titjudge.trust.card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
-from titjudge.trust.probe import probe
 from titjudge.trust.run import run_probe
 
 
@@ -199,7 +199,7 @@ def test_an_honest_judge_of_descriptions_passes_every_line_that_it_can_be_asked(
 SLUG = {name: "".join(c if c.isalnum() else "-" for c in name).strip("-") for name in attacks.PICTURES}
 Planted = tuple[str, Callable[[float, dict[str, Any]], float | str]]
 PLANTED: list[Planted] = [
-    *((kind, lambda r, f, kind=kind: r + 4 * f["count"] * (f["kind"] == kind)) for kind in edits.KINDS),
+    *((kind, lambda r, f, kind=kind: r + 4 * f["count"] * (f["kind"] == kind)) for kind in prompt_edits.KINDS),
     *((name, lambda r, f, slug=slug: r + 12 * (f["change"] == slug)) for name, slug in SLUG.items()),
     ("recompressed", lambda r, f: r - 12 * (f["change"] == SLUG["recompressed"])),
     ("level 1 image", lambda r, f: 95.0 if f["level"] == 1 else r),
@@ -220,7 +220,7 @@ def test_a_planted_bias_is_caught_and_nothing_else(data: Path, tmp_path: Path, n
     assert next(each for each in card.lines if each.name == name).verdict != PASS
     found = verdicts(card)
     assert found[name] == CAUGHT
-    if name in (*edits.KINDS, *attacks.PICTURES, "instruction in the prompt"):
+    if name in (*prompt_edits.KINDS, *attacks.PICTURES, "instruction in the prompt"):
         assert {each.partition(",")[0] for each in found if found[each] == CAUGHT} == {name.partition(",")[0]}
 
 
@@ -346,8 +346,8 @@ def test_changed_pictures_are_the_same_twice_and_lie_where_they_should(example: 
 
 def test_every_edit_of_a_prompt_changes_one_place(example: Path) -> None:
     for record in lines(example / "prompts.jsonl"):
-        for kind in edits.KINDS:
-            for edit in edits.edits(record["prompt"], record["graph"], record["text_words"], kind):
+        for kind in prompt_edits.KINDS:
+            for edit in prompt_edits.edits(record["prompt"], record["graph"], record["text_words"], kind):
                 assert edit.prompt != record["prompt"]
                 words = len(edit.prompt.split()) - len(record["prompt"].split())
                 added = (
@@ -356,7 +356,9 @@ def test_every_edit_of_a_prompt_changes_one_place(example: Path) -> None:
                     else len(edit.now.split()) - len(edit.was.split(": ")[-1].split())
                 )
                 assert words == added
-    assert edits.edits("A cat.", {"entities": ["cat"], "attributes": {}, "relations": []}, [], "wrong count") == []
+    assert (
+        prompt_edits.edits("A cat.", {"entities": ["cat"], "attributes": {}, "relations": []}, [], "wrong count") == []
+    )
 
 
 def test_the_card_says_not_enough_where_there_is_not(data: Path, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from titjudge.core.types import Item
 from titjudge.metrics.lmm_score import lmm_score
+from titjudge.probes import battery, effect_size, prompt_edits
+from titjudge.probes.canary import Canary, _report
 from titjudge.suites.known_answer.suite import KnownAnswer
-from titjudge.trust import battery, edits, scale
-from titjudge.trust.canary import Canary, _report
 
 LOGITS = (-math.inf, math.inf)
 
@@ -21,16 +21,16 @@ LOGITS = (-math.inf, math.inf)
      ([2.0, -7.0], LOGITS, 9.0), ([3.0, 3.0], LOGITS, 1.0), ([-5.0, 150.0], (0.0, 100.0), 100.0)],
 )  # fmt: skip
 def test_spread(values: list[float], limits: tuple[float, float], expected: float) -> None:
-    assert scale.spread(values, limits) == pytest.approx(expected)
+    assert effect_size.spread(values, limits) == pytest.approx(expected)
 
 
 def test_the_span_is_the_distance_between_best_and_worst_where_they_are_kept_apart() -> None:
-    assert scale.span({0: [0.9, 0.88], 1: [0.5], 3: [0.8, 0.78]}, (-1, 1)) == pytest.approx(0.1)
-    assert scale.span({0: [5.0], 3: [-3.0]}, LOGITS) == 8
+    assert effect_size.span({0: [0.9, 0.88], 1: [0.5], 3: [0.8, 0.78]}, (-1, 1)) == pytest.approx(0.1)
+    assert effect_size.span({0: [5.0], 3: [-3.0]}, LOGITS) == 8
     blind = {0: [0.80, 0.84], 3: [0.84, 0.80]}
-    assert scale.span(blind, (-1, 1)) == pytest.approx(0.04)  # not 2: nothing would ever be seen to move
-    assert scale.span({0: [0.1], 3: [0.9]}, (0, 1)) == pytest.approx(0.8)
-    assert scale.span({}, (0, 1)) == 1
+    assert effect_size.span(blind, (-1, 1)) == pytest.approx(0.04)  # not 2: nothing would ever be seen to move
+    assert effect_size.span({0: [0.1], 3: [0.9]}, (0, 1)) == pytest.approx(0.8)
+    assert effect_size.span({}, (0, 1)) == 1
 
 
 @pytest.mark.parametrize(("shift", "state"), [(0.001, "same"), (0.05, "drift")])
@@ -51,28 +51,30 @@ def test_only_what_an_image_shows_can_be_made_wrong(example: Path) -> None:
     assert seen is not None
     assert ("attribute", "apples", "count") in seen
     assert ("attribute", "oranges", "count") not in seen
-    assert {each.element for each in edits.edits(*facts, "wrong count", 99, seen)} == {("attribute", "apples", "count")}
-    assert edits.edits(*facts, "misspelt text", 99, seen) == []
-    assert len(edits.edits(*facts, "missing entity", 99, seen)) == 8
+    assert {each.element for each in prompt_edits.edits(*facts, "wrong count", 99, seen)} == {
+        ("attribute", "apples", "count")
+    }
+    assert prompt_edits.edits(*facts, "misspelt text", 99, seen) == []
+    assert len(prompt_edits.edits(*facts, "missing entity", 99, seen)) == 8
     perfect = next(item for item in items if item.meta["level"] == 0 and item.group == worst.group)
     assert battery.shown(perfect) is None
-    assert len(edits.edits(*facts, "wrong count", 99, None)) > 2
+    assert len(prompt_edits.edits(*facts, "wrong count", 99, None)) > 2
 
 
 def test_every_place_is_taken_before_any_is_taken_again(example: Path) -> None:
     items = [item for item in KnownAnswer().load(example) if isinstance(item, Item) and item.meta["level"] == 0]
     for item in items:
         facts = item.prompt, item.meta["annotation"], item.meta["prompt_words"]
-        found = edits.edits(*facts, "wrong attribute", 99)
+        found = prompt_edits.edits(*facts, "wrong attribute", 99)
         places = [each.element for each in found]
         assert len(set(places[: len(set(places))])) == len(set(places))
-        assert edits.edits(*facts, "wrong attribute", 4) == found[:4]
+        assert prompt_edits.edits(*facts, "wrong attribute", 4) == found[:4]
 
 
 def test_a_perfect_image_has_most_trials_of_every_kind_and_every_image_has_some(example: Path) -> None:
     items = [item for item in KnownAnswer().load(example) if isinstance(item, Item)]
     tests = {test.name: test for test in battery.sensitivity(items)}
     assert {trial.base.id for trial in tests["missing entity"].trials} == {f"{item.id}#as asked" for item in items}
-    for kind in edits.KINDS:
+    for kind in prompt_edits.KINDS:
         assert len({trial.changed.id for trial in tests[kind].trials}) == len(tests[kind].trials)
-        assert len(battery.sensitivity(items, 2)[2 * edits.KINDS.index(kind)].trials) < len(tests[kind].trials)
+        assert len(battery.sensitivity(items, 2)[2 * prompt_edits.KINDS.index(kind)].trials) < len(tests[kind].trials)

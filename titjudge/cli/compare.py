@@ -79,12 +79,12 @@ def runs(
     from titjudge.cli.show import show_notes, show_tables, write_json
     from titjudge.core import registry
     from titjudge.core.types import Item, Pair
+    from titjudge.probes.canary import refuse_drift
     from titjudge.run import RunFolder
     from titjudge.stats.agreement import agreement
     from titjudge.stats.paired_differences import differences_table, paired_differences
     from titjudge.stats.pairwise_accuracy import values_by_metric
     from titjudge.suites.folder import read_pairs
-    from titjudge.trust.canary import refuse_drift
 
     folders = [RunFolder(path) for path in runs]
     stored = [folder.results() for folder in folders]

@@ -18,11 +18,11 @@ from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.identity import default_folder
+from titjudge.probes.battery import MOST
+from titjudge.probes.probe import probe
+from titjudge.probes.trust_card import Card
 from titjudge.run import RunFolder, provenance
 from titjudge.session import Session
-from titjudge.trust.battery import MOST
-from titjudge.trust.card import Card
-from titjudge.trust.probe import probe
 
 CARD = "card.json"
 EVERY = 10.0  # seconds between lines of progress

@@ -13,15 +13,15 @@ from titjudge.core.types import Ask, Item, Pair, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import SAMPLE_STEP
 from titjudge.metrics import Metric
+from titjudge.probes import battery
+from titjudge.probes.battery import Test
+from titjudge.probes.item_scorer import Again, Prober
+from titjudge.probes.prompt_edits import KINDS
+from titjudge.probes.self_preference import NAME as SELF_PREFERENCE
+from titjudge.probes.self_preference import exchange
+from titjudge.probes.trust_card import FEWEST, Card, Line, line, with_verdicts
 from titjudge.stats.equality import same
 from titjudge.suites.known_answer.suite import KnownAnswer
-from titjudge.trust import battery
-from titjudge.trust.battery import Test
-from titjudge.trust.card import FEWEST, Card, Line, line, with_verdicts
-from titjudge.trust.edits import KINDS
-from titjudge.trust.exchange import NAME as SELF_PREFERENCE
-from titjudge.trust.exchange import exchange
-from titjudge.trust.prober import Again, Prober
 
 ACCURATE = 0.7  # least share of known answers
 ORDER = 0.1  # most advantage of the image that is shown first

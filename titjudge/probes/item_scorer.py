@@ -13,7 +13,7 @@ from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
-from titjudge.trust import scale
+from titjudge.probes import effect_size
 
 IN_FLIGHT = 64
 
@@ -103,4 +103,4 @@ class Prober:
             value = self.value(item)
             if value is not None:
                 by_level.setdefault(int(item.meta.get("level", 0)), []).append(value)
-        return scale.span(by_level, self.limits)
+        return effect_size.span(by_level, self.limits)

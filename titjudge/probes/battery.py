@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.types import Item
-from titjudge.trust import attacks, edits
+from titjudge.probes import attacks, prompt_edits
 
 ROBUST, SENSITIVE = 0.05, 0.02  # limits, in units of the judge's own span
 ATTACKED = (2, 3)  # levels with room to rise
@@ -57,12 +57,12 @@ def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
         most: errors of a kind, one at a time, for each image.
     """
     found = []
-    for kind in edits.KINDS:
+    for kind in prompt_edits.KINDS:
         one, many = list[Trial](), list[Trial]()
         for item in items:
             facts = item.prompt, item.meta["annotation"], item.meta["prompt_words"], kind
             base, seen = with_prompt(item, item.prompt, "as asked"), shown(item)
-            for k, edit in enumerate(edits.edits(*facts, most, seen)):
+            for k, edit in enumerate(prompt_edits.edits(*facts, most, seen)):
                 one.append(Trial(base, with_prompt(item, edit.prompt, f"{kind} {k + 1}")))
             for k, prompt in enumerate(_several(facts, seen, most // 2)):
                 many.append(Trial(base, with_prompt(item, prompt, f"{kind}, several {k + 1}")))
@@ -72,14 +72,14 @@ def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
 
 
 def _several(
-    facts: tuple[str, Mapping[str, Any], list[str], str], seen: set[edits.Element] | None, most: int
+    facts: tuple[str, Mapping[str, Any], list[str], str], seen: set[prompt_edits.Element] | None, most: int
 ) -> list[str]:
     """Prompts with three errors of a kind, or with two where there is no room for three."""
-    drawn = [edits.several(*facts, 3, seen, k) or edits.several(*facts, 2, seen, k) for k in range(most)]
+    drawn = [prompt_edits.several(*facts, 3, seen, k) or prompt_edits.several(*facts, 2, seen, k) for k in range(most)]
     return list(dict.fromkeys(filter(None, drawn)))
 
 
-def shown(item: Item) -> set[edits.Element] | None:
+def shown(item: Item) -> set[prompt_edits.Element] | None:
     """The elements of the prompt that the image shows; None when it shows everything."""
     if item.meta["alignment"] >= 1:
         return None

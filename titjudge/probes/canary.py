@@ -24,9 +24,9 @@ from titjudge.core.types import Ask, Item, Score
 from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
+from titjudge.probes import battery, effect_size
+from titjudge.probes.item_scorer import Again
 from titjudge.suites.known_answer.suite import KnownAnswer
-from titjudge.trust import battery, scale
-from titjudge.trust.prober import Again
 
 COUNT = 50
 MOVED = 0.05
@@ -260,7 +260,7 @@ def _units(canaries: Sequence[Canary], metrics: Mapping[str, Metric]) -> dict[st
     """By metric: what its frozen values say is much."""
     frozen = {name: [c.value for c in canaries if c.metric == name and c.value is not None] for name in metrics}
     whole = {name: metric.range[1] - metric.range[0] for name, metric in metrics.items()}
-    return {name: min(whole[name], 2 * scale.spread(frozen[name], metrics[name].range)) for name in metrics}
+    return {name: min(whole[name], 2 * effect_size.spread(frozen[name], metrics[name].range)) for name in metrics}
 
 
 def _moved(before: float | None, now: float | None, unit: float) -> bool:

@@ -15,8 +15,8 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.sender import Journal
 from titjudge.metrics import Metric
+from titjudge.probes.canary import CanaryReport, ask_canaries, canary_file, plan_canaries
 from titjudge.providers.dry_run import Expected
-from titjudge.trust.canary import CanaryReport, ask_canaries, canary_file, plan_canaries
 
 _MODELS = ("captioner", "judge")
 

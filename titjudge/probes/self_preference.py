@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from titjudge.core.types import Item
-from titjudge.trust.battery import ROBUST
-from titjudge.trust.card import OPEN, Line, line
-from titjudge.trust.prober import Prober
+from titjudge.probes.battery import ROBUST
+from titjudge.probes.item_scorer import Prober
+from titjudge.probes.trust_card import OPEN, Line, line
 
 NAME = "self-preference"
 Told = Mapping[str, float]  # item -> score, in spans of the judge
