@@ -25,8 +25,8 @@ import orjson
 
 from titjudge.core.serialization import item_record, score_record
 from titjudge.core.types import Item, Score, Status
+from titjudge.report.html import LIMIT, write_report
 from titjudge.report.thumbnails import thumbnails
-from titjudge.report.write import LIMIT, write_report
 from titjudge.run import RunFolder
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"

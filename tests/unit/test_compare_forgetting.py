@@ -8,9 +8,9 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Score, Status
+from titjudge.report.forgetting_chart import forgetting_svg
 from titjudge.stats.claims import claims_of, place_of
 from titjudge.stats.forgetting import Claim, forgetting
-from titjudge.trust.forgetting_chart import forgetting_svg
 
 KINDS = ("entity", "attribute", "relation")
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from report_runs import PROMPT, agent_parts, agent_run, score, small_run, write_run
 
 from titjudge.core.types import Item
-from titjudge.report.card import cards
-from titjudge.report.cases import case
 from titjudge.report.forgetting import PLACES, curves
+from titjudge.report.html import render
 from titjudge.report.model import as_json, load
-from titjudge.report.texts import Texts
-from titjudge.report.write import render
+from titjudge.report.text_pool import Texts
+from titjudge.report.transcripts import case
+from titjudge.report.trust_card import cards
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

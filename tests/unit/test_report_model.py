@@ -10,10 +10,10 @@ from report_runs import DESCRIPTION, PROMPT, picture, reply, score, sha256, smal
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import BadItem, Item, Status
+from titjudge.report.human_agreement import by_length, by_rank_gap, calibration, human_ranks, verdicts
 from titjudge.report.model import as_json, load
-from titjudge.report.people import by_length, by_rank_gap, calibration, human_ranks, verdicts
 from titjudge.report.summary import summary
-from titjudge.report.texts import Texts
+from titjudge.report.text_pool import Texts
 from titjudge.run import RunFolder
 
 

@@ -22,9 +22,9 @@ from report_runs import PROMPT, judged, picture, score, small_run, write_run
 from titjudge.core.types import BadItem, Item
 from titjudge.report import write_report
 from titjudge.report.charts import charts, plain
+from titjudge.report.html import render, script_safe
 from titjudge.report.model import load
 from titjudge.report.thumbnails import LADDER, thumbnail, thumbnails
-from titjudge.report.write import render, script_safe
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
@@ -165,7 +165,7 @@ def test_json_in_a_script_element_survives_and_cannot_leave_it(text: str) -> Non
 def test_large_data_is_packed_and_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = small_run(tmp_path / "run")
     loose = data_of(page_of(write_report([run], tmp_path / "loose.html")))
-    monkeypatch.setattr("titjudge.report.write._PACK_ABOVE", 10)
+    monkeypatch.setattr("titjudge.report.html._PACK_ABOVE", 10)
     page = page_of(write_report([run], tmp_path / "packed.html"))
     assert list(json.loads(page.raw["script#data"])) == ["packed"]
     assert data_of(page) == loose

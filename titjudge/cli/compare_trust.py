@@ -156,9 +156,9 @@ def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json
       python cli.py compare forgetting runs/first --metric tit-agent --plot curve.svg --json curve.json
     """
     from titjudge.cli.show import check_writable
+    from titjudge.report.forgetting_chart import check_chart, write_chart
     from titjudge.run import RunFolder
     from titjudge.stats.forgetting import forgetting as curve
-    from titjudge.trust.forgetting_chart import check_chart, write_chart
     from titjudge.trust.study import claims_of_run
 
     if plot is not None:

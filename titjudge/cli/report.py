@@ -42,7 +42,7 @@ def report(
     from titjudge.cli.show import write_json
     from titjudge.journal import told
     from titjudge.report import export, write_report
-    from titjudge.report.write import pictures_in
+    from titjudge.report.html import pictures_in
     from titjudge.run import RunFolder
 
     folders = [RunFolder(run) for run in runs]

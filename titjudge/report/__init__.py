@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from titjudge.report.exports import export
-    from titjudge.report.write import write_report
+    from titjudge.report.html import write_report
 
 __all__ = ["export", "write_report"]
 
@@ -27,5 +27,5 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     if name in __all__:
-        return getattr(importlib.import_module(f"titjudge.report.{'exports' if name == 'export' else 'write'}"), name)
+        return getattr(importlib.import_module(f"titjudge.report.{'exports' if name == 'export' else 'html'}"), name)
     raise AttributeError(f"module 'titjudge.report' has no attribute '{name}'")

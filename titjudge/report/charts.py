@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from titjudge.report import people
+from titjudge.report import human_agreement
 from titjudge.report.model import Report
 
 MAX_METRICS = 6  # metrics with a colour and a mark of their own; the tables have all
@@ -48,24 +48,36 @@ def charts(report: Report) -> list[Chart]:
     """Every chart for which the report has data; none without pairs."""
     if not report.pairs or not report.judges:
         return []
-    key, categories = people.by_category(report)
+    key, categories = human_agreement.by_category(report)
     clear = "Agreement with people by how far apart the two scores are, in fifths of each metric’s own gaps."
     gap = "Places between the two images in people’s ranking of that prompt."
     found = [
         _lines(
-            report, people.calibration(report), "Is a clear verdict a safe one?", clear, "gap between the two scores"
+            report,
+            human_agreement.calibration(report),
+            "Is a clear verdict a safe one?",
+            clear,
+            "gap between the two scores",
         ),
         _lines(
-            report, people.by_rank_gap(report), "Agreement by how clearly people prefer one", gap, "gap in human rank"
+            report,
+            human_agreement.by_rank_gap(report),
+            "Agreement by how clearly people prefer one",
+            gap,
+            "gap in human rank",
         ),
-        _lines(report, people.by_length(report), "Agreement by length of the prompt", "", "words in the prompt"),
+        _lines(
+            report, human_agreement.by_length(report), "Agreement by length of the prompt", "", "words in the prompt"
+        ),
         _lines(report, categories, f"Agreement by {key}", "", key, joined=False),
         *(_scatter(report, judge, judge) for judge in range(min(MAX_METRICS, len(report.judges)))),
     ]
     return [chart for chart in found if chart is not None]
 
 
-def _lines(report: Report, cut: people.Cut, title: str, note: str, axis: str, *, joined: bool = True) -> Chart | None:
+def _lines(
+    report: Report, cut: human_agreement.Cut, title: str, note: str, axis: str, *, joined: bool = True
+) -> Chart | None:
     if not cut:
         return None
     shown = [judge for judge in cut if judge < MAX_METRICS]
@@ -115,11 +127,11 @@ def shortened(label: str) -> str:
 
 def _scatter(report: Report, judge: int, place: int) -> Chart | None:
     """Mean score of each generator against how often people prefer its images, over a haze of all images."""
-    points = people.generators(report, judge)
+    points = human_agreement.generators(report, judge)
     if len(points) < 2:
         return None
     about = report.judges[judge]
-    haze = people.images(report, judge, HAZE)
+    haze = human_agreement.images(report, judge, HAZE)
 
     def draw(figure: Any) -> None:
         axes = figure.add_axes((0.09, 0.19, 0.9, 0.77))
@@ -146,7 +158,7 @@ def _scatter(report: Report, judge: int, place: int) -> Chart | None:
                  ("metric", "generator", "won with people", "mean score", "95% interval"), rows)  # fmt: skip
 
 
-def _points(axes: Any, points: Sequence[people.Point], place: int) -> None:
+def _points(axes: Any, points: Sequence[human_agreement.Point], place: int) -> None:
     colour = NAME[f"c{place}"]
     for point in points:
         if point.interval is not None:
@@ -164,7 +176,7 @@ def _points(axes: Any, points: Sequence[people.Point], place: int) -> None:
     _names(axes, points)
 
 
-def _names(axes: Any, points: Sequence[people.Point]) -> None:
+def _names(axes: Any, points: Sequence[human_agreement.Point]) -> None:
     """Names beside the marks, each where it covers no other; one that fits nowhere is left to the table."""
     axes.set_xlim(axes.get_xlim())  # fixed now: places on the page are asked for below
     axes.set_ylim(axes.get_ylim())

@@ -15,11 +15,11 @@ import orjson
 from titjudge.core.csvfile import csv_text
 from titjudge.core.errors import ConfigError, MissingExtra, nearest
 from titjudge.core.types import Item, Score
-from titjudge.report import boards
-from titjudge.report.cells import DASH, Json, money
-from titjudge.report.facts import either, strings
+from titjudge.report import result_tables
+from titjudge.report.manifest_access import either, strings
 from titjudge.report.model import Report, load
 from titjudge.report.side_by_side import changes, differences
+from titjudge.report.table_cells import DASH, Json, money
 
 if TYPE_CHECKING:
     from titjudge.run import RunFolder
@@ -134,7 +134,12 @@ def _parquet(report: Report) -> bytes:
 
 def _tables(report: Report) -> list[Json]:
     compared = [*differences(report), *changes(report)] if len(report.runs) > 1 else []
-    return [*boards.agreement(report), *compared, *boards.leaderboards(report), *boards.official(report)]
+    return [
+        *result_tables.agreement(report),
+        *compared,
+        *result_tables.leaderboards(report),
+        *result_tables.official(report),
+    ]
 
 
 def _shown(cell: Any) -> str:

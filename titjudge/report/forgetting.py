@@ -8,7 +8,6 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item
-from titjudge.report.cells import Json, cell, p_value, percent, table
 from titjudge.report.charts import (
     MAX_METRICS,
     Chart,
@@ -21,6 +20,7 @@ from titjudge.report.charts import (
     svg_of,
 )
 from titjudge.report.model import Loaded, Report
+from titjudge.report.table_cells import Json, cell, p_value, percent, table
 from titjudge.stats.claims import claims_of
 from titjudge.stats.forgetting import BINS, Claim, Forgetting, Rate, forgetting
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from titjudge.core.types import BadItem, Item, Score
-from titjudge.report.cases import DRAWN, case
 from titjudge.report.pictures import Judged, Sameness
-from titjudge.report.texts import Texts, valid
+from titjudge.report.text_pool import Texts, valid
+from titjudge.report.transcripts import DRAWN, case
 
 if TYPE_CHECKING:
     from titjudge.run import RunFolder

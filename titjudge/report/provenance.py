@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from titjudge.report import cells
-from titjudge.report.cells import DASH, Json, cell, fragment, money, table
-from titjudge.report.facts import either, identity, mapping
+from titjudge.report import table_cells
+from titjudge.report.manifest_access import either, identity, mapping
 from titjudge.report.model import Report
+from titjudge.report.table_cells import DASH, Json, cell, fragment, money, table
 
 Row = list[Any]
 
@@ -149,9 +149,9 @@ def cost(report: Report) -> Json:
 
 
 def _sum(column: Sequence[Any]) -> Any:
-    known = [one for one in column if cells.is_number(one)]
+    known = [one for one in column if table_cells.is_number(one)]
     return sum(known) if known else None
 
 
 def _dollars(value: Any) -> Any:
-    return cell(money(value), sort=float(value)) if cells.is_number(value) else DASH
+    return cell(money(value), sort=float(value)) if table_cells.is_number(value) else DASH

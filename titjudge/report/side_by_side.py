@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from titjudge.core.types import Pair
-from titjudge.report.cells import DASH, Json, cell, is_number, measured, number, table
-from titjudge.report.facts import mapping
+from titjudge.report.human_agreement import value
+from titjudge.report.manifest_access import mapping
 from titjudge.report.model import Loaded, Report
-from titjudge.report.people import value
+from titjudge.report.table_cells import DASH, Json, cell, is_number, measured, number, table
 
 RESAMPLES = 1000
 

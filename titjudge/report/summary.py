@@ -6,11 +6,11 @@ import json
 from datetime import UTC, datetime
 
 from titjudge.core.types import Item
-from titjudge.report import boards, card, cells, provenance
-from titjudge.report.cells import DASH, Json, fragment, money
-from titjudge.report.facts import deviations, either, identity, mapping, metric, strings
+from titjudge.report import provenance, result_tables, table_cells, trust_card
+from titjudge.report.manifest_access import deviations, either, identity, mapping, metric, strings
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.side_by_side import changes, differences
+from titjudge.report.table_cells import DASH, Json, fragment, money
 from titjudge.stats.agreement import GUESSING
 from titjudge.tabulate import is_image
 
@@ -21,11 +21,11 @@ def summary(report: Report) -> Json:
         "title": " · ".join(run.name for run in report.runs) or "no run",
         "runs": [_headline(report, number) for number in range(len(report.runs))],
         "overview": [
-            *boards.agreement(report),
+            *result_tables.agreement(report),
             *_compared(report),
-            *boards.leaderboards(report),
-            *boards.official(report),
-            *card.cards(report),
+            *result_tables.leaderboards(report),
+            *result_tables.official(report),
+            *trust_card.cards(report),
         ],
         "failures": [*provenance.failures(report), provenance.cost(report)],
         "provenance": provenance.provenance(report),
@@ -50,8 +50,8 @@ def _headline(report: Report, at: int) -> Json:
     facts: list[Json] = []
     for place, judge in judges[:4]:
         about = metric(run, judge.metric)
-        if cells.is_number(about.get("accuracy")):
-            ends = cells.ends_of(about.get("accuracy_interval"))
+        if table_cells.is_number(about.get("accuracy")):
+            ends = table_cells.ends_of(about.get("accuracy_interval"))
             facts.append({
                 "label": f"agreement with people, {judge.metric}", "value": f"{about['accuracy']:.1%}",
                 "sub": f"{ends[0]:.1%} – {ends[1]:.1%}, 95% interval" if ends else "no interval: too few prompts",
@@ -78,7 +78,9 @@ def _coverage(run: Loaded, judges: list[Judge]) -> tuple[int, int]:
     """Scores there are, and scores there would be had nothing failed; input that could not be used counts as failed."""
     scored = sum(score.value is not None for score in run.scores.values())
     told = [metric(run, judge.metric) for judge in judges]
-    if told and all(cells.is_number(about.get("images")) and cells.is_number(about.get("scored")) for about in told):
+    if told and all(
+        table_cells.is_number(about.get("images")) and table_cells.is_number(about.get("scored")) for about in told
+    ):
         return sum(about["scored"] for about in told), sum(about["images"] for about in told)
     return scored, max(scored, len(run.items) * len(judges))
 
@@ -86,7 +88,7 @@ def _coverage(run: Loaded, judges: list[Judge]) -> tuple[int, int]:
 def _lead(run: Loaded, judges: list[Judge]) -> str:
     """One sentence that says what was found."""
     agreed = [(about["accuracy"], judge.metric, about) for judge in judges
-              if cells.is_number((about := metric(run, judge.metric)).get("accuracy"))]  # fmt: skip
+              if table_cells.is_number((about := metric(run, judge.metric)).get("accuracy"))]  # fmt: skip
     if not agreed:
         why = "no pair has scores to compare" if run.results.get("pairs") else "there are no human pairs"
         return f"How far these scores agree with people is not known: {why}."
@@ -128,7 +130,7 @@ def _count(number: int, noun: str) -> str:
 
 def _day(run: Loaded) -> str:
     when = run.manifest.get("updated")
-    if not cells.is_number(when):
+    if not table_cells.is_number(when):
         return ""
     return datetime.fromtimestamp(when, UTC).strftime("%-d %B %Y, %H:%M UTC")
 

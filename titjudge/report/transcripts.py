@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from titjudge.report.texts import Texts
+from titjudge.report.text_pool import Texts
 
 Json = dict[str, Any]
 DRAWN = frozenset({"claims", "evidence", "transcript"})

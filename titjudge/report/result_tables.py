@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from titjudge.report import cells
-from titjudge.report.cells import DASH, Json, cell, fragment, measured, percent, ranged, table
-from titjudge.report.facts import metric as about_metric
-from titjudge.report.facts import strings
+from titjudge.report import table_cells
+from titjudge.report.manifest_access import metric as about_metric
+from titjudge.report.manifest_access import strings
 from titjudge.report.model import Loaded, Report
+from titjudge.report.table_cells import DASH, Json, cell, fragment, measured, percent, ranged, table
 
 _NOTE = (
     "Agreement: how often the metric gives the higher score to the image that people prefer; equal scores count as wrong. "
@@ -22,7 +22,10 @@ def agreement(report: Report) -> list[Json]:
     found = [
         (place, judge, about_metric(report.runs[judge.run], judge.metric)) for place, judge in enumerate(report.judges)
     ]
-    if not any(cells.is_number(about.get("accuracy")) or cells.is_number(about.get("srcc")) for _, _, about in found):
+    if not any(
+        table_cells.is_number(about.get("accuracy")) or table_cells.is_number(about.get("srcc"))
+        for _, _, about in found
+    ):
         return []
     columns = ["metric", "agreement", "ties", "pairs", "to beat guessing", "SRCC", "KRCC", "nDCG", "coverage"]
     rows: list[list[Any]] = []
@@ -42,19 +45,19 @@ def agreement(report: Report) -> list[Json]:
 
 def _pairs(about: Mapping[str, Any], link: str) -> Any:
     scored, asked = about.get("pairs_scored"), about.get("pairs")
-    shown = scored if cells.is_number(scored) else asked
-    if not cells.is_number(shown):
+    shown = scored if table_cells.is_number(scored) else asked
+    if not table_cells.is_number(shown):
         return DASH
-    sub = f"of {asked:,}" if cells.is_number(scored) and cells.is_number(asked) and scored != asked else ""
+    sub = f"of {asked:,}" if table_cells.is_number(scored) and table_cells.is_number(asked) and scored != asked else ""
     return cell(f"{shown:,}", sub=sub, sort=float(shown or 0), link=link)
 
 
 def _threshold(about: Mapping[str, Any]) -> Any:
     """The fewest correct pairs that guessing reaches one time in twenty."""
     needed, scored, p = about.get("threshold_05"), about.get("pairs_scored"), about.get("p_value")
-    if not (cells.is_number(needed) and cells.is_number(scored) and needed and scored):
+    if not (table_cells.is_number(needed) and table_cells.is_number(scored) and needed and scored):
         return DASH
-    return cell(f"{needed / scored:.1%}", sub=cells.p_value(p), sort=needed / scored)
+    return cell(f"{needed / scored:.1%}", sub=table_cells.p_value(p), sort=needed / scored)
 
 
 def leaderboards(report: Report) -> list[Json]:
@@ -93,12 +96,12 @@ def _leaderboard(report: Report, at: int) -> Json:
 
 def _rank(about: Mapping[str, Any]) -> Any:
     rank, mean, share = about.get("rank"), about.get("mean_rank"), about.get("coverage")
-    if not cells.is_number(rank):
+    if not table_cells.is_number(rank):
         return DASH
-    sub = f"mean {mean:.2f}" if cells.is_number(mean) else ""
-    if cells.is_number(about.get("prompts")):
+    sub = f"mean {mean:.2f}" if table_cells.is_number(mean) else ""
+    if table_cells.is_number(about.get("prompts")):
         sub += f"{' over' if sub else ''} {about['prompts']} prompts"
-    if cells.is_number(share) and share is not None and share < 1:
+    if table_cells.is_number(share) and share is not None and share < 1:
         sub += f"{', ' if sub else ''}{share:.0%} covered"
     return cell(f"{rank:g}", sub=sub, sort=float(rank or 0))
 
@@ -107,7 +110,7 @@ def _board_notes(run: Loaded) -> list[str]:
     found = run.results.get("leaderboard_srcc")
     if not isinstance(found, Mapping):
         return []
-    said = [f"{name} {value:.3f}" for name, value in found.items() if cells.is_number(value)]
+    said = [f"{name} {value:.3f}" for name, value in found.items() if table_cells.is_number(value)]
     return [f"Rank correlation (SRCC) of the generators with people’s order: {', '.join(said)}."] if said else []
 
 
@@ -116,7 +119,7 @@ def official(report: Report) -> list[Json]:
     made = []
     for run in report.runs:
         drawn = {"Leaderboard"} if run.results.get("leaderboard") else set()
-        if any(cells.is_number(about.get("accuracy")) for about in (run.results.get("metrics") or {}).values()):
+        if any(table_cells.is_number(about.get("accuracy")) for about in (run.results.get("metrics") or {}).values()):
             drawn.add("Agreement with people")
         for one in run.results.get("tables") or ():
             title = str(one.get("title", ""))
