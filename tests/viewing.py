@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SERVE = """
 import sys
 from pathlib import Path
-from titjudge.view.server import serve_view
+from titjudge.web.view.server import serve_view
 serve_view(Path(sys.argv[1]), ready=lambda links: print(*links, flush=True))
 """
 

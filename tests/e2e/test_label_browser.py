@@ -29,13 +29,13 @@ PROMPT = (
 SERVE = """
 import sys
 from pathlib import Path
-from titjudge.label.server import serve_label
+from titjudge.web.label.server import serve_label
 serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]), port=int(sys.argv[3]), seed=5,
             ready=lambda links: print(*links, flush=True))
 """
 SERVE_VIEW = """
 from pathlib import Path
-from titjudge.view.server import serve_view
+from titjudge.web.view.server import serve_view
 serve_view(Path({runs!r}), ready=lambda links: print(*links, flush=True))
 """
 

@@ -171,28 +171,28 @@ def test_a_program_of_the_person_sees_no_secrets_but_those_that_are_named(monkey
 
 
 def test_answers_of_label_and_view_do_not_wait_for_acknowledgements() -> None:
-    from titjudge.label.web import listen
+    from titjudge.web.http_guard import listen
 
     with listen("127.0.0.1", 0) as sock:
         assert sock.proto == socket.IPPROTO_TCP  # asyncio turns Nagle's algorithm off for sockets that say so
 
 
 def test_pairs_are_shuffled_once_and_not_at_every_vote(monkeypatch: pytest.MonkeyPatch) -> None:
-    from titjudge.label import plan
+    from titjudge.web.label import question_order
 
     shuffles: list[Any] = []
-    real = plan.shuffled
-    monkeypatch.setattr(plan, "shuffled", lambda *args: shuffles.append(args) or real(*args))
+    real = question_order.shuffled
+    monkeypatch.setattr(question_order, "shuffled", lambda *args: shuffles.append(args) or real(*args))
     images = [f"shuffled-once-{number}" for number in range(12)]
     outcomes: dict[tuple[str, str], int] = {}
     asked = []
     for left in range(66, 0, -1):
-        found = plan.all_pairs(images, outcomes)
+        found = question_order.all_pairs(images, outcomes)
         assert found.question is not None
         assert found.at_most == left
         asked.append(found.question)
         outcomes[found.question] = 1
         outcomes[found.question[::-1]] = -1  # both directions may stand there
-    assert plan.all_pairs(images, outcomes).question is None
+    assert question_order.all_pairs(images, outcomes).question is None
     assert sorted(asked) == sorted((a, b) for at, a in enumerate(images) for b in images[at + 1 :])
     assert len(shuffles) == 1

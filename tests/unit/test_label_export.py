@@ -10,11 +10,11 @@ import pytest
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
-from titjudge.label.export import export_labels
-from titjudge.label.label_studio import read_annotations, write_annotations, write_tasks
-from titjudge.label.plan import merge_sort
-from titjudge.label.store import Store
 from titjudge.suites.folder import read_pairs
+from titjudge.web.label.export import export_labels
+from titjudge.web.label.label_studio import read_annotations, write_annotations, write_tasks
+from titjudge.web.label.question_order import merge_sort
+from titjudge.web.label.store import Store
 
 IMAGES = [f"i{number}" for number in range(5)]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.errors import UserError
-from titjudge.label.plan import Sorting, all_pairs, implied, merge_sort, plan_of, shuffled
+from titjudge.web.label.question_order import Sorting, all_pairs, implied, merge_sort, plan_of, shuffled
 
 
 def answer_all(

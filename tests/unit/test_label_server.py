@@ -30,7 +30,7 @@ HOSTILE = (
 SERVE = """
 import sys
 from pathlib import Path
-from titjudge.label.server import serve_label
+from titjudge.web.label.server import serve_label
 data, store, annotators, plan, seed, port = sys.argv[1:]
 serve_label(Path(data), annotators=int(annotators), store=Path(store), plan=plan, seed=int(seed), port=int(port),
             ready=lambda links: print(*links, "ready", sep="\\n", flush=True))

@@ -13,13 +13,13 @@ from PIL import Image
 
 from titjudge.core.errors import DataError, MissingExtra, UserError
 from titjudge.core.types import Item, Pair
-from titjudge.label import web
-from titjudge.label.ballot import Ballot
-from titjudge.label.material import Material, load_material
-from titjudge.label.plan import merge_sort
-from titjudge.label.server import serve_label
-from titjudge.label.store import Store
-from titjudge.label.voting import Voting
+from titjudge.web import http_guard
+from titjudge.web.label.annotator import Ballot
+from titjudge.web.label.dataset import Material, load_material
+from titjudge.web.label.question_order import merge_sort
+from titjudge.web.label.server import serve_label
+from titjudge.web.label.service import Voting
+from titjudge.web.label.store import Store
 
 
 def material(groups: int = 2, images: int = 6, gold: tuple[Pair, ...] = ()) -> Material:
@@ -192,8 +192,8 @@ def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_taken_port_is_a_user_error() -> None:
-    with web.listen("127.0.0.1", 0) as taken, pytest.raises(UserError, match="cannot listen"):
-        web.listen("127.0.0.1", taken.getsockname()[1])
+    with http_guard.listen("127.0.0.1", 0) as taken, pytest.raises(UserError, match="cannot listen"):
+        http_guard.listen("127.0.0.1", taken.getsockname()[1])
 
 
 @pytest.mark.parametrize(
@@ -212,17 +212,17 @@ def test_a_taken_port_is_a_user_error() -> None:
     ],
 )
 def test_which_host_names_are_answered(host: str, name: str, known: bool) -> None:
-    assert web.Guard(None, host)._known(name) is known
+    assert http_guard.Guard(None, host)._known(name) is known
 
 
 def test_the_usual_port_is_taken_where_it_is_free_and_said_where_it_is_not() -> None:
-    with web.listen("127.0.0.1", 0) as first:
+    with http_guard.listen("127.0.0.1", 0) as first:
         usual = first.getsockname()[1]
-        with web.listen("127.0.0.1", None, usual) as other:
-            link = f"{web.address('127.0.0.1', other)}/vote"
+        with http_guard.listen("127.0.0.1", None, usual) as other:
+            link = f"{http_guard.address('127.0.0.1', other)}/vote"
             assert other.getsockname()[1] != usual
-            assert web.moved(link, usual, None).startswith(f"port {usual} is taken")
-            assert web.moved(link, usual, 0) == ""
-    with web.listen("127.0.0.1", None, usual) as again:
+            assert http_guard.moved(link, usual, None).startswith(f"port {usual} is taken")
+            assert http_guard.moved(link, usual, 0) == ""
+    with http_guard.listen("127.0.0.1", None, usual) as again:
         assert again.getsockname()[1] == usual
-        assert web.moved(f"{web.address('127.0.0.1', again)}/vote", usual, None) == ""
+        assert http_guard.moved(f"{http_guard.address('127.0.0.1', again)}/vote", usual, None) == ""

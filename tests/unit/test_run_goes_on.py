@@ -68,7 +68,7 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path, read: Any) -> N
 
 
 def test_images_that_are_pipes_are_named_by_judge_and_label(tmp_path: Path) -> None:
-    from titjudge.label.material import load_material
+    from titjudge.web.label.dataset import load_material
 
     manifest = data(tmp_path / "d", "", "", "")
     (tmp_path / "d" / "1.png").unlink()

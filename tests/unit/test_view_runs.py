@@ -15,8 +15,8 @@ import pytest
 from viewing import viewing
 
 from titjudge.core.errors import MissingExtra, UserError
-from titjudge.view.runs import Runs
-from titjudge.view.server import serve_view
+from titjudge.web.view.runs import Runs
+from titjudge.web.view.server import serve_view
 
 ROOT = Path(__file__).resolve().parents[2]
 

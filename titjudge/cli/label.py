@@ -56,8 +56,8 @@ def serve(
     """Serve the voting page; every vote is on disk before the next pair comes."""
     import logging
 
-    from titjudge.label.server import PORT, serve_label
-    from titjudge.label.web import moved
+    from titjudge.web.http_guard import moved
+    from titjudge.web.label.server import PORT, serve_label
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
 
@@ -83,7 +83,7 @@ def serve(
 def export(store: Path, out: Path, experts: Path | None, annotators: int | None, json_file: Path | None) -> int:
     """Write pairs, ranks, open pairs and the agreement between annotators into the folder OUT."""
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.label.export import export_labels
+    from titjudge.web.label.export import export_labels
 
     results, tables = export_labels(store, out, experts=experts, annotators=annotators)
     show_tables(tables)
@@ -98,7 +98,7 @@ def export(store: Path, out: Path, experts: Path | None, annotators: int | None,
 @click.option("--seed", default=0, show_default=True)
 def tasks(data: Path, out: Path, address: str, seed: int) -> int:
     """Write the pairs of DATA as Label Studio tasks."""
-    from titjudge.label.label_studio import write_tasks
+    from titjudge.web.label.label_studio import write_tasks
 
     say(f"{write_tasks(data, out, address=address, seed=seed)} tasks written to {out}")
     return 0
@@ -109,7 +109,7 @@ def tasks(data: Path, out: Path, address: str, seed: int) -> int:
 @click.argument("store", type=PATH)
 def import_(file: Path, store: Path) -> int:
     """Read annotations exported from Label Studio into a store of votes."""
-    from titjudge.label.label_studio import read_annotations
+    from titjudge.web.label.label_studio import read_annotations
 
     say(f"{read_annotations(file, store)} votes read into {store}")
     return 0
@@ -126,8 +126,8 @@ def view(runs: Path, host: str, port: int | None) -> int:
     Example:
       python cli.py view runs
     """
-    from titjudge.label.web import moved
-    from titjudge.view.server import PORT, serve_view
+    from titjudge.web.http_guard import moved
+    from titjudge.web.view.server import PORT, serve_view
 
     def ready(links: list[str]) -> None:
         say(f"{links[0]}  (Ctrl-C ends)")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
-from titjudge.label.material import Material
+from titjudge.web.label.dataset import Material
 
 SCHEMA_VERSION = "1"
 ANSWERS = ("left", "right", "tie")

@@ -18,9 +18,9 @@ from typing import Any
 from urllib.parse import quote
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.label.material import load_material
-from titjudge.label.plan import draw, shuffled
-from titjudge.label.store import ANSWERS, Store, Vote
+from titjudge.web.label.dataset import load_material
+from titjudge.web.label.question_order import draw, shuffled
+from titjudge.web.label.store import ANSWERS, Store, Vote
 
 CONFIG = """<View>
   <Header value="Which image follows the prompt better?"/>

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from titjudge.core.types import Pair, Table
-from titjudge.label.plan import implied
-from titjudge.label.store import Vote
 from titjudge.stats.votes import CHOICES, Outcome
 from titjudge.stats.votes import Vote as Choice
+from titjudge.web.label.question_order import implied
+from titjudge.web.label.store import Vote
 
 PairKey = tuple[str, str, str]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.label.material import load_material
-from titjudge.label.store import Store
-from titjudge.label.voting import Stale, Voting
-from titjudge.label.web import App, Guard, address, listen, need_serve, read_json, run, static
+from titjudge.web.http_guard import App, Guard, address, listen, need_serve, read_json, run, static
+from titjudge.web.label.dataset import load_material
+from titjudge.web.label.service import Stale, Voting
+from titjudge.web.label.store import Store
 
 PORT = 8765
-_log = logging.getLogger("titjudge.label")
+_log = logging.getLogger("titjudge.web.label")
 _STATIC = Path(__file__).parent / "static"
 
 
@@ -45,7 +45,7 @@ def serve_label(
         gold: pairs with known answers (as `pairs.jsonl`), mixed in as attention checks.
         seed: decides orders and sides; recorded in the store.
         ready: called with the links once the server listens. Inputs left out are logged as warnings of
-            `titjudge.label`.
+            `titjudge.web.label`.
 
     Raises:
         MissingExtra: starlette or uvicorn is not installed.

@@ -20,7 +20,7 @@ from typing import Any
 from titjudge.core.csvfile import csv_text
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Table
-from titjudge.label.store import Store
+from titjudge.web.label.store import Store
 
 _VOTES = ("votes_a", "votes_b", "votes_tie", "direct")
 _VERDICTS = ("a", "b", "tie")
@@ -47,8 +47,8 @@ def export_labels(
         UserError: no such store, no vote in it, or `out` cannot be written.
         DataError: the experts' file is malformed; names file and line.
     """
-    from titjudge.label.aggregate import annotator_table, casts, counts, ranks
     from titjudge.stats.votes import aggregate_votes, krippendorff_alpha
+    from titjudge.web.label.aggregate import annotator_table, casts, counts, ranks
 
     opened = Store(store, create=False)
     try:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.label.ballot import Ballot, Question
-from titjudge.label.material import Material
-from titjudge.label.plan import plan_of
-from titjudge.label.store import ANSWERS, Store
+from titjudge.web.label.annotator import Ballot, Question
+from titjudge.web.label.dataset import Material
+from titjudge.web.label.question_order import plan_of
+from titjudge.web.label.store import ANSWERS, Store
 
 MAX_ANNOTATORS = 1000
 _LONGEST = 24 * 3600 * 1000  # ms; a clock that says more is wrong

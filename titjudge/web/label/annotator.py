@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from titjudge.core.types import Pair
-from titjudge.label.material import Material
-from titjudge.label.plan import Plan, Sorting, draw, shuffled
-from titjudge.label.store import Vote
+from titjudge.web.label.dataset import Material
+from titjudge.web.label.question_order import Plan, Sorting, draw, shuffled
+from titjudge.web.label.store import Vote
 
 _GOLD_EVERY = 12  # about one question in twelve is a check, fewer pairs to a check when there is little to ask
 

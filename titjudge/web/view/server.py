@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import UserError
-from titjudge.label.web import App, Guard, address, listen, need_serve, run, static
-from titjudge.view.runs import Runs
+from titjudge.web.http_guard import App, Guard, address, listen, need_serve, run, static
+from titjudge.web.view.runs import Runs
 
 _STATIC = Path(__file__).parent / "static"
 # A report may come from anybody: a page of its own origin, which reaches no network and not the pages around it.

@@ -1,0 +1,1 @@
+"""Local web pages: labelling and live view."""
