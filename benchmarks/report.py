@@ -27,7 +27,7 @@ from titjudge.core.serialization import item_record, score_record
 from titjudge.core.types import Item, Score, Status
 from titjudge.report.html import LIMIT, write_report
 from titjudge.report.thumbnails import thumbnails
-from titjudge.run import RunFolder
+from titjudge.runs.run_folder import RunFolder
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"
 GENERATORS = 13

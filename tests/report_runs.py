@@ -12,9 +12,9 @@ from PIL import Image
 
 from titjudge.core.serialization import score_record
 from titjudge.core.types import BadItem, Item, Score, Status
-from titjudge.marks import listed_record
 from titjudge.report.pictures import Judged
-from titjudge.run import RunFolder
+from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.score_digests import listed_record
 
 PROMPT = (
     "A round blue bowl with three bright oranges stands on a wooden table. To its left lie three glossy red apples, "

@@ -8,7 +8,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Judge": "titjudge.api",
+    "Judge": "titjudge.runs.judge",
     "Item": "titjudge.core.types",
     "Pair": "titjudge.core.types",
     "Reply": "titjudge.core.types",

@@ -28,12 +28,12 @@ from titjudge.engine.ask import measure
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.identity import default_folder
 from titjudge.metrics.agent.metric import tit_agent
-from titjudge.offline import export, import_answers
 from titjudge.providers.batch.provider import Batches, Pace
-from titjudge.session import Session, complete
-from titjudge.verify import verify
+from titjudge.runs.identity import default_folder
+from titjudge.runs.offline_batch import export, import_answers
+from titjudge.runs.session import Session, complete
+from titjudge.runs.verify import verify
 
 PROMPT = "A blue bowl holds three oranges on a wooden table."
 CLAIMS = [

@@ -26,8 +26,8 @@ from titjudge.core.types import Score
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.loop import Loop
 from titjudge.providers.batch.provider import Batches, Pace
+from titjudge.runs.loop import Loop
 from titjudge.suites.folder import Folder
 
 WIRED = any(option.name == "batch" for option in judge.params)

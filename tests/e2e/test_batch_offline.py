@@ -11,8 +11,8 @@ from PIL import Image
 
 from titjudge.cli.batch import batch
 from titjudge.core.config import load_config
-from titjudge.offline import Imported, export, import_answers
-from titjudge.session import Session
+from titjudge.runs.offline_batch import Imported, export, import_answers
+from titjudge.runs.session import Session
 
 VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70})
 

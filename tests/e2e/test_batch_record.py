@@ -15,11 +15,11 @@ from titjudge.cli.batch import batch
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Status
-from titjudge.offline import export, import_answers
 from titjudge.providers import ProviderSettings
 from titjudge.providers.recorded import Recorded
-from titjudge.recording import Kept, record
-from titjudge.session import Session
+from titjudge.runs.offline_batch import export, import_answers
+from titjudge.runs.recording import Kept, record
+from titjudge.runs.session import Session
 
 VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70})
 WHO = "a person"

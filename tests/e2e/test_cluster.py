@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGES = 40
 DRIVER = """
 import json, sys
-from titjudge.cluster import Cluster
+from titjudge.runs.ray_cluster import Cluster
 from titjudge.core.config import load_config
 outcome = Cluster(load_config(None, json.loads(sys.argv[1])), workers=2, say=lambda line: print(line, flush=True)).run()
 print("status", outcome.status, flush=True)
@@ -88,7 +88,7 @@ def test_a_worker_dies_and_its_shard_is_finished_by_another(tmp_path: Path) -> N
     assert results["items"] == IMAGES
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert [each["shard"] for each in manifest["merged"]] == ["1/2", "2/2"]
-    from titjudge.verify import verify
+    from titjudge.runs.verify import verify
 
     found = verify(tmp_path / "run")
     assert found.holds, found.problems
@@ -133,7 +133,7 @@ def watch(process: subprocess.Popen[str], server: Server) -> list[str]:
 )
 def test_every_worker_gets_gpus_of_one_machine(nodes: list[int], workers: int, each: int) -> None:
     """A worker that asked for more than a machine has would wait for ever."""
-    from titjudge.cluster import gpus_each
+    from titjudge.runs.ray_cluster import gpus_each
 
     assert gpus_each(nodes, workers) == each
 
@@ -142,9 +142,9 @@ def test_every_worker_gets_gpus_of_one_machine(nodes: list[int], workers: int, e
 def test_workers_together_keep_to_the_limits_of_the_account(
     limits: dict[str, int], workers: int, tmp_path: Path
 ) -> None:
-    from titjudge.cluster import Cluster, _Shard
     from titjudge.core.config import load_config
     from titjudge.core.errors import ConfigError
+    from titjudge.runs.ray_cluster import Cluster, _Shard
 
     cluster = Cluster(load_config(None, {"metrics": ["lmm-score"], "captioner": "fake/m", "limits": limits}))
     ((name, value),) = limits.items()
@@ -171,16 +171,16 @@ def test_workers_together_keep_to_the_limits_of_the_account(
 )
 def test_learned_metrics_and_embedders_get_gpus_too(settings: dict[str, Any], local: bool, tmp_path: Path) -> None:
     """Ray hides the GPUs from a worker that asks for none."""
-    from titjudge.cluster import Cluster
     from titjudge.core.config import load_config
+    from titjudge.runs.ray_cluster import Cluster
 
     assert Cluster(load_config(None, {**settings, "out": tmp_path / "run"}))._is_local is local
 
 
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from titjudge.cluster import Cluster
     from titjudge.core.config import load_config
     from titjudge.core.errors import ConfigError, MissingExtra, UserError
+    from titjudge.runs.ray_cluster import Cluster
 
     monkeypatch.setitem(sys.modules, "ray", None)
     settings = {"out": tmp_path / "run", "limit": 2}

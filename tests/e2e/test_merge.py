@@ -16,10 +16,10 @@ from servers import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.types import Item
-from titjudge.merge import merge
-from titjudge.run import RunFolder
-from titjudge.session import Session
-from titjudge.verify import verify
+from titjudge.runs.merge import merge
+from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.session import Session
+from titjudge.runs.verify import verify
 
 IMAGES, PROMPTS = 11, 4
 

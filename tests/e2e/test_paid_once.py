@@ -13,8 +13,8 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 
 from titjudge.core.config import load_config
-from titjudge.run import RunFolder
-from titjudge.session import Outcome, Session
+from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.session import Outcome, Session
 
 KINDS = {"fine": "ok", "declined": "refused", "cut off": "truncated", "babble": "unparsed", "filtered": "refused"}
 GOOD = json.dumps({"score": 7, "reason": "because"})

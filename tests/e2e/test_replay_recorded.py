@@ -13,8 +13,8 @@ import pytest
 from titjudge.core.config import load_config
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl
-from titjudge.defaults import complete
-from titjudge.session import Outcome, Session
+from titjudge.runs.resolve import complete
+from titjudge.runs.session import Outcome, Session
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "replay_recorded.json"
 ASKED = ["yes-no", "graph-alignment", "tit-llm", "lmm-score"]
@@ -164,7 +164,7 @@ def test_every_recorded_answer_says_what_was_asked_of_which_image_and_who_answer
 
 
 def test_the_suite_alone_replays_what_is_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("titjudge.defaults._installed", lambda metric: True)
+    monkeypatch.setattr("titjudge.runs.resolve._installed", lambda metric: True)
     whole = complete(load_config(None, {"suite": "known-answer"}))
     assert whole.metrics == ["tit", "tit-llm", "yes-no", "graph-alignment", "text-rendering"]
     assert (whole.captioner.model, whole.judge.model) == ("recorded", "recorded")  # type: ignore[union-attr]
@@ -174,7 +174,7 @@ def test_the_suite_alone_replays_what_is_recorded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_lacks_its_package_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("titjudge.defaults._installed", lambda metric: metric.name != "text-rendering")
+    monkeypatch.setattr("titjudge.runs.resolve._installed", lambda metric: metric.name != "text-rendering")
     session = Session(load_config(None, {"suite": "known-answer"}))
     session.cache.close()
     assert "text-rendering" not in session.metrics
@@ -188,7 +188,7 @@ def test_what_lacks_its_package_is_left_out_with_a_note(monkeypatch: pytest.Monk
 
 
 def test_what_lacks_a_model_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("titjudge.defaults._installed", lambda metric: True)
+    monkeypatch.setattr("titjudge.runs.resolve._installed", lambda metric: True)
     session = Session(load_config(None, {"suite": "known-answer", "captioner": "fake/eyes"}))
     session.cache.close()
     assert [line for line in session.warnings if "left out" in line] == [

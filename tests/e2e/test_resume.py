@@ -15,12 +15,12 @@ from titjudge.core.config import load_config
 from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.types import Reply, Request, Status
 from titjudge.engine.roles import Roles
-from titjudge.identity import extends
-from titjudge.pins import Pins
 from titjudge.providers.fake import Fake
-from titjudge.run import RunFolder
-from titjudge.session import Session
-from titjudge.verify import verify
+from titjudge.runs.fingerprints import Pins
+from titjudge.runs.identity import extends
+from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.session import Session
+from titjudge.runs.verify import verify
 
 GENERATORS = 5
 

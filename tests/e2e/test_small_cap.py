@@ -12,8 +12,8 @@ import pytest
 from servers import Scripted, Seen, Server
 
 from titjudge.core.config import load_config
-from titjudge.defaults import example_folder
-from titjudge.session import Outcome, Session
+from titjudge.runs.resolve import example_folder
+from titjudge.runs.session import Outcome, Session
 
 INPUT, OUTPUT = 2.5e-6, 10e-6  # USD a token: gpt-4o's list price
 

@@ -16,8 +16,8 @@ from servers import Scripted, Seen, Server
 from titjudge.cli.verify import verify as command
 from titjudge.core.checksum import broken, sealed
 from titjudge.core.config import load_config
-from titjudge.session import Session
-from titjudge.verify import Verification, verify
+from titjudge.runs.session import Session
+from titjudge.runs.verify import Verification, verify
 
 
 def data_folder(folder: Path, images: int = 8) -> Path:

@@ -83,7 +83,7 @@ def test_a_baseline_is_a_metric_like_any_other(weights: Path, tmp_path: Path) ->
 def test_a_run_says_how_many_prompts_were_cut(weights: Path, tmp_path: Path, example: Path) -> None:
     """Most learned metrics read 32 to 77 tokens: the tables, the warnings and the page of a run must say so."""
     from titjudge.core.config import load_config
-    from titjudge.session import Session
+    from titjudge.runs.session import Session
 
     settings = {"data": example, "metrics": ["pickscore"], "limit": 4, "out": tmp_path / "run"}
     outcome = Session(load_config(None, settings)).run()

@@ -18,10 +18,10 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.loop import Loop
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
+from titjudge.runs.loop import Loop
 
 QUESTIONS = 3
 

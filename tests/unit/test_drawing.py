@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from titjudge.core.grouped_reasons import alike, brief
 from titjudge.core.types import BadItem, Item
-from titjudge.drawing import Drawn
+from titjudge.runs.subset import Drawn
 
 
 def _data(generators: int = 3, prompts: int = 4) -> list[Item | BadItem]:

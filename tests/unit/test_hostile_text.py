@@ -140,7 +140,7 @@ def test_what_a_wrong_key_was_given_is_shown_short() -> None:
 
 
 def test_a_key_in_an_address_is_in_no_label_of_a_sweep() -> None:
-    from titjudge.sweep import _label
+    from titjudge.runs.sweep import _label
 
     role = RoleConfig(model="openai/m", base_url="http://bob:S3CRETPASS@host/v1?api-key=S3CRETQUERY, http://b/v1")
     label = _label(role)

@@ -10,8 +10,8 @@ from report_runs import picture
 from titjudge.cli.run import run_command
 from titjudge.core.config import load_config
 from titjudge.core.types import Item
-from titjudge.defaults import load_metrics
-from titjudge.languages import Foreign, script
+from titjudge.runs.prompt_languages import Foreign, script
+from titjudge.runs.resolve import load_metrics
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pydantic import Field
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Ask, Item, Score
-from titjudge.defaults import load_metrics
-from titjudge.identity import identity
 from titjudge.metrics import Metric, metric
+from titjudge.runs.identity import identity
+from titjudge.runs.resolve import load_metrics
 
 
 @metric("strange", roles=(), range=(0, 1))

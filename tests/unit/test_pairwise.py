@@ -15,9 +15,9 @@ from titjudge.core.types import BadItem, Item, Request, Score, Status
 from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.loop import prepared
 from titjudge.metrics.pairwise import pairwise, pairwise_text
 from titjudge.providers.fake import Fake
+from titjudge.runs.loop import prepared
 
 
 def items(tmp_path: Path, count: int = 3) -> list[Item]:

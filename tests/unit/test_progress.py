@@ -9,7 +9,7 @@ import pytest
 
 from titjudge.cli.progress import Plain
 from titjudge.engine.roles import Tally
-from titjudge.loop import Progress
+from titjudge.runs.loop import Progress
 
 
 def test_what_goes_wrong_is_said_at_once_and_not_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from titjudge.report.human_agreement import by_length, by_rank_gap, calibration,
 from titjudge.report.model import as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.text_pool import Texts
-from titjudge.run import RunFolder
+from titjudge.runs.run_folder import RunFolder
 
 
 def _text(made: dict[str, Any], number: int) -> str:

@@ -13,13 +13,13 @@ from PIL import Image
 from report_runs import PROMPT, picture, reply, score, sha256, write_run
 
 from titjudge.core.types import Item
-from titjudge.marks import listed_record
 from titjudge.report.html import pictures_in
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.pictures import Judged
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import thumbnail
-from titjudge.run import RunFolder
+from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.score_digests import listed_record
 
 RED, BLUE = (200, 60, 40), (40, 60, 200)
 

@@ -77,7 +77,7 @@ def test_what_a_server_does_not_take_is_neither_sent_nor_recorded(monkeypatch: p
 
 
 def test_a_run_that_omits_nothing_has_the_identity_it_had() -> None:
-    from titjudge.identity import identity
+    from titjudge.runs.identity import identity
 
     plain, less = (
         RunConfig.model_validate({"judge": {"model": "openai/m", **more}}) for more in ({}, {"omit": ["seed"]})

@@ -17,8 +17,8 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl
 from titjudge.core.textfile import read_text
 from titjudge.core.types import Status
-from titjudge.run import RunFolder
-from titjudge.session import Session
+from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.session import Session
 
 
 def data(folder: Path, *extra: str) -> Path:

@@ -24,13 +24,13 @@ from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.loop import Loop
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.providers.hosted.failures import classify
 from titjudge.providers.hosted.http import Unreachable
-from titjudge.run import RunFolder
+from titjudge.runs.loop import Loop
+from titjudge.runs.run_folder import RunFolder
 
 PRICE = {"input": 1.0, "output": 1.0}  # USD per million tokens
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from titjudge.core import registry
 from titjudge.core.types import BadItem, Item, Score
+from titjudge.runs.results import tabulate
 from titjudge.suites.folder import Folder
-from titjudge.tabulate import tabulate
 
 
 def test_coverage_counts_images_only() -> None:

@@ -15,9 +15,9 @@ from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.ocr import gned_and_recall, strings_of, words_from_questions, words_read
 from titjudge.core.types import Item, Reply, Request, Score, Status, Usage
-from titjudge.defaults import complete
 from titjudge.providers import Capabilities
-from titjudge.session import Session
+from titjudge.runs.resolve import complete
+from titjudge.runs.session import Session
 from titjudge.suites.tiif.suite import Tiif, aggregate_text
 
 BOX = [[0, 0], [1, 0], [1, 1], [0, 1]]
@@ -240,7 +240,7 @@ def test_text_rendering_runs_along_where_words_are_asked_for(tmp_path: Path, mon
     """One command; images without words are neither failures nor a loss of coverage."""
     monkeypatch.setitem(registry.TABLES, "providers", {**registry.TABLES["providers"], "yes": f"{__name__}:Yes"})
     monkeypatch.setattr("titjudge.core.ocr.read_text", lambda path: ["Tea"])
-    monkeypatch.setattr("titjudge.defaults._installed", lambda metric: True)
+    monkeypatch.setattr("titjudge.runs.resolve._installed", lambda metric: True)
     small_set(tmp_path)
     settings = {"data": tmp_path, "suite": "tiif", "judge": "yes/x", "out": tmp_path / "run", "report": False}
     outcome = Session(load_config(None, settings)).run()

@@ -30,9 +30,9 @@ from titjudge.probes import attacks, battery, prompt_edits
 from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
 from titjudge.providers.fake import Fake
+from titjudge.runs.probe_run import run_probe
 from titjudge.stats import bounds
 from titjudge.suites.known_answer.suite import KnownAnswer
-from titjudge.trust.run import run_probe
 
 
 @pytest.fixture(scope="module")
@@ -388,7 +388,7 @@ def test_a_run_folder_holds_the_card_and_asking_again_costs_nothing(data: Path, 
 
 
 def test_progress_is_told(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("titjudge.trust.run.EVERY", 0.0)
+    monkeypatch.setattr("titjudge.runs.probe_run.EVERY", 0.0)
     options = {"metrics": ["tit-llm"], "judge": "fake/mind", "data": str(data), "out": str(tmp_path / "run")}
     told: list[str] = []
     run_probe(load_config(None, options | {"cache": str(tmp_path / "cache")}), repeats=2, edits=2, say=told.append)

@@ -116,7 +116,7 @@ def _write_scores(scores: Iterable[Any], file: Path) -> None:
 def _judged(run_folder: Path, metric: str) -> tuple[list[Any], list[Any]]:
     """The items of a run, and its scores of one metric."""
     from titjudge.core.types import Item
-    from titjudge.run import RunFolder
+    from titjudge.runs.run_folder import RunFolder
 
     folder = RunFolder(run_folder)
     folder.manifest()

@@ -69,8 +69,8 @@ def export(**flags: Any) -> int:
     in the order of the items. When nothing is left to ask FILE is empty, and the exit code 0.
     """
     from titjudge.cli.show import write_json
-    from titjudge.offline import export as export_requests
-    from titjudge.offline import only_recorded
+    from titjudge.runs.offline_batch import export as export_requests
+    from titjudge.runs.offline_batch import only_recorded
 
     session = _session(flags)
     try:
@@ -103,7 +103,7 @@ def import_(**flags: Any) -> int:
     from dataclasses import asdict
 
     from titjudge.cli.show import write_json
-    from titjudge.offline import import_answers
+    from titjudge.runs.offline_batch import import_answers
 
     session = _session(flags)
     found = {}
@@ -143,7 +143,7 @@ def record(**flags: Any) -> int:
     from titjudge.cli.show import write_json
     from titjudge.core.errors import ConfigError
     from titjudge.providers.recorded import ANSWERS
-    from titjudge.recording import record as record_answers
+    from titjudge.runs.recording import record as record_answers
 
     session = _session(flags)
     try:
@@ -181,7 +181,7 @@ def _name(what: str, lines: list[str]) -> None:
 
 def _session(flags: dict[str, Any]) -> Any:
     from titjudge.core.config import load_config
-    from titjudge.session import Session
+    from titjudge.runs.session import Session
 
     overrides = model_overrides(flags)
     overrides |= {

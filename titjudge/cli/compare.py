@@ -80,7 +80,7 @@ def runs(
     from titjudge.core import registry
     from titjudge.core.types import Item, Pair
     from titjudge.probes.canary import refuse_drift
-    from titjudge.run import RunFolder
+    from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.agreement import agreement
     from titjudge.stats.paired_differences import differences_table, paired_differences
     from titjudge.stats.pairwise_accuracy import values_by_metric

@@ -45,9 +45,9 @@ def people(run: Path, pairs_file: Path | None, metric: str | None, level: float,
       python cli.py compare people runs/first --metric tit-llm --level 0.99 --json board.json
     """
     from titjudge.core.types import Pair
-    from titjudge.run import RunFolder
+    from titjudge.runs.human_study import study
+    from titjudge.runs.run_folder import RunFolder
     from titjudge.suites.folder import read_pairs
-    from titjudge.trust.study import study
 
     folder = RunFolder(run)
     folder.manifest()
@@ -106,9 +106,9 @@ def cascade(
       python cli.py compare cascade runs/sweep --pairs pairs.jsonl --max-price 5 --json cascade.json
     """
     from titjudge.engine.prices import parse_price_flag
+    from titjudge.runs.sweep_judges import swept_judges
     from titjudge.stats.cascade import recommend
     from titjudge.suites.folder import read_pairs
-    from titjudge.trust.cascade_sweep import swept_judges
 
     judges = swept_judges(sweep, dict(parse_price_flag(each) for each in prices), longest=longest)
     pairs = read_pairs(pairs_file) if pairs_file else judges.pairs
@@ -157,9 +157,9 @@ def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json
     """
     from titjudge.cli.show import check_writable
     from titjudge.report.forgetting_chart import check_chart, write_chart
-    from titjudge.run import RunFolder
+    from titjudge.runs.human_study import claims_of_run
+    from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.forgetting import forgetting as curve
-    from titjudge.trust.study import claims_of_run
 
     if plot is not None:
         check_chart(plot)

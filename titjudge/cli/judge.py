@@ -130,7 +130,7 @@ def judge(**flags: Any) -> int:
     """
     from titjudge.cli.show import show_forecast
     from titjudge.core.config import load_config
-    from titjudge.session import Session
+    from titjudge.runs.session import Session
 
     overrides = model_overrides(flags)
     overrides |= {
@@ -158,7 +158,7 @@ def judge(**flags: Any) -> int:
     }
     config = load_config(flags["config_file"], overrides)
     if config.engine == "ray" and not flags["dry_run"]:
-        from titjudge.cluster import Cluster
+        from titjudge.runs.ray_cluster import Cluster
 
         cluster = Cluster(config, address=config.ray_address, workers=config.workers, say=say)
         return _run(cluster.config, cluster.run, flags["json_file"])

@@ -27,7 +27,7 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path
       python cli.py merge runs/one runs/two --out runs/both
     """
     from titjudge.cli.show import show_notes, show_tables, write_json
-    from titjudge.merge import merge as join
+    from titjudge.runs.merge import merge as join
     from titjudge.suites.folder import read_pairs
 
     outcome = join(runs, out, pairs=read_pairs(pairs) if pairs else None)

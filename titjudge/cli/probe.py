@@ -60,7 +60,7 @@ def probe(**flags: Any) -> int:
     """
     from titjudge.cli.show import show_tables, write_json
     from titjudge.core.config import load_config
-    from titjudge.trust.run import dry_run, run_probe
+    from titjudge.runs.probe_run import dry_run, run_probe
 
     overrides = model_overrides(flags)
     overrides |= {"data": flags["data"], "out": flags["out"]}

@@ -8,7 +8,7 @@ from typing import Any
 
 from titjudge.cli.terminal import printable, say
 from titjudge.engine.pipeline import Engine
-from titjudge.loop import Progress
+from titjudge.runs.loop import Progress
 
 _OBSERVED = 20  # answers after which the cost of the rest is told from those that came
 _TROUBLE = 100  # characters of the last error

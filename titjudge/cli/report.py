@@ -40,10 +40,10 @@ def report(
       python cli.py report runs/first --format markdown --out summary.md
     """
     from titjudge.cli.show import write_json
-    from titjudge.journal import told
     from titjudge.report import export, write_report
     from titjudge.report.html import pictures_in
-    from titjudge.run import RunFolder
+    from titjudge.runs.journal import told
+    from titjudge.runs.run_folder import RunFolder
 
     folders = [RunFolder(run) for run in runs]
     for folder in folders:

@@ -38,11 +38,11 @@ def score(
       python cli.py score --prompt "a red cube" --provider openai a.png b.png
       python cli.py score --prompt-file prompt.txt --provider gemini a.png
     """
-    from titjudge.api import Judge
     from titjudge.cli.show import show_tables, write_json
     from titjudge.core.errors import UserError
     from titjudge.core.textfile import read_text
     from titjudge.core.types import Table
+    from titjudge.runs.judge import Judge
 
     if (prompt is None) == (prompt_file is None):
         raise UserError("give --prompt TEXT or --prompt-file FILE")

@@ -42,7 +42,7 @@ def sweep(
     from titjudge.cli.judge import goes_on
     from titjudge.cli.progress import watcher
     from titjudge.cli.show import show_tables, write_json
-    from titjudge.sweep import Sweep
+    from titjudge.runs.sweep import Sweep
 
     overrides = {name: str(value) if isinstance(value, Path) else value for name, value in keys.items()}
     plan = Sweep(file, out, overrides | ({} if max_cost is None else {"limits": {"max_cost": max_cost}}))

@@ -25,7 +25,7 @@ def verify(run: Path, json_file: Path | None) -> int:
       python cli.py verify runs/first --json verified.json
     """
     from titjudge.cli.show import show_notes, write_json
-    from titjudge.verify import verify as check
+    from titjudge.runs.verify import verify as check
 
     found = check(run)
     counts = ", ".join(f"{count:,} {name}" for name, count in found.checked.items())

@@ -22,7 +22,7 @@ from titjudge.report.side_by_side import changes, differences
 from titjudge.report.table_cells import DASH, Json, money
 
 if TYPE_CHECKING:
-    from titjudge.run import RunFolder
+    from titjudge.runs.run_folder import RunFolder
 
 COLUMNS = (
     "run",

@@ -22,7 +22,7 @@ from titjudge.report.summary import summary
 from titjudge.report.thumbnails import Thumbnail, thumbnails
 
 if TYPE_CHECKING:
-    from titjudge.run import RunFolder
+    from titjudge.runs.run_folder import RunFolder
 
 LIMIT = 15_000_000  # bytes of the whole file, but for full_images
 _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images

@@ -16,7 +16,7 @@ from titjudge.report.text_pool import Texts, valid
 from titjudge.report.transcripts import DRAWN, case
 
 if TYPE_CHECKING:
-    from titjudge.run import RunFolder
+    from titjudge.runs.run_folder import RunFolder
 
 Json = dict[str, Any]
 _SHOWN = frozenset({"description", "missing", "contradicted", "prompt_tokens_used", "prompt_tokens",

@@ -10,7 +10,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.images import inspect, read
-from titjudge.replay import Shown
+from titjudge.runs.replay import Shown
 
 
 @dataclass(frozen=True, slots=True)

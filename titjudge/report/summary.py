@@ -11,8 +11,8 @@ from titjudge.report.manifest_access import deviations, either, identity, mappin
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.side_by_side import changes, differences
 from titjudge.report.table_cells import DASH, Json, fragment, money
+from titjudge.runs.results import is_image
 from titjudge.stats.agreement import GUESSING
-from titjudge.tabulate import is_image
 
 
 def summary(report: Report) -> Json:

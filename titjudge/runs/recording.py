@@ -16,12 +16,12 @@ from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.images import Pictures
 from titjudge.core.types import Item, Reply, Status
 from titjudge.metrics.agent.crops import Box
-from titjudge.offline import Asked, FromFile, only_recorded, walk
-from titjudge.offline_files import IMPORTED, Imported, question_text, read_answers
 from titjudge.providers import Provider
 from titjudge.providers.recorded import question_key
 from titjudge.providers.recorded import read_answers as read_recording
-from titjudge.session import Session
+from titjudge.runs.offline_batch import Asked, FromFile, only_recorded, walk
+from titjudge.runs.offline_files import IMPORTED, Imported, question_text, read_answers
+from titjudge.runs.session import Session
 
 
 @dataclass(slots=True)

@@ -25,12 +25,12 @@ from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.core.textfile import read_yaml
 from titjudge.core.types import Pair, Score, Status, Table
-from titjudge.defaults import complete, load_metrics
 from titjudge.engine.forecast import Forecast
-from titjudge.identity import without_credentials
 from titjudge.metrics import Metric
-from titjudge.run import CAPS, RunFolder
-from titjudge.session import Outcome, Session, Watcher
+from titjudge.runs.identity import without_credentials
+from titjudge.runs.resolve import complete, load_metrics
+from titjudge.runs.run_folder import CAPS, RunFolder
+from titjudge.runs.session import Outcome, Session, Watcher
 
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
 _COLUMNS = (

@@ -18,22 +18,22 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL, mixed
 from titjudge.core.serialization import reply_from, reply_record
 from titjudge.core.types import BadItem, Item, Pair, Status, Table
-from titjudge.defaults import complete, left_out, load_metrics, load_suite
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
-from titjudge.identity import default_folder
-from titjudge.journal import told
-from titjudge.loop import Loop, Progress, prepared
-from titjudge.marks import compares
 from titjudge.metrics import Metric, everywhere
-from titjudge.pins import Pins
-from titjudge.reading import Reading
-from titjudge.run import RunFolder, provenance
-from titjudge.tabulate import tabulate
+from titjudge.runs.fingerprints import Pins
+from titjudge.runs.identity import default_folder
+from titjudge.runs.journal import told
+from titjudge.runs.loop import Loop, Progress, prepared
+from titjudge.runs.resolve import complete, left_out, load_metrics, load_suite
+from titjudge.runs.results import tabulate
+from titjudge.runs.run_folder import RunFolder, provenance
+from titjudge.runs.run_input import Reading
+from titjudge.runs.score_digests import compares
 
 if TYPE_CHECKING:
     from titjudge.providers.batch.provider import Batches

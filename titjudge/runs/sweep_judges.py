@@ -14,7 +14,7 @@ from titjudge.core import registry
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Usage
 from titjudge.engine.prices import UserPrices, price_of
-from titjudge.run import RunFolder
+from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.pairwise_accuracy import Values, values_by_metric
 
 _ROLES = ("captioner", "embedder", "judge", "prompts")

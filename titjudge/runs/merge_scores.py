@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from titjudge.core.types import Status
-from titjudge.journal import records
-from titjudge.marks import compares
 from titjudge.metrics import Metric
-from titjudge.run import RunFolder
+from titjudge.runs.journal import records
+from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.score_digests import compares
 
 Record = dict[str, Any]
 Key = tuple[str, str]  # item and metric

@@ -5,7 +5,7 @@ answer, so an item's second question appears once the first is answered. `import
 file: what may be kept, what fits its schema and what follows from it are the engine's to decide, as ever.
 
 Where every seat is `recorded`, `export` writes what is not recorded yet, for people and models that see the pictures
-by themselves; `titjudge.recording` takes the answers.
+by themselves; `titjudge.runs.recording` takes the answers.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from titjudge.core.types import Embedding, Failure, FailureKind, Picture, Reply,
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
-from titjudge.loop import Loop
 from titjudge.metrics.agent.crops import Origin, origin
-from titjudge.offline_files import IMPORTED, Exported, Imported, Shelf, question_text, read_answers
 from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers.batch.openai import openai_line
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.session import Session
+from titjudge.runs.loop import Loop
+from titjudge.runs.offline_files import IMPORTED, Exported, Imported, Shelf, question_text, read_answers
+from titjudge.runs.session import Session
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one OpenAI batch file
 Journal = Callable[[str, dict[str, Any]], None]

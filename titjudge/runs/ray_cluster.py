@@ -27,11 +27,11 @@ from typing import Any
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, UserError
-from titjudge.defaults import complete, load_metrics
-from titjudge.identity import default_folder
-from titjudge.merge import merge
-from titjudge.run import CAPS, RunFolder
-from titjudge.session import Outcome, Session
+from titjudge.runs.identity import default_folder
+from titjudge.runs.merge import merge
+from titjudge.runs.resolve import complete, load_metrics
+from titjudge.runs.run_folder import CAPS, RunFolder
+from titjudge.runs.session import Outcome, Session
 
 LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # what uses a GPU of the worker's
 DEATHS = 3  # of one shard, without a new score in between, before it is given up

@@ -18,22 +18,22 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from titjudge.cells import cells, same, shown
 from titjudge.core.checksum import broken
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.serialization import score_from, score_record
 from titjudge.core.types import BadItem, Item, Pair, Score, Status
-from titjudge.defaults import load_metrics, load_suite
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
-from titjudge.journal import flaw, torn
-from titjudge.loop import prepared
 from titjudge.metrics import Metric
-from titjudge.replay import UNSEALED, Shown, Stored, StoredPictures, parsed, replaying
-from titjudge.run import FILES, RunFolder
-from titjudge.tabulate import tabulate
+from titjudge.runs.journal import flaw, torn
+from titjudge.runs.loop import prepared
+from titjudge.runs.replay import UNSEALED, Shown, Stored, StoredPictures, parsed, replaying
+from titjudge.runs.resolve import load_metrics, load_suite
+from titjudge.runs.results import tabulate
+from titjudge.runs.results_diff import cells, same, shown
+from titjudge.runs.run_folder import FILES, RunFolder
 
 _ABSENT = frozenset({Status.FAILED, Status.BUDGET, Status.MISSING})  # nothing came: nothing is on file
 

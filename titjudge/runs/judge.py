@@ -21,8 +21,8 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
-from titjudge.loop import prepared
-from titjudge.memory import MemoryPictures
+from titjudge.runs.images_in_memory import MemoryPictures
+from titjudge.runs.loop import prepared
 
 _RUNNING = (
     "an event loop is running here, as in every notebook: `async with Judge(...) as judge: "
@@ -94,7 +94,7 @@ class Judge:
         protocol: str = "strict",
         **settings: Any,
     ) -> None:
-        from titjudge.defaults import load_metrics
+        from titjudge.runs.resolve import load_metrics
 
         names = [metric] if isinstance(metric, str) else list(metric)
         limits = {key: settings.pop(key) for key in list(settings) if key in Limits.model_fields}

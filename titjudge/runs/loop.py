@@ -12,8 +12,8 @@ from titjudge.core.errors import BudgetHeld, CacheWriteError, FatalProviderError
 from titjudge.core.types import BadItem, Item, Score
 from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
 from titjudge.engine.scoring import Panel
-from titjudge.marks import compares, mark
 from titjudge.metrics import Metric
+from titjudge.runs.score_digests import compares, mark
 
 
 def prepared(items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> Iterable[Item | BadItem]:
@@ -51,7 +51,7 @@ class Loop:
     Args:
         engine: where questions go. planner: a dry-run engine that prices an item before it starts, when there is a cap.
         done: (item id, metric) pairs that have their score already.
-        on_score: called with each score as it comes, and the mark of what was judged (`titjudge.marks`).
+        on_score: called with each score as it comes, and the mark of what was judged (`titjudge.runs.score_digests`).
     """
 
     def __init__(

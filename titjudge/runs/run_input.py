@@ -10,9 +10,9 @@ from titjudge.core.errors import DataError
 from titjudge.core.grouped_reasons import brief
 from titjudge.core.serialization import storable
 from titjudge.core.types import BadItem, Item, Pair
-from titjudge.drawing import Drawn, prompt_of
-from titjudge.languages import Foreign
 from titjudge.metrics import Metric
+from titjudge.runs.prompt_languages import Foreign
+from titjudge.runs.subset import Drawn, prompt_of
 
 
 class Reading:

@@ -16,7 +16,7 @@ from titjudge.core.errors import UserError
 from titjudge.core.types import Item, Status
 from titjudge.engine.roles import Roles
 from titjudge.providers.recorded import Recorded
-from titjudge.run import RunFolder
+from titjudge.runs.run_folder import RunFolder
 
 _ELSEWHERE = frozenset({"openai", "gemini", "litellm"})  # what answers there is pinned by address and version
 

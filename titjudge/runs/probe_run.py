@@ -17,12 +17,12 @@ from titjudge.core.types import Item, Score
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.identity import default_folder
 from titjudge.probes.battery import MOST
 from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import Card
-from titjudge.run import RunFolder, provenance
-from titjudge.session import Session
+from titjudge.runs.identity import default_folder
+from titjudge.runs.run_folder import RunFolder, provenance
+from titjudge.runs.session import Session
 
 CARD = "card.json"
 EVERY = 10.0  # seconds between lines of progress

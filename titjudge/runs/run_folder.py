@@ -27,7 +27,6 @@ from typing import Any
 import orjson
 
 import titjudge
-from titjudge import journal
 from titjudge.core.checksum import sealed
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, UserError
@@ -37,9 +36,10 @@ from titjudge.core.types import BadItem, Item, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Tally
 from titjudge.engine.sender import JOB
-from titjudge.identity import differing, extends, identity, other_run
-from titjudge.marks import PLACE, Marks, compares, listed_record
 from titjudge.metrics import Metric
+from titjudge.runs import journal
+from titjudge.runs.identity import differing, extends, identity, other_run
+from titjudge.runs.score_digests import PLACE, Marks, compares, listed_record
 
 SCHEMA_VERSION = 1
 _BEGUN = ".identity.json"  # what the run was begun as, for the day on which its manifest is lost
@@ -280,7 +280,7 @@ class RunFolder:
             raise
 
     def add_score(self, score: Score, mark: str = "") -> None:
-        """Append a score; `mark` says what it is of (`titjudge.marks`)."""
+        """Append a score; `mark` says what it is of (`titjudge.runs.score_digests`)."""
         self._appenders["scores"].add(sealed(score_record(score) | ({"of": mark} if mark else {})))
 
     def known_keys(self) -> dict[str, bool]:

@@ -9,7 +9,7 @@ from itertools import combinations
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.types import Item, Pair, Score
-from titjudge.run import RunFolder
+from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.claims import claims_of
 from titjudge.stats.equality import same
 from titjudge.stats.forgetting import Claim

@@ -19,16 +19,16 @@ import orjson
 from titjudge.core.errors import UserError
 from titjudge.core.files import Appender
 from titjudge.core.types import Pair, Status
-from titjudge.defaults import load_metrics, load_suite
-from titjudge.identity import identity
-from titjudge.journal import told
-from titjudge.marks import PLACE
-from titjudge.merge_scores import Part, Record, chosen, examined_differently, other_models, shard_numbers
 from titjudge.metrics import Metric
 from titjudge.probes.canary import drift_between
-from titjudge.run import RunFolder
-from titjudge.session import Outcome, finish
-from titjudge.verify import config_of, pairs_of
+from titjudge.runs.identity import identity
+from titjudge.runs.journal import told
+from titjudge.runs.merge_scores import Part, Record, chosen, examined_differently, other_models, shard_numbers
+from titjudge.runs.resolve import load_metrics, load_suite
+from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.score_digests import PLACE
+from titjudge.runs.session import Outcome, finish
+from titjudge.runs.verify import config_of, pairs_of
 
 _SUMS = ("asked", "cached", "errors", "unusable", "spent", "seconds")
 

@@ -1,0 +1,1 @@
+"""Run, resume, merge, verify and replay whole evaluations."""
