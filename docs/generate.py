@@ -30,7 +30,7 @@ def help_(name: str) -> str:
     import click
 
     from titjudge.cli import help_text
-    from titjudge.cli.run import command_of
+    from titjudge.cli.dispatch import command_of
 
     if not name:
         return fenced(help_text("python cli.py"))

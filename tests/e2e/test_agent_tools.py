@@ -19,7 +19,7 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 from wires import openai_answer, read
 
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary

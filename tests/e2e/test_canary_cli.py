@@ -11,7 +11,7 @@ import pytest
 from servers import Scripted, Seen, Server
 from wires import openai_answer
 
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 
 
 class Judge:

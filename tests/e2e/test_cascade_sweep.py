@@ -10,7 +10,7 @@ from servers import Server
 from test_sweep import IMAGES, data, server, sweep_file
 from test_sweep import swept as run_sweep
 
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 
 __all__ = ["data", "server"]  # fixtures
 

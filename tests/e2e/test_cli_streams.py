@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from titjudge.cli import run
+from titjudge.cli import dispatch
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,8 +39,8 @@ def ends_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     def failing() -> None:
         raise error
 
-    monkeypatch.setattr(run, "command_of", lambda name: failing)
-    return run.run_command("titjudge", ["judge"])
+    monkeypatch.setattr(dispatch, "command_of", lambda name: failing)
+    return dispatch.run_command("titjudge", ["judge"])
 
 
 def test_a_second_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

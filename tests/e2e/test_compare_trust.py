@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from report_runs import PROMPT, reply, score, write_run
 
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 from titjudge.core.types import Item, Score, Status
 from titjudge.runs.run_folder import RunFolder
 

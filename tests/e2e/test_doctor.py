@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from servers import Server
 
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 
 
 def test_each_of_several_addresses_is_asked(

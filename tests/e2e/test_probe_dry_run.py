@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from servers import Seen, Server
 
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "known_answer"
 

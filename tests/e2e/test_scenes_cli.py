@@ -12,7 +12,7 @@ from PIL import Image
 from scene_stubs import noise, unseen
 from servers import Scripted, Seen, Server
 
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 from titjudge.suites.known_answer.scenes.generate import Options, make
 
 

@@ -212,7 +212,7 @@ def test_metrics_lists_every_baseline_with_what_a_person_must_know(tmp_path: Pat
 
     from click.testing import CliRunner
 
-    from titjudge.cli.lists import metrics
+    from titjudge.cli.catalog import metrics
 
     file = tmp_path / "metrics.json"
     result = CliRunner().invoke(metrics, ["--json", str(file)], standalone_mode=False)
@@ -234,7 +234,7 @@ def test_metrics_says_how_much_is_to_be_downloaded_and_where_own_weights_lie(tmp
 
     from click.testing import CliRunner
 
-    from titjudge.cli.lists import metrics
+    from titjudge.cli.catalog import metrics
 
     file = tmp_path / "metrics.json"
     said = CliRunner().invoke(metrics, ["--json", str(file)], standalone_mode=False).output
@@ -265,7 +265,7 @@ def test_without_weights_one_line_says_where_they_go(monkeypatch: pytest.MonkeyP
 def test_score_asks_for_no_captioner_where_the_metric_has_none(
     weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from titjudge.cli.run import run_command
+    from titjudge.cli.dispatch import run_command
 
     monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
     (item, *_) = items(tmp_path)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from report_runs import picture, score, write_run
 
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 from titjudge.core.types import Item
 
 Ran = tuple[int, str, str]

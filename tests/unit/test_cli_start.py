@@ -41,7 +41,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_help_of_every_command_imports_nothing_heavy_and_shows_an_example() -> None:
     code = f"""
 import sys
-from titjudge.cli.run import command_of
+from titjudge.cli.dispatch import command_of
 from titjudge.cli.commands import COMMANDS
 import click
 for name in COMMANDS:
@@ -66,7 +66,7 @@ def test_a_run_without_pairs_imports_no_statistics_and_no_model(tmp_path: Path) 
     slow = ["scipy.stats", "torch", "pandas", "matplotlib", "litellm", "openai", "transformers"]
     code = f"""
 import sys
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 assert run_command("titjudge", {[*given, "--out", str(tmp_path / "run")]!r}) == 0
 print([name for name in {slow!r} if name in sys.modules])
 """

@@ -111,7 +111,7 @@ def test_the_suite_of_the_extension_page_reads_a_folder(package: Path) -> None:
 
 def test_every_command_of_the_shell_blocks_exists() -> None:
     from titjudge.cli.commands import COMMANDS
-    from titjudge.cli.run import command_of
+    from titjudge.cli.dispatch import command_of
 
     used = re.findall(r"python cli\.py ([a-z-]+)((?: [^`#\n]*)?)", "\n".join(blocks("sh")))
     assert used

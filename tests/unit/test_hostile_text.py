@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from titjudge.cli.run import run_command
-from titjudge.cli.show import show_tables
+from titjudge.cli.dispatch import run_command
+from titjudge.cli.output import show_tables
 from titjudge.cli.terminal import printable
 from titjudge.core.config import RoleConfig, load_config
 from titjudge.core.csvfile import csv_text, scan_csv

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from report_runs import picture
 
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 from titjudge.core.config import load_config
 from titjudge.core.types import Item
 from titjudge.runs.prompt_languages import Foreign, script

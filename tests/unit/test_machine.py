@@ -151,7 +151,7 @@ def test_doctor_local_prints_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_metrics_lists_what_the_learned_ones_are() -> None:
-    from titjudge.cli.lists import metrics
+    from titjudge.cli.catalog import metrics
 
     result = CliRunner().invoke(metrics, [], standalone_mode=False)
     assert result.exit_code == 0, result.output

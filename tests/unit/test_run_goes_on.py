@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from titjudge.cli.run import run_command
+from titjudge.cli.dispatch import run_command
 from titjudge.core.config import load_config
 from titjudge.core.csvfile import csv_rows
 from titjudge.core.errors import DataError

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from titjudge.cli.show import show_notes, show_tables
+from titjudge.cli.output import show_notes, show_tables
 from titjudge.core.types import Table
 
 WIDE = Table(
@@ -83,7 +83,7 @@ def test_notes_are_broken_between_words_and_said_once(monkeypatch: pytest.Monkey
 def test_words_of_eighty_columns_in_every_help(capsys: pytest.CaptureFixture[str]) -> None:
     from titjudge.cli import help_text
     from titjudge.cli.commands import COMMANDS
-    from titjudge.cli.run import run_command
+    from titjudge.cli.dispatch import run_command
 
     too_long = [line for line in help_text("python cli.py").splitlines() if len(line) > 80]
     for name in COMMANDS:

@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     scored (`--min-coverage`), 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if os.environ.get(COMPLETE):
-        from titjudge.cli.run import complete
+        from titjudge.cli.dispatch import complete
 
         sys.exit(complete(COMPLETE))
     program = _program(sys.argv[0])
@@ -66,6 +66,6 @@ def main(arguments: list[str] | None = None) -> None:
 
         print(f"titjudge {titjudge.__version__}")
         return
-    from titjudge.cli.run import run_command
+    from titjudge.cli.dispatch import run_command
 
     sys.exit(run_command(program, arguments))

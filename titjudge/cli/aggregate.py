@@ -26,7 +26,7 @@ def aggregate() -> None:
 
 
 def _show(work: Callable[[], tuple[dict[str, Any], list[Any]]], json_file: Path | None) -> int:
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
 
     results, tables = work()
     show_tables(tables)

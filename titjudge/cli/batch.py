@@ -68,7 +68,7 @@ def export(**flags: Any) -> int:
     `recorded` in all roles: what is not recorded yet, in plain lines (custom_id, item, template, images, question, schema),
     in the order of the items. When nothing is left to ask FILE is empty, and the exit code 0.
     """
-    from titjudge.cli.show import write_json
+    from titjudge.cli.output import write_json
     from titjudge.runs.offline_batch import export as export_requests
     from titjudge.runs.offline_batch import only_recorded
 
@@ -102,7 +102,7 @@ def import_(**flags: Any) -> int:
     """
     from dataclasses import asdict
 
-    from titjudge.cli.show import write_json
+    from titjudge.cli.output import write_json
     from titjudge.runs.offline_batch import import_answers
 
     session = _session(flags)
@@ -140,7 +140,7 @@ def record(**flags: Any) -> int:
     """
     from dataclasses import asdict
 
-    from titjudge.cli.show import write_json
+    from titjudge.cli.output import write_json
     from titjudge.core.errors import ConfigError
     from titjudge.providers.recorded import ANSWERS
     from titjudge.runs.recording import record as record_answers

@@ -38,7 +38,7 @@ def _open(folder: Path | None):  # type: ignore[no-untyped-def]
 @JSON
 def stats(folder: Path | None, json_file: Path | None) -> int:
     """How much is kept, and where."""
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.core.types import Table
 
     opened = _open(folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.compare_trust import COMMANDS
+from titjudge.cli.compare_runs import COMMANDS
 from titjudge.cli.options import JSON, PATH
 from titjudge.cli.terminal import say
 
@@ -76,7 +76,7 @@ def runs(
 
     Without human pairs: differences in mean score between the runs, or between the generators of one run.
     """
-    from titjudge.cli.show import show_notes, show_tables, write_json
+    from titjudge.cli.output import show_notes, show_tables, write_json
     from titjudge.core import registry
     from titjudge.core.types import Item, Pair
     from titjudge.probes.canary import refuse_drift
@@ -198,7 +198,7 @@ def _renamed(score: Any, name: str) -> Any:
 @JSON
 def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
     """SRCC and KRCC of each ranking with a reference ranking."""
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.stats.correlation import compare_ranks
 
     results, table = compare_ranks(csv_file, reference)
@@ -222,7 +222,7 @@ def votes(
 
     FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, annotator, preference (a, b or tie).
     """
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.core.files import Appender
     from titjudge.stats.human_data import pair_records, read_votes
     from titjudge.stats.votes import aggregate_votes

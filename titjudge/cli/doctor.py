@@ -35,7 +35,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
       python cli.py doctor --local
       python cli.py doctor --ask --judge openai/m --base-url http://HOST:8000/v1
     """
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.core.config import load_config
     from titjudge.core.paths import cache_folder
     from titjudge.core.retirements import default_model, notices

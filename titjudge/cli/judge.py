@@ -128,7 +128,7 @@ def judge(**flags: Any) -> int:
       python cli.py judge --suite known-answer
       python cli.py judge --config run.yaml --limit 50
     """
-    from titjudge.cli.show import show_forecast
+    from titjudge.cli.output import show_forecast
     from titjudge.core.config import load_config
     from titjudge.runs.session import Session
 
@@ -211,7 +211,7 @@ def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
 
 def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
     """What a run came to, for people and as JSON; returns the exit code."""
-    from titjudge.cli.show import show_notes, show_tables, write_json
+    from titjudge.cli.output import show_notes, show_tables, write_json
 
     write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
     nothing = outcome.failures and not any(each.get("scored") for each in outcome.results["metrics"].values())

@@ -82,7 +82,7 @@ def serve(
 @JSON
 def export(store: Path, out: Path, experts: Path | None, annotators: int | None, json_file: Path | None) -> int:
     """Write pairs, ranks, open pairs and the agreement between annotators into the folder OUT."""
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.web.label.export import export_labels
 
     results, tables = export_labels(store, out, experts=experts, annotators=annotators)

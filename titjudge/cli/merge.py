@@ -26,7 +26,7 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path
       python cli.py judge --provider openai --shard 2/2 --out runs/two
       python cli.py merge runs/one runs/two --out runs/both
     """
-    from titjudge.cli.show import show_notes, show_tables, write_json
+    from titjudge.cli.output import show_notes, show_tables, write_json
     from titjudge.runs.merge import merge as join
     from titjudge.suites.folder import read_pairs
 

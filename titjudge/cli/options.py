@@ -17,7 +17,7 @@ def _json_file(context: click.Context, parameter: click.Parameter, path: Path | 
     import contextlib
     import sys
 
-    from titjudge.cli.show import STDOUT, check_writable
+    from titjudge.cli.output import STDOUT, check_writable
 
     check_writable(path)
     if str(path) == "-":  # standard output belongs to the JSON alone: whatever else is said goes to standard error

@@ -58,7 +58,7 @@ def probe(**flags: Any) -> int:
       no key, no network:
       python cli.py probe --metric tit
     """
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.core.config import load_config
     from titjudge.runs.probe_run import dry_run, run_probe
 

@@ -39,7 +39,7 @@ def report(
       python cli.py report runs/first runs/second --out both.html
       python cli.py report runs/first --format markdown --out summary.md
     """
-    from titjudge.cli.show import write_json
+    from titjudge.cli.output import write_json
     from titjudge.report import export, write_report
     from titjudge.report.html import pictures_in
     from titjudge.runs.journal import told

@@ -38,7 +38,7 @@ def score(
       python cli.py score --prompt "a red cube" --provider openai a.png b.png
       python cli.py score --prompt-file prompt.txt --provider gemini a.png
     """
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.core.errors import UserError
     from titjudge.core.textfile import read_text
     from titjudge.core.types import Table

@@ -40,8 +40,8 @@ def sweep(
       metrics: [tit, tit-llm]
     """
     from titjudge.cli.judge import goes_on
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.cli.progress import watcher
-    from titjudge.cli.show import show_tables, write_json
     from titjudge.runs.sweep import Sweep
 
     overrides = {name: str(value) if isinstance(value, Path) else value for name, value in keys.items()}
@@ -61,7 +61,7 @@ def sweep(
 
 
 def _dry_run(plan: Any, json_file: Path | None) -> int:
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.core.types import Table
 
     found = plan.dry_run()

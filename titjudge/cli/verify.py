@@ -24,7 +24,7 @@ def verify(run: Path, json_file: Path | None) -> int:
       python cli.py verify runs/first
       python cli.py verify runs/first --json verified.json
     """
-    from titjudge.cli.show import show_notes, write_json
+    from titjudge.cli.output import show_notes, write_json
     from titjudge.runs.verify import verify as check
 
     found = check(run)

@@ -155,7 +155,7 @@ def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json
       python cli.py compare forgetting runs/first
       python cli.py compare forgetting runs/first --metric tit-agent --plot curve.svg --json curve.json
     """
-    from titjudge.cli.show import check_writable
+    from titjudge.cli.output import check_writable
     from titjudge.report.forgetting_chart import check_chart, write_chart
     from titjudge.runs.human_study import claims_of_run
     from titjudge.runs.run_folder import RunFolder
@@ -174,7 +174,7 @@ def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json
 
 
 def _tell(tables: Sequence[Table], lines: Sequence[str], json_file: Path | None, record: dict[str, Any]) -> None:
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
 
     show_tables(tables)
     for line in lines:

@@ -52,7 +52,7 @@ def _also(row: Any) -> str | None:
 @JSON
 def metrics(json_file: Path | None) -> int:
     """List the metrics with the models they ask, the span of their values and their source; their options; the learned baselines."""
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.core.learned_metrics import ASKED, LISTED
     from titjudge.core.types import Table
     from titjudge.metrics import Metric
@@ -113,7 +113,7 @@ def metrics(json_file: Path | None) -> int:
 def providers(json_file: Path | None) -> int:
     """List the providers and embedders, and the environment variable each reads its key from."""
     from titjudge.cli.doctor import KEYS
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.core import registry
     from titjudge.core.retirements import default_model
     from titjudge.core.types import Table
@@ -132,7 +132,7 @@ def providers(json_file: Path | None) -> int:
 @JSON
 def suites(json_file: Path | None) -> int:
     """List the suites with their version, metrics, what they need, and how they deviate from the official code."""
-    from titjudge.cli.show import show_tables, write_json
+    from titjudge.cli.output import show_tables, write_json
     from titjudge.core.types import Table
 
     found = _loaded("suites")
@@ -175,7 +175,7 @@ def prompts(name: str | None, overlay: Path | None) -> int:
       python cli.py prompts
       python cli.py prompts tit/compare
     """
-    from titjudge.cli.show import show_tables
+    from titjudge.cli.output import show_tables
     from titjudge.core.prompts import PromptLibrary
     from titjudge.core.types import Table
 
