@@ -23,7 +23,7 @@ from PIL import Image
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 HOSTILE = (
     "<script>alert(1)</script> {{7*7}} ${x} \u202eright-to-left \" onerror='x' javascript:alert(1) " + "w" * 100_000
 )

@@ -11,7 +11,7 @@ import titjudge
 from titjudge.cli import help_text, main
 from titjudge.cli.commands import COMMANDS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 HEAVY = [
     "openai",
     "google",

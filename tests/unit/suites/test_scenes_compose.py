@@ -19,7 +19,7 @@ from titjudge.suites.known_answer.scenes.objects import KINDS, phrase
 from titjudge.suites.known_answer.scenes.prompt_text import LONGEST, SHORTEST, count_words
 from titjudge.suites.known_answer.scenes.scene import SIGN, TABLE
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NUMBERS = range(25)
 
 

@@ -12,7 +12,7 @@ import pytest
 from titjudge.core.types import Item, Pair, Score
 from titjudge.suites.known_answer.suite import KnownAnswer
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")

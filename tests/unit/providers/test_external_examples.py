@@ -18,7 +18,7 @@ import tiny_models
 from titjudge.core.types import Message, Picture, ProviderSettings, Reply, Request
 from titjudge.providers.learned.external import External, variable
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "external"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "external"
 
 
 def example(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:

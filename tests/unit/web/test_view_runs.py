@@ -18,7 +18,7 @@ from titjudge.core.errors import MissingExtra, UserError
 from titjudge.web.view.runs import Runs
 from titjudge.web.view.server import serve_view
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def make_run(folder: Path, status: str = "complete", scores: int = 3, **manifest: object) -> Path:

@@ -33,7 +33,7 @@ Taste = Callable[[str, str], float]  # (judge, author) -> points
 
 @pytest.fixture(scope="module")
 def items(tmp_path_factory: pytest.TempPathFactory) -> list[Item]:
-    source = Path(__file__).resolve().parents[2] / "examples" / "known_answer"
+    source = Path(__file__).resolve().parents[3] / "examples" / "known_answer"
     folder = tmp_path_factory.mktemp("known")
     (folder / "images").mkdir()
     for name in ("prompts.jsonl", "images.jsonl", "pairs.jsonl"):

@@ -38,7 +38,7 @@ from titjudge.suites.known_answer.suite import KnownAnswer
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The known answers with pictures of 48 pixels."""
-    source = Path(__file__).resolve().parents[2] / "examples" / "known_answer"
+    source = Path(__file__).resolve().parents[3] / "examples" / "known_answer"
     folder = tmp_path_factory.mktemp("known")
     (folder / "images").mkdir()
     for name in ("prompts.jsonl", "images.jsonl", "pairs.jsonl", "descriptions.jsonl"):
