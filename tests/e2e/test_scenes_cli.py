@@ -13,7 +13,8 @@ from scene_stubs import noise, unseen
 from servers import Scripted, Seen, Server
 
 from titjudge.cli.dispatch import run_command
-from titjudge.suites.known_answer.scenes.generate import Options, make
+from titjudge.suites.known_answer.scenes.generate import make
+from titjudge.suites.known_answer.scenes.scene import Options
 
 
 @pytest.mark.slow

@@ -109,7 +109,9 @@ def runs(
     lower = {name for name in names if not known[name].higher_is_better}
     ranges = {name: each.range for name, each in known.items()}
     found = agreement(list(items.values()), scores, pairs, negate=lower, ranges=ranges, strengths=strengths)
-    tables = found.tables()
+    from titjudge.stats.tables import agreement_tables
+
+    tables = agreement_tables(found)
     results: dict[str, Any] = found.to_json()
     if human is not None:
         table, results["human_scores"] = _against_scores(human, items, scores, names)

@@ -66,9 +66,9 @@ def make(scenes: int, seed: int, out: Path, size: int, samples: int, levels: str
       python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
       python cli.py judge --suite known-answer --data my_answers --captioner openai/gpt-4o --judge openai/gpt-4o
     """
-    from titjudge.suites.known_answer.scenes.generate import Options
     from titjudge.suites.known_answer.scenes.generate import make as make_folder
     from titjudge.suites.known_answer.scenes.render import Stage, mitsuba
+    from titjudge.suites.known_answer.scenes.scene import Options
     from titjudge.suites.known_answer.scenes.visibility import look
 
     mitsuba()

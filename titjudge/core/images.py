@@ -13,7 +13,8 @@ import hashlib
 import io
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
@@ -288,3 +289,20 @@ def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
         return raw
     with open_image(raw, path) as image:
         return _png(image)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Hashes of the pictures that an item's questions showed, and which of them is the item's own (None: cannot be told)."""
+
+    own: str | None = None
+    all: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, questions: Sequence[Sequence[str]]) -> Shown:
+        if not questions:
+            return cls()
+        common = frozenset.intersection(*map(frozenset, questions))
+        alone = [hashes[0] for hashes in questions if len(hashes) == 1]
+        own = next(iter(common)) if len(common) == 1 else alone[0] if alone else None
+        return cls(own, frozenset().union(*questions))

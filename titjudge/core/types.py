@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -46,6 +47,13 @@ class BadItem:
     reason: str
     generator: str = ""
     group: str = ""
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is an image of its own: not one listed again, nor a line of prompts."""
+        if self.id.endswith(" (again)") or re.fullmatch(r"prompts\.jsonl:\d+", self.id):
+            return False
+        return bool(self.generator or self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +326,26 @@ class Ask(Protocol):
     def has_tools(self, role: str) -> bool: ...
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]: ...
+
+
+class StoredRun(Protocol):
+    """A run folder as a report reads it. Raises DataError where the folder is no run, or damaged."""
+
+    path: Path
+
+    def manifest(self) -> dict[str, Any]: ...
+
+    def results(self) -> dict[str, Any]: ...
+
+    def items(self) -> Iterable[Item | BadItem]: ...
+
+    def scores(self) -> dict[tuple[str, str], Score]: ...
+
+    def replies(self) -> Iterable[dict[str, Any]]: ...
+
+    def vectors(self) -> Iterable[dict[str, Any]]: ...
+
+    def stats(self) -> dict[str, Any]: ...
 
 
 class Suite(Protocol):

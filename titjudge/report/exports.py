@@ -8,21 +8,18 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from titjudge.core.csvfile import csv_text
 from titjudge.core.errors import ConfigError, MissingExtra, nearest
-from titjudge.core.types import Item, Score
+from titjudge.core.types import Item, Score, StoredRun
 from titjudge.report import result_tables
 from titjudge.report.manifest_access import either, strings
 from titjudge.report.model import Report, load
 from titjudge.report.side_by_side import changes, differences
 from titjudge.report.table_cells import DASH, Json, money
-
-if TYPE_CHECKING:
-    from titjudge.runs.run_folder import RunFolder
 
 COLUMNS = (
     "run",
@@ -42,7 +39,7 @@ COLUMNS = (
 _SCHEMA_VERSION = 1
 
 
-def export(runs: Sequence[RunFolder], kind: str, out: Path) -> Path:
+def export(runs: Sequence[StoredRun], kind: str, out: Path) -> Path:
     """Write the runs to `out` as `kind`; returns the path.
 
     `csv` and `parquet` have one row a score (columns `COLUMNS`; lists as JSON in csv). A csv cell of text that a

@@ -10,19 +10,17 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from titjudge.core.errors import DataError
+from titjudge.core.types import StoredRun
 from titjudge.report.charts import charts
 from titjudge.report.forgetting import Curve, curves
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import Thumbnail, thumbnails
-
-if TYPE_CHECKING:
-    from titjudge.runs.run_folder import RunFolder
 
 LIMIT = 15_000_000  # bytes of the whole file, but for full_images
 _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
@@ -44,7 +42,7 @@ _STYLES = ("base.css", "views.css", "cases.css")
 
 
 def write_report(
-    runs: Sequence[RunFolder],
+    runs: Sequence[StoredRun],
     out: Path,
     *,
     agreement_json: dict[str, Any] | None = None,

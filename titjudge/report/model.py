@@ -6,17 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-from titjudge.core.types import BadItem, Item, Score
+from titjudge.core.types import BadItem, Item, Score, StoredRun
 from titjudge.report.pictures import Judged, Sameness
 from titjudge.report.text_pool import Texts, valid
 from titjudge.report.transcripts import DRAWN, case
-
-if TYPE_CHECKING:
-    from titjudge.runs.run_folder import RunFolder
 
 Json = dict[str, Any]
 _SHOWN = frozenset({"description", "missing", "contradicted", "prompt_tokens_used", "prompt_tokens",
@@ -90,7 +87,7 @@ class Report:
     pairs: list[tuple[int, int, int]]
 
 
-def load(runs: Sequence[RunFolder], agreement: Mapping[str, Any] | None = None) -> Report:
+def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) -> Report:
     """Read the run folders; `agreement` (the shape of results.json) takes the place of the first run's results.
 
     Raises:
@@ -105,7 +102,7 @@ def load(runs: Sequence[RunFolder], agreement: Mapping[str, Any] | None = None) 
     return Report(loaded, judges, entries, pairs)
 
 
-def _load(run: RunFolder, name: str) -> Loaded:
+def _load(run: StoredRun, name: str) -> Loaded:
     manifest, results = run.manifest(), run.results()
     items = list({item.id: item for item in run.items()}.values())
     replies: dict[str, Json] = {}
@@ -130,7 +127,7 @@ def _card(*files: Path) -> Json:
     return {}
 
 
-def _names(runs: Sequence[RunFolder]) -> list[str]:
+def _names(runs: Sequence[StoredRun]) -> list[str]:
     """Folder names, made different where they are the same."""
     seen: dict[str, int] = {}
     names = []

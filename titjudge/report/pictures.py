@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.images import inspect, read
-from titjudge.runs.replay import Shown
+from titjudge.core.images import Shown, inspect, read
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from titjudge.report.manifest_access import deviations, either, identity, mappin
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.side_by_side import changes, differences
 from titjudge.report.table_cells import DASH, Json, fragment, money
-from titjudge.runs.results import is_image
 from titjudge.stats.agreement import GUESSING
 
 
@@ -105,7 +104,7 @@ def _lead(run: Loaded, judges: list[Judge]) -> str:
 def _counts(report: Report, run: Loaded) -> str:
     prompts = len({item.group for item in run.items if item.group})
     makers = len({item.generator for item in run.items if item.generator})
-    images = [item for item in run.items if isinstance(item, Item) or is_image(item)]  # as results.json counts them
+    images = [item for item in run.items if isinstance(item, Item) or item.is_image]  # as results.json counts them
     unusable = sum(not isinstance(item, Item) for item in images)
     said = [
         _count(len(images), "image") + (f" ({unusable:,} of them unusable)" if unusable else ""),

@@ -21,7 +21,7 @@ from titjudge.core import registry
 from titjudge.core.checksum import broken
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
-from titjudge.core.images import Pictures
+from titjudge.core.images import Pictures, Shown
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.serialization import embedding_from, reply_from, request_record
@@ -47,23 +47,6 @@ class _Place:
     key: str
     item: str
     ok: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """Hashes of the pictures that an item's questions showed, and which of them is the item's own (None: cannot be told)."""
-
-    own: str | None = None
-    all: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, questions: Sequence[Sequence[str]]) -> Shown:
-        if not questions:
-            return cls()
-        common = frozenset.intersection(*map(frozenset, questions))
-        alone = [hashes[0] for hashes in questions if len(hashes) == 1]
-        own = next(iter(common)) if len(common) == 1 else alone[0] if alone else None
-        return cls(own, frozenset().union(*questions))
 
 
 class _Lines:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from titjudge.core.types import BadItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
+from titjudge.stats.tables import agreement_tables
 
 CONSTRUCTED = "the preferences of these data come from how the images were made; read `people` as `construction`"
 
@@ -34,12 +34,12 @@ def tabulate(
     scores = _in_order(scores, items, metrics)
     lower = {s.metric for s in scores if not metrics[s.metric.partition(" [")[0]].higher_is_better}
     marks = {s.metric for s in scores if s.metric.partition(" [")[0] in suite.MARKS_JUDGE}
-    shown = [item for item in listed if isinstance(item, Item) or is_image(item)]
+    shown = [item for item in listed if isinstance(item, Item) or item.is_image]
     ranges = {s.metric: metrics[s.metric.partition(" [")[0]].range for s in scores}
     apart = _apart(shown, scores, metrics)
     found = agreement(shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=apart)
     steadiness = _steadiness(scores)
-    tables = [*found.tables(), *([steadiness] if steadiness else []), *suite.aggregate(items, scores)]
+    tables = [*agreement_tables(found), *([steadiness] if steadiness else []), *suite.aggregate(items, scores)]
     failures = [(b.id, "bad_input", b.reason) for b in bad]
     failures += [(s.item_id, str(s.status), s.reason) for s in scores if s.value is None]
     results = found.to_json() | {
@@ -64,13 +64,6 @@ def tabulate(
     if results["reference"] == "construction":
         results["warnings"].append(CONSTRUCTED)
     return results, tables
-
-
-def is_image(bad: BadItem) -> bool:
-    """Whether what cannot be judged is an image of its own: not one listed again, nor a line of prompts."""
-    if bad.id.endswith(" (again)") or re.fullmatch(r"prompts\.jsonl:\d+", bad.id):
-        return False
-    return bool(bad.generator or bad.group)
 
 
 def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[str, Metric]) -> list[Score]:

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from titjudge.core.checksum import broken
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.images import Shown
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.serialization import score_from, score_record
 from titjudge.core.types import BadItem, Item, Pair, Score, Status
@@ -29,7 +30,7 @@ from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs.journal import flaw, torn
 from titjudge.runs.loop import prepared
-from titjudge.runs.replay import UNSEALED, Shown, Stored, StoredPictures, parsed, replaying
+from titjudge.runs.replay import UNSEALED, Stored, StoredPictures, parsed, replaying
 from titjudge.runs.resolve import load_metrics, load_suite
 from titjudge.runs.results import tabulate
 from titjudge.runs.results_diff import cells, same, shown

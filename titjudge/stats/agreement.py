@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.types import BadItem, Item, Pair, Score
 from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing
 from titjudge.stats.pair_conflicts import distinct
 from titjudge.stats.pairwise_accuracy import (
@@ -66,12 +66,6 @@ class Agreement:
         if self.strengths:
             found["bradley_terry"] = dict(self.strengths)
         return deepcopy(found)
-
-    def tables(self) -> list[Table]:
-        """What people read: metrics against people, the leaderboard, and strengths where asked for."""
-        from titjudge.stats.tables import agreement_tables
-
-        return agreement_tables(self)
 
 
 NOTHING: Mapping[str, Collection[str]] = {}

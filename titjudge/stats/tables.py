@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from titjudge.core.types import Table
-
-if TYPE_CHECKING:
-    from titjudge.stats.agreement import Agreement
+from titjudge.stats.agreement import Agreement
 
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
 WIDE = 4  # with more metrics than this the leaderboard shows ranks only

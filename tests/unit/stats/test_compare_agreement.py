@@ -11,6 +11,7 @@ import pytest
 from titjudge.core.errors import DataError
 from titjudge.core.types import BadItem, Item, Pair, Score, Status
 from titjudge.stats.agreement import MARKS_JUDGE, NO_PAIRS, Agreement, agreement
+from titjudge.stats.tables import agreement_tables
 
 KEYS = {
     "accuracy",
@@ -48,7 +49,7 @@ def check(found: Agreement) -> dict[str, object]:
         assert each.keys() >= KEYS
         for name in ("accuracy", "srcc", "ndcg"):
             assert each[name] is not None or name == "ndcg" or each["reasons"][name]
-    for table in found.tables():
+    for table in agreement_tables(found):
         assert all(len(row) == len(table.columns) for row in table.rows)
         assert all(cell is None or isinstance(cell, (str, int, float)) for row in table.rows for cell in row)
     return dict(as_json)
@@ -119,7 +120,7 @@ def test_without_pairs_there_is_a_leaderboard_and_a_reason() -> None:
     assert [row["generator"] for row in found.leaderboard] == ["z", "y", "x"]
     assert {row["human"] for row in found.leaderboard} == {None}
     assert found.leaderboard_srcc == {"m": None}
-    assert found.tables()[0].columns == ("metric", "mean", "scored", "coverage")
+    assert agreement_tables(found)[0].columns == ("metric", "mean", "scored", "coverage")
     check(found)
 
 
@@ -180,7 +181,7 @@ def test_a_pair_without_a_prompt_takes_that_of_its_image() -> None:
 
 def test_many_metrics_keep_the_leaderboard_narrow() -> None:
     found = agreement(ONE, [Score("i", f"m{k}", 1.0) for k in range(6)], [Pair("p", "i", "j", "a")])
-    assert len(found.tables()[1].columns) == 2 + 6
+    assert len(agreement_tables(found)[1].columns) == 2 + 6
 
 
 def test_a_bad_preference_is_a_data_error() -> None:

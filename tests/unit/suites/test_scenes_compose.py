@@ -14,10 +14,10 @@ from scene_stubs import planned, unseen
 from titjudge.core.errors import DataError
 from titjudge.suites.known_answer.scenes import annotation
 from titjudge.suites.known_answer.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
-from titjudge.suites.known_answer.scenes.generate import LEVELS, Plan, plan
+from titjudge.suites.known_answer.scenes.generate import Plan, plan
 from titjudge.suites.known_answer.scenes.objects import KINDS, phrase
 from titjudge.suites.known_answer.scenes.prompt_text import LONGEST, SHORTEST, count_words
-from titjudge.suites.known_answer.scenes.scene import SIGN, TABLE
+from titjudge.suites.known_answer.scenes.scene import LEVELS, SIGN, TABLE
 
 ROOT = Path(__file__).resolve().parents[3]
 NUMBERS = range(25)

@@ -12,8 +12,8 @@ from scene_stubs import noise, unseen
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Item
-from titjudge.suites.known_answer.scenes.generate import Options, Progress, make
-from titjudge.suites.known_answer.scenes.scene import Scene
+from titjudge.suites.known_answer.scenes.generate import Progress, make
+from titjudge.suites.known_answer.scenes.scene import Options, Scene
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 OPTIONS = Options(seed=3, size=24)

@@ -19,11 +19,12 @@ from pathlib import Path
 from titjudge.core.errors import ConfigError
 from titjudge.core.keys import request_key
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
-from titjudge.engine import prices
 from titjudge.providers import Capabilities, Provider
 from titjudge.providers.batch.queue import Desk, Pace
-from titjudge.providers.batch.service import wire_of
+from titjudge.providers.batch.service import Wire
 from titjudge.providers.hosted.failures import ProviderFailure
+from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.openai import OpenAI
 
 __all__ = ["Batch", "Batches", "Pace", "folder_name", "live_jobs"]
 
@@ -117,10 +118,6 @@ class Batch:
     def usage_bound(self, request: Request) -> Usage:
         return self.real.usage_bound(request)
 
-    def price(self, price: prices.Price | None) -> prices.Price | None:
-        """What a job costs, given the list price."""
-        return None if price is None else prices.batch_price(self.name, price, base_url=self.base_url)
-
     def ready(self) -> None:
         """Look for the key now.
 
@@ -189,3 +186,20 @@ def _final(failure: Failure, why: str) -> ProviderFailure:
 
 def _label(real: Provider) -> str:
     return f"{real.name}/{getattr(real, 'model', '')}"
+
+
+def wire_of(real: Provider) -> Wire:
+    """The batch service of a provider.
+
+    Raises:
+        ConfigError: it has none that is spoken here.
+    """
+    if isinstance(real, OpenAI):
+        from titjudge.providers.batch.openai import OpenAIBatches
+
+        return OpenAIBatches(real)
+    if isinstance(real, Gemini):
+        from titjudge.providers.batch.gemini import GeminiBatches
+
+        return GeminiBatches(real)
+    raise ConfigError(f"there are no batch jobs for {real.name}: only for openai and gemini; leave out --batch")

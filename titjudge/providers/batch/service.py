@@ -16,15 +16,12 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from titjudge.core.errors import ConfigError, TitjudgeError
+from titjudge.core.errors import TitjudgeError
 from titjudge.core.types import Reply, Request
-from titjudge.providers import Provider
 from titjudge.providers.batch.journal import Line
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted.base import Hosted
 from titjudge.providers.hosted.failures import ProviderFailure, one_line
-from titjudge.providers.hosted.gemini import Gemini
-from titjudge.providers.hosted.openai import OpenAI
 
 T = TypeVar("T")
 LONG = 600.0  # seconds at least for moving a file
@@ -90,22 +87,6 @@ class Wire(Protocol):
     def rejection(self, code: str, message: str) -> ProviderFailure: ...
 
     async def aclose(self) -> None: ...
-
-
-def wire_of(real: Provider) -> Wire:
-    """The batch service of a provider.
-
-    Raises:
-        ConfigError: it has none that is spoken here.
-    """
-    from titjudge.providers.batch.gemini import GeminiBatches
-    from titjudge.providers.batch.openai import OpenAIBatches
-
-    if isinstance(real, OpenAI):
-        return OpenAIBatches(real)
-    if isinstance(real, Gemini):
-        return GeminiBatches(real)
-    raise ConfigError(f"there are no batch jobs for {real.name}: only for openai and gemini; leave out --batch")
 
 
 class Service:

@@ -24,25 +24,14 @@ from titjudge.suites.known_answer.scenes.annotation import Question
 from titjudge.suites.known_answer.scenes.composition import alike_behind, compose, graph_of
 from titjudge.suites.known_answer.scenes.errors import KINDS_OF_ERROR, TEXT, draw
 from titjudge.suites.known_answer.scenes.prompt_text import write
-from titjudge.suites.known_answer.scenes.scene import Graph, Scene, Shown
+from titjudge.suites.known_answer.scenes.scene import Graph, Options, Scene, Shown
 
 VERSION = "1"  # of the grammar: another version makes other scenes of the same seed
-LEVELS = (0, 1, 2, 3)
 _TRIES, _REDRAWS = 80, 10
 _QUALITY = 92  # JPEG
 
 Look = Callable[[Scene, Graph], list[str]]  # what is wrong with the sight of a scene
 Render = Callable[[Scene], Any]  # a picture: (size, size, 3), 0 to 255
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What decides every byte of a folder, together with the versions of titjudge, Mitsuba, numpy and Pillow."""
-
-    seed: int
-    size: int = 512
-    samples: int = 16
-    levels: tuple[int, ...] = LEVELS
 
 
 @dataclass(frozen=True, slots=True)

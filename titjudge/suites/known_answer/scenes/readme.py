@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from titjudge.suites.known_answer.scenes.generate import Options
+from titjudge.suites.known_answer.scenes.scene import Options
 
 _TEXT = """\
 # Known-answer scenes

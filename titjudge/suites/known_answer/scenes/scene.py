@@ -11,6 +11,19 @@ from titjudge.suites.known_answer.scenes.palette import NUMBERS
 TABLE, WALL, SIGN = "table", "wall", "sign"
 
 
+LEVELS = (0, 1, 2, 3)  # how wrong an image is: 0 is flawless
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What decides every byte of a folder, together with the versions of titjudge, Mitsuba, numpy and Pillow."""
+
+    seed: int
+    size: int = 512
+    samples: int = 16
+    levels: tuple[int, ...] = LEVELS
+
+
 @dataclass(frozen=True, slots=True)
 class Thing:
     """One entity on the table: a single object or a group of `count` alike.
