@@ -75,7 +75,8 @@ print([name for name in {slow!r} if name in sys.modules])
 
 def test_the_public_names() -> None:
     assert sorted(titjudge.__all__) == [
-        "Item", "Judge", "Metric", "Pair", "Reply", "Request", "Score", "Status", "TitjudgeError", "Unanswered", "Usage",
+        "Capabilities", "Embedding", "Failure", "FailureKind", "Item", "Judge", "Message", "Metric", "Pair", "Provider",
+        "ProviderSettings", "Reply", "Request", "Score", "Status", "TitjudgeError", "Tool", "Unanswered", "Usage",
         "UserError", "__version__", "metric",
     ]  # fmt: skip
     for name in titjudge.__all__:
