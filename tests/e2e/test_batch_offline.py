@@ -63,10 +63,10 @@ def imported(data: Path, lines: list[Any], **more: Any) -> Imported:
         made.cache.close()
 
 
-def chat(key: str, text: str | None, **more: Any) -> dict[str, Any]:
+def chat(key: str, text: str | None, model: str = "gpt-4o-2024-08-06", **more: Any) -> dict[str, Any]:
     choice = {"index": 0, "message": {"role": "assistant", "content": text, **more}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
-    body = {"model": "gpt-4o-2024-08-06", "choices": [choice], "usage": usage}
+    body = {"model": model, "choices": [choice], "usage": usage}
     return {"id": "x", "custom_id": key, "response": {"status_code": 200, "body": body}, "error": None}
 
 
@@ -85,7 +85,8 @@ def test_out_and_in_again_until_all_is_judged_without_a_network(data: Path, mode
     assert len(second) == 4
     assert not {line["custom_id"] for line in first} & {line["custom_id"] for line in second}
     assert all("description" in json.dumps(line["body"]) for line in second)
-    assert imported(data, [chat(line["custom_id"], VERDICT) for line in second], model=model) == Imported(imported=4)
+    lines = [chat(line["custom_id"], VERDICT, model.partition("/")[2]) for line in second]
+    assert imported(data, lines, model=model) == Imported(imported=4)
 
     assert exported(data, model=model) == []
     outcome = session(data, model=model).run()  # no server, no key
