@@ -373,7 +373,7 @@ def test_one_session_a_loop_closed_by_the_last_user(server: Server) -> None:
 
 def test_litellm_is_imported_only_when_it_is_asked() -> None:
     code = (
-        "import sys; from titjudge.providers.hosted.base.litellm import LiteLLM; from titjudge.providers import ProviderSettings;"
+        "import sys; from titjudge.providers.hosted.litellm import LiteLLM; from titjudge.providers import ProviderSettings;"
         "LiteLLM(ProviderSettings('anthropic/claude-sonnet-4-5'));"
         "print([name for name in ('litellm', 'openai', 'google.genai', 'torch') if name in sys.modules])"
     )

@@ -169,7 +169,7 @@ def test_a_scene_is_the_same_again_in_another_process_with_other_hashes() -> Non
     code = (
         "import sys, hashlib; sys.path.insert(0, 'tests')\n"
         "from scene_stubs import planned\n"
-        "from titjudge.suites.known_answer.suite.scenes.layout import placed\n"
+        "from titjudge.suites.known_answer.scenes.layout import placed\n"
         "p = planned(3); text = repr((p, [list(placed(s.scene)) for s in p.shown]))\n"
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )
