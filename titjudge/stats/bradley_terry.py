@@ -64,7 +64,7 @@ def bradley_terry(
     if point is None:
         reason = "no finite fit: too few pairs, or some generators never lose (or never win) against the others"
         return BradleyTerry((), None, len(used), same, 0, 0, reason)
-    draws, degenerate = _draws(model, cells.counts, resamples if cells.counts.shape[0] > 1 else 0, seed)
+    draws, degenerate = _draws(model, cells.counts, resamples if cells.counts.shape[0] > 1 else 0, seed, point[0])
     strengths = [
         Strength(
             name, float(point[0][k]), percentile_interval(draws[:, k], cells.counts.shape[0]) if len(draws) else None
@@ -119,6 +119,8 @@ class _Model:
             self._features[k, 2, [i, j]] = 0.5
         place = np.where(self.tied, 2, (self.first > self.second).astype(np.int64))
         self._seen = self._features[self._couple, place]
+        self._finite: dict[bytes, bool] = {}
+        self._rows = self._features.reshape(-1, generators + 1)  # one row for each outcome of each couple
 
     def finite(self, weights: Floats) -> bool:
         """Whether the likelihood has a finite maximum.
@@ -144,24 +146,27 @@ class _Model:
             return True
         return False
 
-    def fit(self, weights: Floats) -> tuple[Floats, float | None] | None:
+    def fit(self, weights: Floats, start: Floats | None = None) -> tuple[Floats, float | None] | None:
         """(log strengths with mean 0, tie weight or None for nothing but ties).
 
-        None where no finite fit exists or the iteration does not settle.
+        None where no finite fit exists or the iteration does not settle. `start` are log strengths to begin from.
         """
         weights = np.asarray(weights, dtype=np.float64).ravel()
-        if not self.finite(weights):
+        occurring = (weights > 0).tobytes()  # all that decides it, and the same in most resamples
+        if occurring not in self._finite:
+            self._finite[occurring] = self.finite(weights)
+        if not self._finite[occurring]:
             return None
         if not weights[~self.tied].sum():
             return np.zeros(self.generators), None
         tied = bool(weights[self.tied].sum())
-        found = self._maximum(weights, tied)
+        found = self._maximum(weights, tied, start)
         if found is None:
             return None
         strengths = found[:-1]
         return strengths - strengths.mean(), float(np.exp(found[-1])) if tied else 0.0
 
-    def _maximum(self, weights: Floats, tied: bool) -> Floats | None:
+    def _maximum(self, weights: Floats, tied: bool, start: Floats | None) -> Floats | None:
         """Log strengths and the log weight of ties, shape (generators + 1,); None where the iteration does not settle."""
         total = np.bincount(self._couple, weights=weights, minlength=len(self._features))
         offset = np.array([0.0, 0.0, np.log(2) if tied else -np.inf])
@@ -170,33 +175,35 @@ class _Model:
         free[-1], free[:, -1] = 0.0, 0.0
         free[-1, -1] = 0.0 if tied else 1.0
 
-        def moments(at: Floats) -> tuple[float, Floats, Floats]:
-            logits = self._features @ at + offset
-            top = logits.max(axis=1, keepdims=True)
-            share = np.exp(logits - top)
-            norm = share.sum(axis=1, keepdims=True)
-            share /= norm
-            value = float(wanted @ at - total @ (top + np.log(norm))[:, 0])
-            return value, share, np.einsum("ck,ckf->cf", share, self._features)
+        def likelihood(at: Floats) -> tuple[float, Floats]:
+            """The log likelihood, and the share of each outcome of each couple."""
+            logits = (self._rows @ at).reshape(-1, 3) + offset
+            top = logits.max(axis=1)
+            share = np.exp(logits - top[:, None])
+            norm = share.sum(axis=1)
+            return float(wanted @ at - total @ (top + np.log(norm))), share / norm[:, None]
 
         at = np.zeros(self.generators + 1)
-        value, share, mean = moments(at)
+        if start is not None:
+            at[:-1] = start
+        value, share = likelihood(at)
         for _ in range(ITERATIONS):
-            gradient = wanted - total @ mean
+            expected = (total[:, None] * share).ravel()
+            gradient = wanted - expected @ self._rows
             gradient[-1] *= tied
             if np.abs(gradient).max() <= TOLERANCE * weights.sum():
                 return at
-            spread = np.einsum("c,ck,ckf,ckg->fg", total, share, self._features, self._features, optimize=True)
-            curve = spread - np.einsum("c,cf,cg->fg", total, mean, mean, optimize=True) + free
+            mean = (share.reshape(-1, 1) * self._rows).reshape(self._features.shape).sum(axis=1)
+            curve = (expected[:, None] * self._rows).T @ self._rows - (total[:, None] * mean).T @ mean + free
             step = np.linalg.lstsq(curve, gradient)[0]
             step *= min(1.0, FARTHEST / np.abs(step).max())
             while True:
-                further = moments(at + step)
+                further = likelihood(at + step)
                 if further[0] >= value or np.abs(step).max() < 1e-12:
                     break
                 step /= 2
             at = at + step
-            value, share, mean = further
+            value, share = further
         return None
 
     def unbounded(self, weights: Floats) -> Floats:
@@ -219,13 +226,14 @@ class _Model:
         return found
 
 
-def _draws(model: _Model, counts: Any, resamples: int, seed: int) -> tuple[Floats, int]:
+def _draws(model: _Model, counts: Any, resamples: int, seed: int, start: Floats) -> tuple[Floats, int]:
+    """Strengths on resampled prompts, each fit begun from those on all of them."""
     found: list[Floats] = []
     degenerate = 0
     if resamples:
         for block in multiplicities(counts.shape[0], resamples, seed):
             for weights in (counts.T @ block.T).T:
-                fit = model.fit(weights)
+                fit = model.fit(weights, start)
                 degenerate += fit is None
                 found.append(model.unbounded(weights) if fit is None else fit[0])
     return np.array(found).reshape(len(found), model.generators), degenerate
