@@ -3,7 +3,8 @@
 The whole suite runs in as many processes as there are processors (at most eight); files named on the command line run in
 one, where a debugger works and nothing waits for workers. `-n 4` and `-n 0` say otherwise.
 
-A test that takes more than about three seconds is marked `@pytest.mark.slow`; `python -m pytest -m "not slow"` leaves
+A test that takes more than about three seconds is marked `@pytest.mark.slow`, and so are whole files of many short ones
+that take as long together (`pytestmark`), and all of `tests/e2e`; `python -m pytest -m "not slow"` leaves
 those out. Most that are slow start a process: `commands.cli` runs a command without one.
 """
 

@@ -29,6 +29,8 @@ from titjudge.metrics.agent.loop import SPARE_ROUNDS
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.agent.tool_calls import MOST_CALLS, NO_LOOK_LEFT
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 PROMPT = "A blue bowl holds three oranges on a wooden table. Behind it a sign reads FRESH."
 CLAIMS = [
     ("There is a bowl", "entity", "macro", "A blue bowl"),

@@ -30,6 +30,8 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.providers.batch.provider import Batches, Pace
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 RATE = 1000.0  # USD per million tokens
 QUESTIONS = [f"question {number}: what is in the picture?" for number in range(3)]
 

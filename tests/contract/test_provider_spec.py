@@ -23,6 +23,8 @@ from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 KEY = "sk-abcd1234efgh5678"
 PIXELS = b"\xff\xd8\xff\xe0 not really a photograph, but bytes all the same \x00\x01\x02"
 PICTURE = Picture(hashlib.sha256(PIXELS).hexdigest(), "image/webp", 640, 480, Path("photo.webp"), lambda: PIXELS)

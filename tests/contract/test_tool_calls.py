@@ -25,6 +25,8 @@ from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.tool_calls import openai_calls, openai_tools, unknown_here
 from titjudge.providers.json_schema import strict
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 
 class Zoom(BaseModel):
     """Look at a part."""

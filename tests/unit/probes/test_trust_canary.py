@@ -21,6 +21,8 @@ from titjudge.metrics.lmm_score import lmm_score
 from titjudge.probes.canary import CanaryReport, ask_canaries, canary_file, canary_items, drift_between, refuse_drift
 from titjudge.providers.fake import Fake
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 METRICS: dict[str, Metric] = {"lmm-score": lmm_score}
 Model = Callable[[Request], Reply]
 

@@ -34,6 +34,8 @@ from titjudge.runs.probe_run import run_probe
 from titjudge.stats import bounds
 from titjudge.suites.known_answer.suite import KnownAnswer
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:

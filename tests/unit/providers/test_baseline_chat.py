@@ -17,6 +17,8 @@ from titjudge.core import learned_metrics
 from titjudge.core.errors import UserError
 from titjudge.core.learned_metrics import TABLE
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 PROMPTS = ["a red cube on the left", "two dogs", "no {0} braces {}"]
 PAIRS = [(picture(70 + 40 * n, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
 

@@ -21,6 +21,8 @@ from titjudge.providers import ProviderSettings
 from titjudge.providers.learned import clip_and_blip, state_dicts
 from titjudge.providers.learned.provider import Scorer
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -16,6 +16,8 @@ from titjudge.core.learned_metrics import TABLE
 from titjudge.core.types import Picture
 from titjudge.providers.learned import clip_and_blip, vqascore
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 PROMPTS = ["a red cube on the left", "two dogs", "no"]
 
 

@@ -18,6 +18,8 @@ from titjudge.providers import ProviderSettings
 from titjudge.providers.local import hub, loading
 from titjudge.providers.local.huggingface import Local
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 
 @pytest.fixture(scope="module")
 def llm(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -21,6 +21,8 @@ from titjudge.providers.local import generation
 from titjudge.providers.local.huggingface import Local
 from titjudge.providers.local.images import decoded
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 GREEDY = {"max_tokens": 12, "temperature": 0}
 SIZES = [(64, 64), (200, 120), (90, 300)]
 

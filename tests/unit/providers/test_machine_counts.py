@@ -10,6 +10,8 @@ import pytest
 
 from titjudge.providers.local.hardware import KNOWN, Model
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 Build = Callable[[Model], tuple[str, Any]]
 
 

@@ -63,6 +63,7 @@ def test_names_and_keys_are_checked_at_once() -> None:
         Judge("tit", captioner="fake/x", embeder="default")
 
 
+@pytest.mark.slow
 def test_the_default_metric_is_tit_score_with_the_embedded_model(tmp_path: Path) -> None:
     with Judge(captioner="fake/x") as judge:
         score = judge.score(picture(tmp_path), "A picture of something.")

@@ -9,6 +9,8 @@ import pytest
 from titjudge.core.types import BadItem, Item, Score, Status, Table
 from titjudge.suites.known_answer.suite import KnownAnswer
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 
 @pytest.fixture
 def items(example: Path) -> list[Item]:

@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
