@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+PRICE = ("--price", "gpt-4o=2.5,10")  # under a cap an address that is not the vendor's needs one
 LATENCY = 0.2
 
 
@@ -210,10 +211,10 @@ def limited(program: Path, data: Path, samples: int, work: Path) -> None:
 
 def capped(program: Path, data: Path, samples: int, work: Path) -> None:
     with Server(program, "--latency", str(LATENCY)) as server:
-        whole = Run(server, data, work / "whole", "--concurrency", "128").results["spent"]
+        whole = Run(server, data, work / "whole", "--concurrency", "128", *PRICE).results["spent"]
         server.ask("/_reset", b"")
         cap = 0.3 * whole
-        run = Run(server, data, work / "capped", "--concurrency", "128", "--max-cost", str(cap))
+        run = Run(server, data, work / "capped", "--concurrency", "128", *PRICE, "--max-cost", str(cap))
         stats = server.stats()
         scored = round(run.results["metrics"]["tit-llm"]["coverage"] * samples)
         affordable = cap / (whole / samples)
