@@ -156,11 +156,12 @@ def verdicts(card: Card) -> dict[str, str]:
     return {each.name: each.verdict for each in with_many(card) if each.effect is not None}
 
 
-@pytest.fixture(autouse=True)
-def fewer_draws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(bounds, "DRAWS", 2000)
-    bounds._weights.cache_clear()
-    yield
+@pytest.fixture(autouse=True, scope="module")
+def _fewer_draws() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds, "DRAWS", 2000)
+        bounds._weights.cache_clear()
+        yield
     bounds._weights.cache_clear()
 
 
