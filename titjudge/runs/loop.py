@@ -143,7 +143,9 @@ class Loop:
                 await asyncio.sleep(0)
 
     async def _judge(self, item: Item, todo: Mapping[str, Metric]) -> None:
-        marks = {name: mark(item, metric) for name, metric in todo.items()}  # before: an image may change meanwhile
+        # Before: an image may change meanwhile. Metrics differ only in whether they compare images.
+        of = {compares(metric): mark(item, metric) for metric in {compares(m): m for m in todo.values()}.values()}
+        marks = {name: of[compares(metric)] for name, metric in todo.items()}
         held: BudgetHeld | None = None
         while todo:
             results = await self._measured(item, todo, held)

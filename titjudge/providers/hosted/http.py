@@ -83,11 +83,33 @@ class Transport:
         Raises:
             TransportError: no complete HTTP answer within `timeout` seconds.
         """
-        return await self._send("POST", url, headers, body, timeout)
+        import aiohttp
 
-    async def get_json(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
-        """GET once; raises as `post_json`."""
-        return await self._send("GET", url, headers, None, timeout)
+        data = io.BytesIO(body) if len(body) > _CHUNKED else body
+        try:
+            async with self._session().request(
+                "POST",
+                url,
+                data=data,
+                headers=headers,
+                timeout=_timeout(timeout),
+                proxy=_proxy(*_origin(url)),
+                allow_redirects=False,
+            ) as response:
+                encoding = response.headers.get("Content-Encoding", "")
+                return Answer(response.status, response.headers, await whole(response.content.iter_any(), encoding))
+        except TooLong as error:
+            raise TooLong(f"{_place(url)}: {error}") from None
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError) as error:
+            raise Untrusted(f"{_place(url)}: {error}") from None
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise Unreachable(f"cannot connect to {_place(url)}: {_reason(error)}") from None
+        except aiohttp.InvalidURL:
+            raise ConfigError(f"'{_place(url)}' is not a web address") from None
+        except TimeoutError:
+            raise TimedOut(f"no answer from {_place(url)} within {timeout:g} s") from None
+        except (aiohttp.ClientError, OSError, zlib.error) as error:
+            raise Dropped(f"the connection to {_place(url)} broke: {_reason(error)}") from None
 
     def join(self, user: object) -> None:
         """Keep the running loop's session open until `user` leaves or is gone."""
@@ -119,37 +141,6 @@ class Transport:
         if session is None or session.closed:
             session = self._sessions[loop] = _new_session()
         return session
-
-    async def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
-    ) -> Answer:
-        import aiohttp
-
-        data = io.BytesIO(body) if body is not None and len(body) > _CHUNKED else body
-        try:
-            async with self._session().request(
-                method,
-                url,
-                data=data,
-                headers=headers,
-                timeout=_timeout(timeout),
-                proxy=_proxy(*_origin(url)),
-                allow_redirects=False,
-            ) as response:
-                encoding = response.headers.get("Content-Encoding", "")
-                return Answer(response.status, response.headers, await whole(response.content.iter_any(), encoding))
-        except TooLong as error:
-            raise TooLong(f"{_place(url)}: {error}") from None
-        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError) as error:
-            raise Untrusted(f"{_place(url)}: {error}") from None
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise Unreachable(f"cannot connect to {_place(url)}: {_reason(error)}") from None
-        except aiohttp.InvalidURL:
-            raise ConfigError(f"'{_place(url)}' is not a web address") from None
-        except TimeoutError:
-            raise TimedOut(f"no answer from {_place(url)} within {timeout:g} s") from None
-        except (aiohttp.ClientError, OSError, zlib.error) as error:
-            raise Dropped(f"the connection to {_place(url)} broke: {_reason(error)}") from None
 
 
 def _new_session() -> aiohttp.ClientSession:
