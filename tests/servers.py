@@ -138,6 +138,9 @@ class Server:
         if scripted.kind == "hang":
             await asyncio.sleep(3600)
         await asyncio.sleep(scripted.latency or self.latency)
+        deadline = self._loop.time() + 20
+        while self.most_in_flight < scripted.together and self._loop.time() < deadline:
+            await asyncio.sleep(0.005)
         if scripted.kind == "drop_before":
             return _reset(writer)
         status, body = self._written(seen, scripted)

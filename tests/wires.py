@@ -31,6 +31,7 @@ class Scripted:
     quota, bad_key, no_model, no_schema (400: response_format is not supported), no_tools (400: no tool use).
     `calls` are tools that the model calls, each (name, arguments): a dict, or text as a model may garble it.
     `body` (bytes, str or JSON) replaces the whole body, `usage` entries of the wire's own usage; seconds in `latency`.
+    With `together` the answer waits until the server has had so many requests in flight at once (at most 20 s).
     """
 
     text: str | None = None
@@ -40,6 +41,7 @@ class Scripted:
     body: Any = None
     usage: Mapping[str, Any] = field(default_factory=dict)
     latency: float = 0.0
+    together: int = 0
     calls: Sequence[tuple[str, Any]] = ()
 
     @classmethod

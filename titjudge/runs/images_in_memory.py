@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,13 @@ _AS_PNG = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"})
 
 
 class MemoryPictures:
-    """A folder that is made when first needed and gone when closed, or with the last reference to it."""
+    """A folder that is made when first needed and gone when closed, or with the last reference to it.
+
+    Safe to use from several threads: `Judge.score_many` places images from all of its threads at once.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def place(self, image: Any) -> tuple[str, Path]:
@@ -32,17 +37,19 @@ class MemoryPictures:
             return str(image), Path(image)
         content = _content(image)
         name = f"picture-{hashlib.sha256(content).hexdigest()}"
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="titjudge-", ignore_cleanup_errors=True)
-        file = Path(self._folder.name) / name
-        if not file.exists():
-            file.write_bytes(content)
+        with self._lock:  # one folder, and no reader of half a file
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="titjudge-", ignore_cleanup_errors=True)
+            file = Path(self._folder.name) / name
+            if not file.exists():
+                file.write_bytes(content)
         return name, file
 
     def close(self) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        with self._lock:
+            if self._folder is not None:
+                self._folder.cleanup()
+                self._folder = None
 
 
 def _content(image: Any) -> bytes:

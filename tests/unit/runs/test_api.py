@@ -6,7 +6,11 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -14,6 +18,7 @@ from servers import Server
 
 from titjudge import Judge, Status, UserError
 from titjudge.core.errors import ConfigError
+from titjudge.runs.images_in_memory import MemoryPictures
 
 
 def picture(tmp_path: Path, name: str = "a.png", red: int = 0) -> Path:
@@ -70,6 +75,24 @@ def test_the_default_metric_is_tit_score_with_the_embedded_model(tmp_path: Path)
     assert score.metric == "tit"
     assert score.value == pytest.approx(1.0, abs=1e-5)
     assert score.parts["prompt_tokens_used"] == score.parts["prompt_tokens"]
+
+
+def test_threads_that_place_images_at_once_share_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    class SlowFolder(tempfile.TemporaryDirectory[str]):
+        def __init__(self, **options: Any) -> None:
+            time.sleep(0.05)  # the other threads arrive meanwhile
+            super().__init__(dir=tmp_path, **options)
+            made.append(self.name)
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", SlowFolder)
+    images = MemoryPictures()
+    with ThreadPoolExecutor(4) as pool:
+        placed = list(pool.map(images.place, [b"a", b"b", b"c", b"a"]))
+    assert len(made) == 1
+    assert [path.read_bytes() for _, path in placed] == [b"a", b"b", b"c", b"a"]
+    images.close()
 
 
 def test_pictures_in_memory_are_scored_like_their_files(tmp_path: Path) -> None:
