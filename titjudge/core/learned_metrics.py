@@ -8,13 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from titjudge.core import learned_metric_texts
 
 NATIVE = "built in"
 COMMAND = "by your command"  # titjudge.providers.learned.external
 ASKED = "by the models you name"  # captioner and judge; titjudge.metrics.dsg, viescore, lmm_score
+
+
+class Size(NamedTuple):
+    """How much memory a model takes: billions of parameters, the shape of its text part (of an encoder's larger half, with
+    `layers` 0), tokens of one request, bytes of a number."""
+
+    parameters: float
+    layers: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    intermediate: int
+    tokens: int
+    bytes: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +41,8 @@ class Baseline:
     person names a folder); `base` gives configuration, processor and tokenizer. `tokens` is how much of a text is read,
     special tokens included (0: as much as the model you name). `range` is the span of values; higher is better throughout. `options` belong
     to the adapter; `dtype` among them is the default of the row. `gigabytes` is the size of the weights where the hub's
-    listing has been seen; `whole_base` says that `base` gives weights as well.
+    listing has been seen; `whole_base` says that `base` gives weights as well; `size` is there for every model
+    that runs here.
     """
 
     key: str
@@ -43,6 +58,7 @@ class Baseline:
     options: Mapping[str, Any] = field(default_factory=dict)
     gigabytes: float = 0
     whole_base: bool = False
+    size: Size | None = None
 
     @property
     def also(self) -> str:
@@ -60,6 +76,26 @@ _T2V = (
 )
 _VQA = 'Does this figure show "{}"? Please answer Yes or No.'
 
+_TEXT = 700  # tokens of a long prompt with its instruction, and of the answer
+
+
+def _clip_l(tokens: int) -> Size:
+    return Size(0.428, 0, 0, 0, 1024, 4096, tokens, 4)
+
+
+def _clip_h(tokens: int, parameters: float = 0.986) -> Size:
+    return Size(parameters, 0, 0, 0, 1280, 5120, tokens, 4)
+
+
+def _blip2(tokens: int) -> Size:
+    return Size(1.17, 0, 0, 0, 1408, 6144, tokens, 4)
+
+
+def _qwen_7b(tokens: int) -> Size:
+    """Qwen2-VL-7B and Qwen2.5-VL-7B; a picture of 1024 x 1024 pixels is 37 x 37 blocks of 28."""
+    return Size(8.29, 28, 4, 128, 3584, 18944, tokens)
+
+
 _ROWS = (
     Baseline(
         "clipscore-hessel",
@@ -72,6 +108,7 @@ _ROWS = (
         (0, 2.5),
         "github.com/jmhessel/clipscore",
         options={"prefix": "A photo depicts ", "scale": 2.5, "clamp": True, **_OPENAI},
+        size=Size(0.151, 0, 0, 0, 768, 3072, 127, 4),
     ),
     Baseline(
         "clipscore-torchmetrics",
@@ -84,6 +121,7 @@ _ROWS = (
         (-100, 100),
         "torchmetrics.multimodal.CLIPScore; clamped per data set there, not per image",
         options={"scale": 100.0},
+        size=_clip_l(334),
     ),
     Baseline(
         "clipscore-cosine",
@@ -96,6 +134,7 @@ _ROWS = (
         (-1, 1),
         "github.com/linzhiqiu/t2v_metrics (open_clip to 2.26); range of TIT-Score Fig. 4",
         options=_OPENAI,
+        size=_clip_l(654),
     ),
     Baseline(
         "longclip",
@@ -108,6 +147,7 @@ _ROWS = (
         (-1, 1),
         "github.com/beichenzbc/Long-CLIP, text and picture as its own code reads them",
         options=_OPENAI,
+        size=_clip_l(505),
     ),
     Baseline(
         "pickscore",
@@ -121,6 +161,7 @@ _ROWS = (
         "github.com/yuvalkirstain/PickScore",
         options={"scale": "logit"},
         gigabytes=3.94,
+        size=_clip_h(334),
     ),
     Baseline(
         "hpsv2",
@@ -134,6 +175,7 @@ _ROWS = (
         "github.com/tgxs002/HPSv2",
         options={"letterbox": True, "clean": True},
         gigabytes=1.97,
+        size=_clip_h(334),
     ),
     Baseline(
         "hpsv2.1",
@@ -147,6 +189,7 @@ _ROWS = (
         "github.com/tgxs002/HPSv2",
         options={"letterbox": True, "clean": True},
         gigabytes=1.97,
+        size=_clip_h(334),
     ),
     Baseline(
         "imagereward",
@@ -160,6 +203,7 @@ _ROWS = (
         "github.com/zai-org/ImageReward",
         options={"readout": "imagereward"},
         gigabytes=1.79,
+        size=Size(0.447, 0, 0, 0, 1024, 4096, 232, 4),
     ),
     Baseline(
         "blip2-itm",
@@ -172,6 +216,7 @@ _ROWS = (
         (0, 1),
         "github.com/salesforce/LAVIS; max_length 35 as evalscope and t2v-metrics",
         options={"readout": "itm"},
+        size=_blip2(324),
     ),
     Baseline(
         "blip2-itc",
@@ -184,6 +229,7 @@ _ROWS = (
         (-1, 1),
         "github.com/salesforce/LAVIS",
         options={"readout": "itc"},
+        size=_blip2(324),
     ),
     Baseline(
         "fga-blip2",
@@ -196,6 +242,7 @@ _ROWS = (
         (1, 5),
         "github.com/DYEvaLab/EvalMuse @0fa141b, element_score(); forward(), of its demo, reads 32 word pieces",
         options={"readout": "fga", "elements": True},
+        size=_blip2(784),
     ),
     Baseline(
         "vqascore-clip-flant5-xxl",
@@ -209,6 +256,7 @@ _ROWS = (
         "github.com/linzhiqiu/t2v_metrics 3.0",
         options={"template": _T2V, "answer": "Yes", "dtype": "bfloat16"},
         whole_base=True,
+        size=Size(11.5, 0, 0, 0, 4096, 10240, 576 + _TEXT),
     ),
     Baseline(
         "vqascore-clip-flant5-xl",
@@ -223,6 +271,7 @@ _ROWS = (
         options={"template": _T2V, "answer": "Yes", "dtype": "bfloat16"},
         gigabytes=6.32,
         whole_base=True,
+        size=Size(3.16, 0, 0, 0, 2048, 5120, 576 + _TEXT),
     ),
     Baseline(
         "vqascore-qwen2.5-vl-7b",
@@ -235,6 +284,7 @@ _ROWS = (
         (0, 1),
         "github.com/linzhiqiu/t2v_metrics 3.1, where the model's own repetition penalty (1.05) counts as well",
         options={"template": _VQA, "answer": "Yes", "dtype": "bfloat16"},
+        size=_qwen_7b(37 * 37 + _TEXT),
     ),
     Baseline(
         "vqascore-qwen3-vl-8b",
@@ -247,6 +297,7 @@ _ROWS = (
         (0, 1),
         "github.com/linzhiqiu/t2v_metrics 3.1",
         options={"template": _VQA, "answer": "Yes", "dtype": "bfloat16"},
+        size=Size(8.77, 36, 8, 128, 4096, 12288, 32 * 32 + _TEXT),
     ),
     Baseline(
         "lmm-score-expected-qwen2.5-vl-7b",
@@ -259,6 +310,7 @@ _ROWS = (
         (0, 9),
         "TIT-Score paper, Table 4 (integer form); prompt ours",
         options={"template": learned_metric_texts.DIGIT, "labels": {str(n): float(n) for n in range(10)}, "dtype": "bfloat16"},
+        size=_qwen_7b(37 * 37 + _TEXT),
     ),
     Baseline(
         "q-eval-score",
@@ -276,6 +328,7 @@ _ROWS = (
             "labels": {"Excellent": 1.0, "Good": 0.75, "Fair": 0.5, "Poor": 0.25, "Bad": 0.0},
             "dtype": "bfloat16",
         },
+        size=_qwen_7b(37 * 37 + _TEXT),
     ),
     Baseline(
         "hpsv3",
@@ -295,6 +348,7 @@ _ROWS = (
             "positions": "text",
             "dtype": "bfloat16",
         },
+        size=_qwen_7b(256 + 2 * _TEXT),
     ),
     Baseline(
         "longt2iexpert",
@@ -317,6 +371,7 @@ _ROWS = (
             "pixels": (56 * 56, 1024 * 1024 * 3),
             "dtype": "bfloat16",
         },
+        size=_qwen_7b(37 * 37 + 2 * _TEXT),
     ),
     Baseline(
         "mps",
@@ -331,6 +386,7 @@ _ROWS = (
         "gives one row of a matrix for several prompts)",
         options={"threshold": 0.3},
         gigabytes=4.42,
+        size=_clip_h(411, 1.1),
     ),
     Baseline(
         "mps-readme",
@@ -344,6 +400,7 @@ _ROWS = (
         "github.com/Kwai-Kolors/MPS, trainer/models/clip_model.py; mask scaled by each sample, not by its batch",
         options={"threshold": 0.01},
         gigabytes=4.42,
+        size=_clip_h(411, 1.1),
     ),
     Baseline("lmm4lmm", "LMM4LMM: InternVL2.5-8B with a score head (needs transformers 4.37 and the model's own code).",
              "external", "IntMeGroup/LMM4LMM-Correspondence", "", "none stated", 4096, (0, _INF),

@@ -13,6 +13,7 @@ import importlib
 from typing import Any
 
 from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.learned_metrics import BUILT_IN, EXTERNAL
 
 TABLES: dict[str, dict[str, str]] = {
     "providers": {
@@ -42,29 +43,8 @@ TABLES: dict[str, dict[str, str]] = {
         "pairwise-text": "titjudge.metrics.pairwise:pairwise_text",
         "yes-no": "titjudge.metrics.yes_no:yes_no",
         "text-rendering": "titjudge.metrics.text_rendering:text_rendering",
-        "clipscore-hessel": "titjudge.metrics.learned:clipscore_hessel",
-        "clipscore-torchmetrics": "titjudge.metrics.learned:clipscore_torchmetrics",
-        "clipscore-cosine": "titjudge.metrics.learned:clipscore_cosine",
-        "longclip": "titjudge.metrics.learned:longclip",
-        "pickscore": "titjudge.metrics.learned:pickscore",
-        "hpsv2": "titjudge.metrics.learned:hpsv2",
-        "hpsv2.1": "titjudge.metrics.learned:hpsv2_1",
-        "imagereward": "titjudge.metrics.learned:imagereward",
-        "blip2-itm": "titjudge.metrics.learned:blip2_itm",
-        "blip2-itc": "titjudge.metrics.learned:blip2_itc",
-        "fga-blip2": "titjudge.metrics.learned:fga_blip2",
-        "vqascore-clip-flant5-xxl": "titjudge.metrics.learned:vqascore_clip_flant5_xxl",
-        "vqascore-clip-flant5-xl": "titjudge.metrics.learned:vqascore_clip_flant5_xl",
-        "vqascore-qwen2.5-vl-7b": "titjudge.metrics.learned:vqascore_qwen25_vl_7b",
-        "vqascore-qwen3-vl-8b": "titjudge.metrics.learned:vqascore_qwen3_vl_8b",
-        "lmm-score-expected-qwen2.5-vl-7b": "titjudge.metrics.learned:lmm_score_expected_qwen25_vl_7b",
-        "q-eval-score": "titjudge.metrics.learned:q_eval_score",
-        "hpsv3": "titjudge.metrics.learned:hpsv3",
-        "longt2iexpert": "titjudge.metrics.learned:longt2iexpert",
-        "mps": "titjudge.metrics.learned:mps",
-        "mps-readme": "titjudge.metrics.learned:mps_readme",
-        "lmm4lmm": "titjudge.metrics.external:lmm4lmm",
-        "visionreward": "titjudge.metrics.external:visionreward",
+        **{row.key: f"titjudge.metrics.learned:{row.key}" for row in BUILT_IN},
+        **{row.key: f"titjudge.metrics.external:{row.key}" for row in EXTERNAL},
         "dsg": "titjudge.metrics.dsg:dsg",
         "tifa": "titjudge.metrics.dsg:tifa",
         "viescore": "titjudge.metrics.viescore:viescore",

@@ -82,25 +82,4 @@ def _declare(row: Baseline) -> Metric:
 
 
 METRICS: dict[str, Metric] = {row.key: _declare(row) for row in BUILT_IN}
-
-clipscore_hessel = METRICS["clipscore-hessel"]
-clipscore_torchmetrics = METRICS["clipscore-torchmetrics"]
-clipscore_cosine = METRICS["clipscore-cosine"]
-longclip = METRICS["longclip"]
-pickscore = METRICS["pickscore"]
-hpsv2 = METRICS["hpsv2"]
-hpsv2_1 = METRICS["hpsv2.1"]
-imagereward = METRICS["imagereward"]
-blip2_itm = METRICS["blip2-itm"]
-blip2_itc = METRICS["blip2-itc"]
-fga_blip2 = METRICS["fga-blip2"]
-vqascore_clip_flant5_xxl = METRICS["vqascore-clip-flant5-xxl"]
-vqascore_clip_flant5_xl = METRICS["vqascore-clip-flant5-xl"]
-vqascore_qwen25_vl_7b = METRICS["vqascore-qwen2.5-vl-7b"]
-vqascore_qwen3_vl_8b = METRICS["vqascore-qwen3-vl-8b"]
-lmm_score_expected_qwen25_vl_7b = METRICS["lmm-score-expected-qwen2.5-vl-7b"]
-q_eval_score = METRICS["q-eval-score"]
-hpsv3 = METRICS["hpsv3"]
-longt2iexpert = METRICS["longt2iexpert"]
-mps = METRICS["mps"]
-mps_readme = METRICS["mps-readme"]
+globals().update(METRICS)  # the registry takes their names for attributes of this module

@@ -24,6 +24,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from titjudge.core.learned_metrics import BUILT_IN
+
 SHARE = 0.9  # of the free memory
 RESERVE = 2**29  # bytes
 MOST = 512  # no batch is larger
@@ -106,27 +108,7 @@ KNOWN: tuple[Model, ...] = (
     Model("sentence-transformers/Qwen/Qwen3-Embedding-0.6B", 0.596, 28, 8, 128, 1024, 3072, _TEXT),
     Model("sentence-transformers/Qwen/Qwen3-Embedding-4B", 4.02, *_QWEN3_4B, tokens=_TEXT),
     Model("sentence-transformers/Qwen/Qwen3-Embedding-8B", 7.57, *_QWEN3_8B, tokens=_TEXT),
-    Model("scorer/clipscore-hessel", 0.151, 0, 0, 0, 768, 3072, 127, 4),
-    Model("scorer/clipscore-torchmetrics", 0.428, 0, 0, 0, 1024, 4096, 334, 4),
-    Model("scorer/clipscore-cosine", 0.428, 0, 0, 0, 1024, 4096, 654, 4),
-    Model("scorer/longclip", 0.428, 0, 0, 0, 1024, 4096, 505, 4),
-    Model("scorer/pickscore", 0.986, 0, 0, 0, 1280, 5120, 334, 4),
-    Model("scorer/hpsv2", 0.986, 0, 0, 0, 1280, 5120, 334, 4),
-    Model("scorer/hpsv2.1", 0.986, 0, 0, 0, 1280, 5120, 334, 4),
-    Model("scorer/mps", 1.1, 0, 0, 0, 1280, 5120, 411, 4),
-    Model("scorer/mps-readme", 1.1, 0, 0, 0, 1280, 5120, 411, 4),
-    Model("scorer/imagereward", 0.447, 0, 0, 0, 1024, 4096, 232, 4),
-    Model("scorer/blip2-itm", 1.17, 0, 0, 0, 1408, 6144, 324, 4),
-    Model("scorer/blip2-itc", 1.17, 0, 0, 0, 1408, 6144, 324, 4),
-    Model("scorer/fga-blip2", 1.17, 0, 0, 0, 1408, 6144, 784, 4),
-    Model("scorer/vqascore-clip-flant5-xl", 3.16, 0, 0, 0, 2048, 5120, 576 + _TEXT),
-    Model("scorer/vqascore-clip-flant5-xxl", 11.5, 0, 0, 0, 4096, 10240, 576 + _TEXT),
-    Model("scorer/vqascore-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
-    Model("scorer/vqascore-qwen3-vl-8b", 8.77, *_QWEN3_8B, tokens=_Q3 + _TEXT),
-    Model("scorer/lmm-score-expected-qwen2.5-vl-7b", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
-    Model("scorer/q-eval-score", 8.29, *_QWEN25_7B, tokens=_Q25 + _TEXT),
-    Model("scorer/hpsv3", 8.29, *_QWEN25_7B, tokens=256 + 2 * _TEXT),
-    Model("scorer/longt2iexpert", 8.29, *_QWEN25_7B, tokens=_Q25 + 2 * _TEXT),
+    *(Model(f"scorer/{row.key}", *row.size) for row in BUILT_IN if row.size is not None),
 )
 
 
