@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -98,6 +99,7 @@ class Budget:
         self._caps = (None if max_cost is None else round(max_cost * _PICO), max_tokens, max_requests)
         self._spent = self._uncertain = self._held = _NOTHING
         self._cached = self._overrun = 0
+        self._in_jobs: dict[str, _Amount] = {}  # part of what is uncertain: batch jobs of earlier sessions hold it
         self._flying = 0  # draws granted and not settled
         self._line: deque[_Wait] = deque()
         self._again: deque[_Wait] = deque()
@@ -142,11 +144,22 @@ class Budget:
         return self._overrun / _PICO
 
     def resume(
-        self, spent: float, requests: int = 0, tokens: int = 0, uncertain: float = 0.0, uncertain_tokens: int = 0
+        self,
+        spent: float,
+        requests: int = 0,
+        tokens: int = 0,
+        uncertain: float = 0.0,
+        uncertain_tokens: int = 0,
+        in_jobs: Mapping[str, tuple[float, int]] | None = None,
     ) -> None:
-        """Count what earlier sessions of this run have used, and may have used."""
+        """Count what earlier sessions of this run have used, and may have used.
+
+        `in_jobs`: USD and tokens of what their batch jobs hold, beside that, by the entry of the ledger. It counts until
+        the same question is asked again (`draw_in_job`), for ever if it is not.
+        """
+        self._in_jobs = {entry: _Amount.of(cost, tokens, 1) for entry, (cost, tokens) in (in_jobs or {}).items()}
         self._spent += _Amount.of(spent, tokens, requests)
-        self._uncertain += _Amount.of(uncertain, uncertain_tokens, 0)
+        self._uncertain += sum(self._in_jobs.values(), _Amount.of(uncertain, uncertain_tokens, 0))
 
     def note_cached(self, cost: float) -> None:
         """Count the list price of an answer from the cache: in `list_cost` only."""
@@ -173,6 +186,19 @@ class Budget:
         """
         want = await self._enter(_Amount.of(cost, tokens, requests), self._draws)
         return Draw(self, None, want)
+
+    def in_job(self, entry: str) -> bool:
+        """Whether a question counts already, because a batch job of an earlier session holds it."""
+        return entry in self._in_jobs
+
+    def draw_in_job(self, entry: str) -> Draw | None:
+        """The room that is kept for a question in a batch job of an earlier session; None where there is none."""
+        amount = self._in_jobs.pop(entry, None)
+        if amount is None:
+            return None
+        self._uncertain -= amount
+        self._held += amount
+        return Draw(self, None, amount)
 
     async def _enter(self, want: _Amount, queue: deque[_Wait]) -> _Amount:
         if self.exhausted and queue is not self._again:

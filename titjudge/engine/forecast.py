@@ -19,6 +19,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Role, Roles
 from titjudge.engine.scoring import Panel
+from titjudge.engine.sender import job_entry
 from titjudge.metrics import Metric
 from titjudge.providers.dry_run import BLANK_VECTOR, Estimate, EstimateEmbedder, Expected, Lengths
 
@@ -95,12 +96,13 @@ class Planner:
     ) -> Reservation:
         """Room in the budget for what an item is likely to ask (p90 of its answers' lengths), and at least for the worst case
         of its dearest request: a description whose judgement cannot be paid is not worth its money. Whatever goes beyond
-        is drawn from the budget when it is asked. `held`: why the item stepped back, when it did.
+        is drawn from the budget when it is asked; what a batch job of an earlier session holds is counted already. `held`:
+        why the item stepped back, when it did.
 
         Raises:
             BudgetExhausted: there is no room, and nothing outstanding will make any.
         """
-        found = await self.expect(item, metrics)
+        found = [each for each in await self.expect(item, metrics) if not budget.in_job(job_entry(each.key))]
         likely = [self._amount(each.role, each.high) for each in found]
         most = [self._amount(each.role, each.bound) for each in found]
         if held is not None:

@@ -29,7 +29,7 @@ from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.roles import Role, Roles
-from titjudge.engine.sender import Bill, Interrupted, Journal, Sender
+from titjudge.engine.sender import Bill, Interrupted, Journal, Sender, job_entry
 from titjudge.providers.hosted.usage import NO_USAGE, believed, billed
 
 __all__ = ["BudgetExhausted", "Engine", "Interrupted"]
@@ -289,7 +289,7 @@ class Engine:
             return reply, Bill(price or 0.0, used.input + used.output)
 
         worst = Bill(role.worst(bound), bound.input + bound.output)
-        job = request_key(request).rpartition(":")[2][:32] if getattr(role.provider, "batch", False) else ""
+        job = job_entry(request_key(request)) if getattr(role.provider, "batch", False) else ""
         try:
             reply = await self.sender.send(
                 role, request.role, once, role.provider.classify, worst, reservation, item=request.item_id, job=job

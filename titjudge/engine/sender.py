@@ -122,7 +122,7 @@ class Sender:
             worst: the most one attempt can cost.
             reservation: where the money comes from; None: from the budget.
             item: whom it is for.
-            job: what a batch job knows this question by: it goes on without us, and a later session finds it again.
+            job: the entry of a question for a batch job: it goes on without us, and a later session finds it again.
 
         Raises:
             Unanswered: there is no answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
@@ -130,7 +130,8 @@ class Sender:
 
         async def attempt() -> T:
             self.check()
-            draw = await (reservation or self.budget).draw(worst.cost, worst.tokens)
+            kept = self.budget.draw_in_job(job) if job else None
+            draw = kept or await (reservation or self.budget).draw(worst.cost, worst.tokens)
             entry = ""
             try:
                 async with role.limiter.slot(worst.tokens) as slot:
@@ -144,7 +145,7 @@ class Sender:
                     self._bill(draw, name, entry, bill)
                 return answer
             except asyncio.CancelledError:
-                if entry and not job:  # out, and nobody waits for the answer: its line stays open
+                if entry:  # out, and nobody waits for the answer: its line stays open
                     draw.lost()
                 raise
             except TitjudgeError:
@@ -224,7 +225,7 @@ class Sender:
         Raises:
             CacheWriteError: it cannot be written, and so is not sent.
         """
-        entry = f"{JOB}{job}" if job else f"{self._session}-{next(self._numbers)}"
+        entry = job or f"{self._session}-{next(self._numbers)}"
         if not self.write("sent", {"id": entry, "role": name, "worst": worst.cost, "tokens": worst.tokens}):
             assert self.disk is not None
             raise self.disk
@@ -266,6 +267,11 @@ class Sender:
                 self._on_fatal()
             return False
         return True
+
+
+def job_entry(key: str) -> str:
+    """The ledger's entry of a request that goes into a batch job: the same in every session."""
+    return f"{JOB}{key.rpartition(':')[2][:32]}"
 
 
 def _address(role: Role) -> str:

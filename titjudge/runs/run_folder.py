@@ -293,7 +293,8 @@ class RunFolder:
     def money(self) -> dict[str, Any]:
         """USD `spent` by this run, `list_cost` of all answers used, `requests` and `tokens` paid; and `uncertain`: USD, and
         `uncertain_tokens`, that requests without an answer may have cost. The ledger tells, line by line, also after a kill:
-        what was sent and not settled may have cost its worst case. `in_jobs`: USD and tokens of that which is in batch jobs.
+        what was sent and not settled may have cost its worst case. `in_jobs`: USD and tokens of that which is in batch jobs,
+        by its entry.
         """
         spent = uncertain = embedded = 0.0
         requests = tokens = uncertain_tokens = 0
@@ -309,7 +310,6 @@ class RunFolder:
             tokens += line["tokens"]
             requests += line.get("requests", 1)
             embedded += line["cost"] if line["role"] == "embedder" else 0.0
-        in_jobs = [each for entry, each in out.items() if entry.startswith(JOB)]
         listed: dict[bytes, float] = {}
         for record in self.replies():
             if not record["attempt"]:  # a repair turn is part of the answer it repaired
@@ -321,7 +321,7 @@ class RunFolder:
             "tokens": tokens,
             "uncertain": uncertain + sum(cost for cost, _ in out.values()),
             "uncertain_tokens": uncertain_tokens + sum(count for _, count in out.values()),
-            "in_jobs": (sum(cost for cost, _ in in_jobs), sum(count for _, count in in_jobs), len(in_jobs)),
+            "in_jobs": {entry: each for entry, each in out.items() if entry.startswith(JOB)},
         }
 
     def used(self) -> dict[str, float]:

@@ -129,11 +129,12 @@ class Session:
     def budget(self, spent: dict[str, Any]) -> Budget:
         limits = self.config.limits
         budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
-        uncertain, tokens, requests = spent["uncertain"], spent["uncertain_tokens"], spent["requests"]
-        if limits.batch:  # what is in batch jobs is asked for again, and counted then
-            cost, some, count = spent["in_jobs"]
-            uncertain, tokens, requests = max(0.0, uncertain - cost), tokens - some, requests - count
-        budget.resume(spent["spent"], requests, spent["tokens"], uncertain, tokens)
+        in_jobs = spent["in_jobs"] if limits.batch else {}  # without --batch it is asked, and paid, beside the jobs
+        uncertain = max(0.0, spent["uncertain"] - sum(cost for cost, _ in in_jobs.values()))
+        tokens = spent["uncertain_tokens"] - sum(count for _, count in in_jobs.values())
+        budget.resume(
+            spent["spent"], spent["requests"] - len(in_jobs), spent["tokens"], uncertain, tokens, in_jobs=in_jobs
+        )
         return budget
 
     def dry_run(self) -> Forecast:
