@@ -1,4 +1,4 @@
-.PHONY: install fast test lint docs ci
+.PHONY: install fast test lint docs site ci
 
 install:
 	python -m pip install -c constraints.txt -e '.[test]'
@@ -17,6 +17,9 @@ lint:
 
 docs:
 	python docs/generate.py
+
+site:
+	python docs/site.py --out site
 
 ci:
 	.ci/run

@@ -1,46 +1,44 @@
-"""titjudge: judges text-to-image outputs against their prompts, and says how far the judgement agrees with people."""
+"""Judge text-to-image outputs against their prompts, and say how far the judgement agrees with people."""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
+
+from titjudge.core.lazy import lazy_exports
 
 __version__ = "0.1.0"
 
-_WHERE = {
-    "Judge": "titjudge.runs.judge",
-    **dict.fromkeys(
-        (
-            "Embedding",
-            "Failure",
-            "FailureKind",
-            "Item",
-            "Message",
-            "Pair",
-            "Reply",
-            "Request",
-            "Score",
-            "Status",
-            "Tool",
-            "Usage",
-        ),
-        "titjudge.core.types",
-    ),
-    **dict.fromkeys(("Capabilities", "Provider", "ProviderSettings"), "titjudge.providers"),
-    **dict.fromkeys(("Metric", "metric"), "titjudge.metrics"),
-    "TitjudgeError": "titjudge.core.errors",
-    "UserError": "titjudge.core.errors",
-    "Unanswered": "titjudge.core.errors",
-}
-
-__all__ = ["__version__", *_WHERE]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
-    raise AttributeError(f"module 'titjudge' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if TYPE_CHECKING:
+    from titjudge.core.errors import TitjudgeError as TitjudgeError
+    from titjudge.core.errors import Unanswered as Unanswered
+    from titjudge.core.errors import UserError as UserError
+    from titjudge.core.types import Embedding as Embedding
+    from titjudge.core.types import Failure as Failure
+    from titjudge.core.types import FailureKind as FailureKind
+    from titjudge.core.types import Item as Item
+    from titjudge.core.types import Message as Message
+    from titjudge.core.types import Pair as Pair
+    from titjudge.core.types import Reply as Reply
+    from titjudge.core.types import Request as Request
+    from titjudge.core.types import Score as Score
+    from titjudge.core.types import Status as Status
+    from titjudge.core.types import Tool as Tool
+    from titjudge.core.types import Usage as Usage
+    from titjudge.metrics import Metric as Metric
+    from titjudge.metrics import metric as metric
+    from titjudge.providers import Capabilities as Capabilities
+    from titjudge.providers import Provider as Provider
+    from titjudge.providers import ProviderSettings as ProviderSettings
+    from titjudge.runs.judge import Judge as Judge
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "titjudge.runs.judge": "Judge",
+            "titjudge.metrics": "Metric metric",
+            "titjudge.providers": "Capabilities Provider ProviderSettings",
+            "titjudge.core.errors": "TitjudgeError Unanswered UserError",
+            "titjudge.core.types": "Embedding Failure FailureKind Item Message Pair Reply Request Score Status Tool Usage",
+        },
+    )
+    __all__ += ["__version__"]

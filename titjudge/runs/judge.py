@@ -65,23 +65,25 @@ class Scores:
 
 
 class Judge:
-    """Scores images against prompts.
-
-    Args:
-        metric: name of a metric (`tit`, `tit-llm`, `lmm-score`, ...; see `python cli.py metrics`), or several in a list.
-        captioner, judge, embedder: `provider/model`, or a dict as in run.yaml.
-        protocol: strict or official.
-        **settings: any further key of run.yaml, for example `prices={...}`, `cache="DIR"`, and the keys of its `limits`, for
-            example `max_cost=5`.
-
-    Raises:
-        ConfigError: an unknown name or key; from the first score also a cap on a model without a known price.
+    """Score images against prompts.
 
     An image is a path, a PIL image, the bytes of an image file, or a NumPy array. Several judges (`judge=[...]` or
     `panel=[...]`) and `samples=N` give one score from their votes. What a cap leaves unasked has the status `budget`.
 
     Answers are cached on disk: the same question is never paid twice. Use it as a context manager (`with`, or `async with`
     where an event loop runs), or call `close`.
+
+    Args:
+        metric: Name of a metric (`tit`, `tit-llm`, `lmm-score`, ...; see `python cli.py metrics`), or several in a list.
+        captioner: The vision-language model: `provider/model`, or a dict as in run.yaml.
+        judge: The language model that compares texts, in the same form; a list makes a panel.
+        embedder: The embedding model, in the same form.
+        protocol: `strict` or `official`.
+        **settings: Any further key of run.yaml, for example `prices={...}`, `cache="DIR"`, and the keys of its `limits`, for
+            example `max_cost=5`.
+
+    Raises:
+        ConfigError: An unknown name or key; from the first score also a cap on a model without a known price.
     """
 
     def __init__(

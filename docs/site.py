@@ -1,0 +1,104 @@
+"""Build the documentation site: `python docs/site.py [--out site]`; a broken link or an unknown name is an error.
+
+The pages of docs/ and of the repository's root are laid out in a temporary folder as the site has them, with their links
+made to fit, beside one page of API reference for each package that exports names. zensical.toml says the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOT_PAGES = {"README.md": "index.md"} | {name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")}
+LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
+FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
+
+
+def site_places() -> dict[Path, str]:
+    """Where each page and picture of the repository stands on the site."""
+    in_docs = [path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in (".md", ".css", ".webp", ".json")]
+    return {ROOT / name: place for name, place in ROOT_PAGES.items()} | {
+        path: path.relative_to(ROOT / "docs").as_posix() for path in in_docs
+    }
+
+
+def with_site_links(page: Path, places: dict[Path, str]) -> str:
+    """The text of a page with its links as they are on the site; those outside of code blocks."""
+
+    def moved(link: re.Match[str]) -> str:
+        if "://" in link[2] or link[2].startswith("mailto:"):
+            return link[0]
+        target = (page.parent / link[2]).resolve()
+        if target not in places:
+            sys.exit(f"{page.relative_to(ROOT)}: {link[2]} is no page of the site")
+        return f"{link[1]}{os.path.relpath(places[target], Path(places[page]).parent)}{link[3]}"
+
+    parts = FENCE.split(page.read_text(encoding="utf-8"))
+    return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in parts)
+
+
+def api_pages() -> dict[str, str]:
+    """Place and text of a page of the API reference for each package that exports names."""
+    pages = {}
+    for file in sorted((ROOT / "titjudge").rglob("__init__.py")):
+        package = ".".join(file.parent.relative_to(ROOT).parts)
+        names = [name for name in getattr(importlib.import_module(package), "__all__", ()) if not name.startswith("__")]
+        if names:
+            own = f"::: {package}\n    options: {{members: false, show_root_heading: false}}"
+            pages[f"api/{package}.md"] = "\n\n".join(
+                [f"# {package}", own, *(f"::: {package}.{name}" for name in names)]
+            )
+    return pages
+
+
+def lay_out(folder: Path) -> None:
+    """Write the project that the site generator builds: its configuration, the pages, the code whose docstrings it reads."""
+    places = site_places()
+    for source, place in places.items():
+        target = folder / "docs" / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix == ".md":
+            target.write_text(with_site_links(source, places), encoding="utf-8")
+        else:
+            shutil.copyfile(source, target)
+    api = api_pages()
+    for place, text in api.items():
+        (folder / "docs" / place).parent.mkdir(exist_ok=True)
+        (folder / "docs" / place).write_text(text, encoding="utf-8")
+    configuration = (ROOT / "zensical.toml").read_text(encoding="utf-8")
+    for place in (*places.values(), *api):
+        if place.endswith(".md") and place not in api and f'"{place}"' not in configuration:
+            sys.exit(f"zensical.toml: nav does not have {place}")
+    reference = ", ".join(f'{{ "{Path(place).stem}" = "{place}" }}' for place in api)
+    configuration = configuration.replace("\n]\n", f'\n  {{ "API" = [{reference}] }},\n]\n', 1)
+    (folder / "zensical.toml").write_text(configuration, encoding="utf-8")
+    (folder / "titjudge").symlink_to(ROOT / "titjudge")
+
+
+def build(out: Path) -> None:
+    """Build the site into `out`; a warning of the generator, or of its reader of docstrings, ends this program."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lay_out(folder)
+        command = [sys.executable, "-m", "zensical", "build", "--strict"]
+        environment = os.environ | {"NO_COLOR": "1"}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        if done.returncode != 0 or "griffe: " in done.stderr:
+            sys.exit(f"the site was not built:\n{done.stdout}{done.stderr.partition('Traceback')[0]}")
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(folder / "site", out)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "site")
+    build(parser.parse_args().out)

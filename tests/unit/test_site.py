@@ -1,0 +1,86 @@
+"""The documentation site: every page and every exported name is on it, and its links lead to pages of the site."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import titjudge
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def site() -> ModuleType:
+    found = importlib.util.spec_from_file_location("site_of_the_docs", ROOT / "docs" / "site.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def project(site: ModuleType, tmp_path: Path) -> Path:
+    site.lay_out(tmp_path)
+    return tmp_path
+
+
+def test_every_page_is_in_the_navigation_once(project: Path) -> None:
+    def places(entries: list[dict[str, object]]) -> list[str]:
+        return [
+            place
+            for entry in entries
+            for value in entry.values()
+            for place in (places(value) if isinstance(value, list) else [str(value)])
+        ]
+
+    navigation = tomllib.loads((project / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+    pages = sorted(page.relative_to(project / "docs").as_posix() for page in (project / "docs").rglob("*.md"))
+    assert sorted(places(navigation)) == pages
+    assert {"index.md", "extending.md", "api/titjudge.md"} <= set(pages)
+
+
+def test_links_of_the_site_lead_to_its_pages_and_pictures(project: Path, site: ModuleType) -> None:
+    links = [
+        (page, link[2])
+        for page in (project / "docs").rglob("*.md")
+        for text in site.FENCE.split(page.read_text(encoding="utf-8"))
+        if not text.startswith("```")
+        for link in site.LINK.finditer(text)
+        if "://" not in link[2]
+    ]
+    assert len(links) > 10
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_reference_has_every_exported_name(project: Path) -> None:
+    text = (project / "docs" / "api" / "titjudge.md").read_text(encoding="utf-8")
+    asked = re.findall(r"^::: titjudge\.(\w+)$", text, re.MULTILINE)
+    assert asked == [name for name in sorted(titjudge.__all__) if name != "__version__"]
+
+
+def test_a_link_that_leaves_the_site_is_named(
+    site: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "ROOT", tmp_path)
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+    page.write_text("```md\n[in code](nowhere.md)\n```\n[the code](../setup.py), [elsewhere](https://example.org)\n")
+    with pytest.raises(SystemExit, match=r"docs/page\.md: \.\./setup\.py is no page"):
+        site.with_site_links(page, {page: "page.md"})
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(site: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("zensical", reason="needs `pip install 'titjudge[docs]'`")
+    site.build(tmp_path / "site")
+    page = (tmp_path / "site" / "api" / "titjudge" / "index.html").read_text(encoding="utf-8")
+    assert 'id="titjudge.Judge.score_many"' in page
+    assert "fonts.googleapis" not in page
+    assert (tmp_path / "site" / "report-image.webp").exists()

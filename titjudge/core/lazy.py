@@ -1,0 +1,28 @@
+"""Exports of a package that are imported when they are first used, so that `--help` and a bare import stay quick."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Lazy = tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]
+
+
+def lazy_exports(package: str, homes: Mapping[str, str]) -> Lazy:
+    """Make `__all__`, `__getattr__` and `__dir__` of a package that exports names of its modules.
+
+    The package imports the same names `if TYPE_CHECKING`, for type checkers, editors and the API reference.
+
+    Args:
+        package: The package's `__name__`.
+        homes: The exported names of each module, with spaces between them.
+    """
+    home = {name: module for module, names in homes.items() for name in names.split()}
+
+    def get(name: str) -> Any:
+        if name in home:
+            return getattr(importlib.import_module(home[name]), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return sorted(home), get, lambda: sorted(home)
