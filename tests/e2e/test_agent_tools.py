@@ -31,7 +31,8 @@ from titjudge.engine.roles import Roles
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.providers.batch.provider import Batches, Pace
 from titjudge.runs.identity import default_folder
-from titjudge.runs.offline_batch import export, import_answers
+from titjudge.runs.offline_export import export
+from titjudge.runs.offline_import import import_answers
 from titjudge.runs.session import Session, complete
 from titjudge.runs.verify import verify
 

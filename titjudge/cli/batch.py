@@ -69,8 +69,8 @@ def export(**flags: Any) -> int:
     in the order of the items. When nothing is left to ask FILE is empty, and the exit code 0.
     """
     from titjudge.cli.output import write_json
-    from titjudge.runs.offline_batch import export as export_requests
     from titjudge.runs.offline_batch import only_recorded
+    from titjudge.runs.offline_export import export as export_requests
 
     session = _session(flags)
     try:
@@ -103,7 +103,7 @@ def import_(**flags: Any) -> int:
     from dataclasses import asdict
 
     from titjudge.cli.output import write_json
-    from titjudge.runs.offline_batch import import_answers
+    from titjudge.runs.offline_import import import_answers
 
     session = _session(flags)
     found = {}

@@ -1,45 +1,29 @@
-"""Offline batches: the questions of a run as a file, and answers from anywhere put where the run finds them.
+"""Walk the real metrics of a run with other answerers in place of its models: what offline batches and recordings share.
 
-Both walk the real metrics, as a run does. `export` seats a provider that writes down what it is asked and gives no
-answer, so an item's second question appears once the first is answered. `import_answers` seats one that answers from the
-file: what may be kept, what fits its schema and what follows from it are the engine's to decide, as ever.
-
-Where every seat is `recorded`, `export` writes what is not recorded yet, for people and models that see the pictures
-by themselves; `titjudge.runs.recording` takes the answers.
+`offline_export` writes down what is asked, `offline_import` and `recording` answer from a file. What may be kept, what
+fits its schema and what follows from it are the engine's to decide, as ever.
 """
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal
-
-import orjson
+from typing import Any
 
 from titjudge.core import registry, structured_output
 from titjudge.core.config import RoleConfig
-from titjudge.core.errors import ConfigError, Unanswered, UserError
+from titjudge.core.errors import Unanswered
 from titjudge.core.keys import request_key
-from titjudge.core.serialization import request_record
-from titjudge.core.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
+from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
 from titjudge.metrics.agent.crops import Origin, origin
-from titjudge.providers import Capabilities, Provider, ProviderSettings
-from titjudge.providers.batch.openai import openai_line
-from titjudge.providers.hosted.openai import OpenAI
+from titjudge.providers import Capabilities, Provider
 from titjudge.runs.loop import Loop
-from titjudge.runs.offline_files import IMPORTED, Exported, Imported, Shelf, question_text, read_answers
 from titjudge.runs.session import Session
 
-MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one OpenAI batch file
 Journal = Callable[[str, dict[str, Any]], None]
-_OPEN = (Status.FAILED, "exported, not asked")  # an outage: no metric goes on to questions that build on this answer
 
 
 @dataclass(slots=True)
@@ -56,92 +40,6 @@ class Asked:
         return (
             f"{next(iter(self.items))}, {self.template}: {self.problem or reason or 'it does not say what was asked'}"
         )
-
-
-def export(
-    session: Session,
-    out: Path,
-    *,
-    crops: Path | None = None,
-    max_requests: int = MOST_REQUESTS,
-    max_bytes: int = MOST_BYTES,
-) -> Exported:
-    """Write the requests a run of `session` would send now as OpenAI batch JSONL, each once.
-
-    A line has `custom_id` (the key of the answer in the cache), `method`, `url` and `body`. A file beyond the limits
-    goes on in NAME-2.jsonl, NAME-3.jsonl, ... Lines stand in the order of the items. Nothing is sent; with nothing to
-    ask the file is empty.
-    Where all seats are `recorded` a line has `custom_id`, `item` (and `items`, where it is asked for several), `template`,
-    `images` (paths), `question` and, for a structured answer, its JSON `schema`. A part of a picture is a data URL, or a
-    file in the folder `crops`, and has `part_of` (path) and `box` (left, top, right, bottom in fractions). Beside
-    another model's questions, those that are not recorded are left out.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
-    shelf = Shelf(out, max_requests, max_bytes)
-    plain = only_recorded(session)
-    seen: dict[str, Asked] = {}
-    order = {item.id: number for number, item in enumerate(session.items())}
-
-    def rank(key: str) -> tuple[int, str, str]:
-        return min(map(order.__getitem__, seen[key].items)), seen[key].template, key
-
-    def ready(key: str, line: bytes) -> bytes:
-        if not plain:
-            return line
-        items = sorted(seen[key].items, key=order.__getitem__)
-        record = {name: items[0] if name == "item" else value for name, value in orjson.loads(line).items()}
-        return orjson.dumps(record | ({"items": items} if items[1:] else {}), option=orjson.OPT_APPEND_NEWLINE)
-
-    def seat(config: RoleConfig, real: Provider) -> Any:
-        if real.capabilities.cache:
-            return _Recorder(config, real, shelf)
-        return _Plain(real, shelf, session.config.data, crops) if plain else real
-
-    try:
-        asyncio.run(walk(session, seat, seen=seen))
-        return shelf.finish(rank, ready)
-    except OSError as error:
-        raise UserError(f"{out}: {error.strerror}") from error
-    finally:
-        shelf.drop()
-
-
-def import_answers(session: Session, file: Path) -> Imported:
-    """Put the answers in `file` into the cache, from where `judge` takes them without any network.
-
-    A line is one of an OpenAI batch's output (`custom_id`, `response`, `error`) or simply
-    `{"custom_id": KEY, "text": "..."}` (`answer` is taken for `text`, and a JSON object for its text).
-
-    Raises:
-        DataError: the file cannot be read. ConfigError: all seats are `recorded`, which the cache keeps nothing of.
-    """
-    if only_recorded(session):
-        raise ConfigError("recorded answers lie beside the data, not in the cache: `batch record` takes them")
-    result = Imported()
-    answers = read_answers([file], result)
-    asked: set[str] = set()
-    seen: dict[str, Asked] = {}
-    asyncio.run(
-        walk(session, lambda _, real: FromFile(real, answers, asked) if real.capabilities.cache else real, seen=seen)
-    )  # recorded answers need no asking
-    result.unusable = [(key, seen[key].refusal(why) if key in seen else why) for key, why in result.unusable]
-    for key, reply in answers.items():
-        kept = session.cache.get(key)
-        if key in asked:
-            if kept is not None and IMPORTED in kept["flags"] and kept["text"] == reply.text:
-                result.imported += 1
-            else:
-                result.unusable.append((key, seen[key].refusal(reply.reason)))
-        elif kept is not None:
-            result.already += 1
-        else:
-            result.unknown.append(key)
-    return result
-
-
-# ---------------------------------------------------------------------- the walk
 
 
 def only_recorded(session: Session) -> bool:
@@ -215,7 +113,7 @@ class _Listening(Engine):
         return await super()._repair(role, request, reply, schema, reservation)
 
 
-class _Seat:
+class Seat:
     """In a provider's place: its name and key, and none of its answers."""
 
     def __init__(self, real: Provider) -> None:
@@ -232,98 +130,6 @@ class _Seat:
 
     async def aclose(self) -> None:
         await self.real.aclose()
-
-
-class _Recorder(_Seat):
-    """Writes down what it is asked."""
-
-    def __init__(self, config: RoleConfig, real: Provider, shelf: Shelf) -> None:
-        super().__init__(real)
-        self.capabilities = replace(real.capabilities, local=True)  # no price, no slot, no second try
-        chat = (
-            real
-            if isinstance(real, OpenAI)
-            else OpenAI(ProviderSettings(config.model_name or real.name, base_url="http://localhost"))
-        )
-        self._chat, self._shelf = chat, shelf
-
-    async def complete(self, request: Request) -> Reply:
-        key = request_key(request)
-        if key not in self._shelf:
-            words = request.schema is not None and not self._chat.native_schema
-            self._shelf.put(key, await openai_line(self._chat, key, request, in_prompt=words))
-        raise Unanswered(*_OPEN)
-
-
-class _Plain(_Seat):
-    """In the place of recorded answers: gives what is recorded and writes down what is not, for whoever can answer."""
-
-    def __init__(self, real: Provider, shelf: Shelf, data: Path | None, crops: Path | None) -> None:
-        super().__init__(real)
-        self._shelf, self._data, self._crops = shelf, data, crops
-
-    async def complete(self, request: Request) -> Reply:
-        try:
-            return await self.real.complete(request)
-        except Unanswered:
-            key = request_key(request)
-            if key not in self._shelf and not request.attempt:
-                self._shelf.put(key, orjson.dumps(self._line(key, request), option=orjson.OPT_APPEND_NEWLINE))
-            raise Unanswered(*_OPEN) from None
-
-    def _line(self, key: str, request: Request) -> dict[str, Any]:
-        line: dict[str, Any] = {
-            "custom_id": key,
-            "item": request.item_id,
-            "template": request.template,
-            "images": [self._shown(picture) for picture in request.pictures],
-            "question": question_text(request_record(request)["messages"]),
-        }
-        for part in filter(None, (origin(picture.path) for picture in request.pictures)):
-            line |= {"part_of": str(part.image), "box": list(part.box)}
-        return {**line, "schema": request.schema} if request.schema else line
-
-    def _shown(self, picture: Picture) -> str:
-        """The path of a picture; a part that was cut out of one is gone by the time anybody looks: its content."""
-        home = (self._data if self._data is None or self._data.is_dir() else self._data.parent) or Path()
-        if picture.path.resolve().is_relative_to(home.resolve()):
-            return str(picture.path)
-        if self._crops is not None:
-            self._crops.mkdir(parents=True, exist_ok=True)
-            file = self._crops / f"{picture.sha256[:32]}{picture.path.suffix}"
-            file.write_bytes(picture.load())
-            return str(file)
-        return f"data:{picture.media_type};base64,{base64.b64encode(picture.load()).decode()}"
-
-
-class FromFile(_Seat):
-    """Answers from a file. `asked` are the keys used. What the real provider has `recorded` goes first, last, or not at
-    all."""
-
-    def __init__(
-        self,
-        real: Provider,
-        answers: Mapping[str, Reply],
-        asked: set[str],
-        *,
-        recorded: Literal["no", "first", "last"] = "no",
-    ) -> None:
-        super().__init__(real)
-        self._answers, self._asked, self._recorded = answers, asked, recorded
-
-    async def complete(self, request: Request) -> Reply:
-        key = request_key(request)
-        if self._recorded == "first":
-            with contextlib.suppress(Unanswered):
-                return await self.real.complete(request)
-        if key not in self._answers:
-            if self._recorded == "last":
-                return await self.real.complete(request)
-            raise Unanswered(Status.MISSING, "no answer in the file")
-        self._asked.add(key)
-        if self._answers[key].tool_calls and not request.tools:
-            raise Unanswered(Status.UNPARSED, "the answer calls tools, and none were offered")
-        return self._answers[key]
 
 
 class _NoEmbedder:

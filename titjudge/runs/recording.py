@@ -19,8 +19,9 @@ from titjudge.metrics.agent.crops import Box
 from titjudge.providers import Provider
 from titjudge.providers.recorded import question_key
 from titjudge.providers.recorded import read_answers as read_recording
-from titjudge.runs.offline_batch import Asked, FromFile, only_recorded, walk
+from titjudge.runs.offline_batch import Asked, only_recorded, walk
 from titjudge.runs.offline_files import IMPORTED, Imported, question_text, read_answers
+from titjudge.runs.offline_import import FromFile
 from titjudge.runs.session import Session
 
 

@@ -1,0 +1,144 @@
+"""Write the questions that a run would ask now to files: an OpenAI batch, or plain lines for people and other models.
+
+A provider that writes down what it is asked and gives no answer stands in for each model, so an item's second question
+appears once the first is answered. Where every model is `recorded`, what is not recorded yet is written, for people and
+models that see the pictures by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from titjudge.core.config import RoleConfig
+from titjudge.core.errors import Unanswered, UserError
+from titjudge.core.keys import request_key
+from titjudge.core.serialization import request_record
+from titjudge.core.types import Picture, Reply, Request, Status
+from titjudge.metrics.agent.crops import origin
+from titjudge.providers import Provider, ProviderSettings
+from titjudge.providers.batch.openai import openai_line
+from titjudge.providers.hosted.openai import OpenAI
+from titjudge.runs.offline_batch import Asked, Seat, only_recorded, walk
+from titjudge.runs.offline_files import Exported, Shelf, question_text
+from titjudge.runs.session import Session
+
+MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one OpenAI batch file
+_OPEN = (Status.FAILED, "exported, not asked")  # an outage: no metric goes on to questions that build on this answer
+
+
+def export(
+    session: Session,
+    out: Path,
+    *,
+    crops: Path | None = None,
+    max_requests: int = MOST_REQUESTS,
+    max_bytes: int = MOST_BYTES,
+) -> Exported:
+    """Write the requests a run of `session` would send now as OpenAI batch JSONL, each once.
+
+    A line has `custom_id` (the key of the answer in the cache), `method`, `url` and `body`. A file beyond the limits
+    goes on in NAME-2.jsonl, NAME-3.jsonl, ... Lines stand in the order of the items. Nothing is sent; with nothing to
+    ask the file is empty.
+    Where all seats are `recorded` a line has `custom_id`, `item` (and `items`, where it is asked for several), `template`,
+    `images` (paths), `question` and, for a structured answer, its JSON `schema`. A part of a picture is a data URL, or a
+    file in the folder `crops`, and has `part_of` (path) and `box` (left, top, right, bottom in fractions). Beside
+    another model's questions, those that are not recorded are left out.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    shelf = Shelf(out, max_requests, max_bytes)
+    plain = only_recorded(session)
+    seen: dict[str, Asked] = {}
+    order = {item.id: number for number, item in enumerate(session.items())}
+
+    def rank(key: str) -> tuple[int, str, str]:
+        return min(map(order.__getitem__, seen[key].items)), seen[key].template, key
+
+    def ready(key: str, line: bytes) -> bytes:
+        if not plain:
+            return line
+        items = sorted(seen[key].items, key=order.__getitem__)
+        record = {name: items[0] if name == "item" else value for name, value in orjson.loads(line).items()}
+        return orjson.dumps(record | ({"items": items} if items[1:] else {}), option=orjson.OPT_APPEND_NEWLINE)
+
+    def seat(config: RoleConfig, real: Provider) -> Any:
+        if real.capabilities.cache:
+            return _Recorder(config, real, shelf)
+        return _Plain(real, shelf, session.config.data, crops) if plain else real
+
+    try:
+        asyncio.run(walk(session, seat, seen=seen))
+        return shelf.finish(rank, ready)
+    except OSError as error:
+        raise UserError(f"{out}: {error.strerror}") from error
+    finally:
+        shelf.drop()
+
+
+class _Recorder(Seat):
+    """Writes down what it is asked."""
+
+    def __init__(self, config: RoleConfig, real: Provider, shelf: Shelf) -> None:
+        super().__init__(real)
+        self.capabilities = replace(real.capabilities, local=True)  # no price, no slot, no second try
+        chat = (
+            real
+            if isinstance(real, OpenAI)
+            else OpenAI(ProviderSettings(config.model_name or real.name, base_url="http://localhost"))
+        )
+        self._chat, self._shelf = chat, shelf
+
+    async def complete(self, request: Request) -> Reply:
+        key = request_key(request)
+        if key not in self._shelf:
+            words = request.schema is not None and not self._chat.native_schema
+            self._shelf.put(key, await openai_line(self._chat, key, request, in_prompt=words))
+        raise Unanswered(*_OPEN)
+
+
+class _Plain(Seat):
+    """In the place of recorded answers: gives what is recorded and writes down what is not, for whoever can answer."""
+
+    def __init__(self, real: Provider, shelf: Shelf, data: Path | None, crops: Path | None) -> None:
+        super().__init__(real)
+        self._shelf, self._data, self._crops = shelf, data, crops
+
+    async def complete(self, request: Request) -> Reply:
+        try:
+            return await self.real.complete(request)
+        except Unanswered:
+            key = request_key(request)
+            if key not in self._shelf and not request.attempt:
+                self._shelf.put(key, orjson.dumps(self._line(key, request), option=orjson.OPT_APPEND_NEWLINE))
+            raise Unanswered(*_OPEN) from None
+
+    def _line(self, key: str, request: Request) -> dict[str, Any]:
+        line: dict[str, Any] = {
+            "custom_id": key,
+            "item": request.item_id,
+            "template": request.template,
+            "images": [self._shown(picture) for picture in request.pictures],
+            "question": question_text(request_record(request)["messages"]),
+        }
+        for part in filter(None, (origin(picture.path) for picture in request.pictures)):
+            line |= {"part_of": str(part.image), "box": list(part.box)}
+        return {**line, "schema": request.schema} if request.schema else line
+
+    def _shown(self, picture: Picture) -> str:
+        """The path of a picture; a part that was cut out of one is gone by the time anybody looks: its content."""
+        home = (self._data if self._data is None or self._data.is_dir() else self._data.parent) or Path()
+        if picture.path.resolve().is_relative_to(home.resolve()):
+            return str(picture.path)
+        if self._crops is not None:
+            self._crops.mkdir(parents=True, exist_ok=True)
+            file = self._crops / f"{picture.sha256[:32]}{picture.path.suffix}"
+            file.write_bytes(picture.load())
+            return str(file)
+        return f"data:{picture.media_type};base64,{base64.b64encode(picture.load()).decode()}"

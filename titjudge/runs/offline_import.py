@@ -1,0 +1,80 @@
+"""Put answers from a file where the run finds them: each is given to the question it answers, as a model would give it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from titjudge.core.errors import ConfigError, Unanswered
+from titjudge.core.keys import request_key
+from titjudge.core.types import Reply, Request, Status
+from titjudge.providers import Provider
+from titjudge.runs.offline_batch import Asked, Seat, only_recorded, walk
+from titjudge.runs.offline_files import IMPORTED, Imported, read_answers
+from titjudge.runs.session import Session
+
+
+def import_answers(session: Session, file: Path) -> Imported:
+    """Put the answers in `file` into the cache, from where `judge` takes them without any network.
+
+    A line is one of an OpenAI batch's output (`custom_id`, `response`, `error`) or simply
+    `{"custom_id": KEY, "text": "..."}` (`answer` is taken for `text`, and a JSON object for its text).
+
+    Raises:
+        DataError: the file cannot be read. ConfigError: all seats are `recorded`, which the cache keeps nothing of.
+    """
+    if only_recorded(session):
+        raise ConfigError("recorded answers lie beside the data, not in the cache: `batch record` takes them")
+    result = Imported()
+    answers = read_answers([file], result)
+    asked: set[str] = set()
+    seen: dict[str, Asked] = {}
+    asyncio.run(
+        walk(session, lambda _, real: FromFile(real, answers, asked) if real.capabilities.cache else real, seen=seen)
+    )  # recorded answers need no asking
+    result.unusable = [(key, seen[key].refusal(why) if key in seen else why) for key, why in result.unusable]
+    for key, reply in answers.items():
+        kept = session.cache.get(key)
+        if key in asked:
+            if kept is not None and IMPORTED in kept["flags"] and kept["text"] == reply.text:
+                result.imported += 1
+            else:
+                result.unusable.append((key, seen[key].refusal(reply.reason)))
+        elif kept is not None:
+            result.already += 1
+        else:
+            result.unknown.append(key)
+    return result
+
+
+class FromFile(Seat):
+    """Answers from a file. `asked` are the keys used. What the real provider has `recorded` goes first, last, or not at
+    all."""
+
+    def __init__(
+        self,
+        real: Provider,
+        answers: Mapping[str, Reply],
+        asked: set[str],
+        *,
+        recorded: Literal["no", "first", "last"] = "no",
+    ) -> None:
+        super().__init__(real)
+        self._answers, self._asked, self._recorded = answers, asked, recorded
+
+    async def complete(self, request: Request) -> Reply:
+        key = request_key(request)
+        if self._recorded == "first":
+            with contextlib.suppress(Unanswered):
+                return await self.real.complete(request)
+        if key not in self._answers:
+            if self._recorded == "last":
+                return await self.real.complete(request)
+            raise Unanswered(Status.MISSING, "no answer in the file")
+        self._asked.add(key)
+        if self._answers[key].tool_calls and not request.tools:
+            raise Unanswered(Status.UNPARSED, "the answer calls tools, and none were offered")
+        return self._answers[key]
