@@ -1,5 +1,7 @@
 """Fill the generated parts of the documentation: `python docs/generate.py` writes, `--check` says whether they are current.
 
+It also writes docs/schemas/run.schema.json, by which editors check and complete run.yaml.
+
 A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is help, metrics, providers, suites
 or keys.
 """
@@ -94,6 +96,14 @@ def keys(_: str) -> str:
     return table(("key", "default", "what it is"), rows)
 
 
+def run_schema() -> str:
+    import json
+
+    from titjudge.core.config_schema import config_schema
+
+    return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
 MAKERS = {"help": help_, "metrics": metrics, "suites": suites, "keys": keys}
 
 
@@ -103,14 +113,16 @@ def filled(text: str) -> str:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    current = {page: filled(page.read_text(encoding="utf-8")) for page in pages}
+    current[ROOT / "docs" / "schemas" / "run.schema.json"] = run_schema()
     stale = []
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        old = page.read_text(encoding="utf-8")
-        new = filled(old)
-        if new != old:
-            stale.append(str(page.relative_to(ROOT)))
+    for file, text in current.items():
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            stale.append(str(file.relative_to(ROOT)))
             if "--check" not in sys.argv:
-                page.write_text(new, encoding="utf-8")
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(text, encoding="utf-8")
     if stale and "--check" in sys.argv:
         sys.exit(f"{', '.join(stale)}: not current: run python docs/generate.py")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import click
+import jsonschema
 import pytest
 import yaml
 
@@ -48,6 +50,9 @@ def test_the_run_yaml_loads(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(block)
     assert load_config(tmp_path / "run.yaml").limits.max_cost == 5
     assert yaml.safe_load(block)["metrics"] == ["tit", "tit-llm"]
+    named = re.search(r"\$schema=(\S+)", block)
+    assert named is not None
+    jsonschema.validate(yaml.safe_load(block), json.loads(text(ROOT / named[1])))
 
 
 @pytest.fixture

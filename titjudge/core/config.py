@@ -85,7 +85,7 @@ def _role(value: Any) -> Any:
     return {"model": value} if isinstance(value, str) else value
 
 
-Role = Annotated[RoleConfig, BeforeValidator(_role)]
+Role = Annotated[RoleConfig, BeforeValidator(_role, json_schema_input_type=str | RoleConfig)]
 
 
 class Limits(_Strict):
@@ -156,6 +156,7 @@ class RunConfig(_Strict):
     embedder: Role = RoleConfig(model="default")
     """What embeds texts: default (inside a package), `sentence-transformers/MODEL`, `openai/MODEL`, `gemini/MODEL`."""
     limits: Limits = Limits()
+    """What a run may use: requests in flight, money, tokens, time."""
     prices: dict[str, PriceConfig] = Field(default_factory=dict)
     """USD per million tokens by model, over the bundled table: `{MODEL: {input: 2.5, output: 10}}`."""
     prompts: Path | None = None
