@@ -5,8 +5,10 @@ A price that is not known is None, never 0: under a cap such a model does not st
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -254,12 +256,11 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | N
         # litellm takes OpenAI's models without a prefix
         vendor, model = (vendor, rest) if slash else ("openai", model)
     addresses = [] if at_vendor(provider, base_url) else [each for each in base_url.split(",") if each.strip()]
-    try:
-        found = [snapshot.find_provider_model(model, None, None, address) for address in addresses]
-    except LookupError:
-        found = []
-    if found:
-        return found[0][0].id, found[0][1], False
+    there = {_listed_at(snapshot.providers, address) for address in addresses}
+    if len(there) == 1 and (listed := there.pop()):
+        with contextlib.suppress(LookupError):
+            made, info = snapshot.find_provider_model(model, None, listed, None)
+            return made.id, info, False
     if not find_provider_by_id(snapshot.providers, vendor):
         return None
     try:
@@ -267,6 +268,27 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | N
     except LookupError:
         return None
     return made.id, info, bool(addresses)
+
+
+def _listed_at(providers: Iterable[Any], address: str) -> str:
+    """The provider that genai-prices lists for an address, or an empty string.
+
+    Its patterns are matched from the left and without an end, so that they fit strangers' addresses that begin like a
+    vendor's, or have one in their path: here the whole host must fit, and no other host may.
+    """
+    parts = urlsplit(address.strip())
+    if not parts.hostname or parts.port not in (None, 443):
+        return ""
+    home, path = f"{parts.scheme}://{parts.hostname}", parts.path.rstrip("/")
+    for provider in providers:
+        fits = re.match(provider.api_pattern, home + path)
+        if (
+            fits
+            and fits.end() >= len(home)
+            and not re.match(provider.api_pattern, f"{parts.scheme}://host.invalid{path}")
+        ):
+            return str(provider.id)
+    return ""
 
 
 class _Rates:

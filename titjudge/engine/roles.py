@@ -18,6 +18,7 @@ from titjudge.providers.embedders import Embedder
 if TYPE_CHECKING:
     from titjudge.providers.batch.provider import Batches
 
+SAMPLING = frozenset({"temperature", "top_p", "top_k", "min_p", "seed"})
 _UNLIMITED = 1_000_000  # requests in flight
 
 
@@ -83,6 +84,11 @@ class Role:
             return self.price_of(usage)
         price = self.priced_as(retirements.same_name(self.model, reply.model_version))
         return None if price is None else price.cost(usage)
+
+    def unsent(self, protocol: str) -> list[str]:
+        """The sampling parameters that are wanted of a model that does not take them."""
+        wanted = set(self.config.sampling) | ({"temperature"} if protocol == "strict" else set())
+        return sorted(wanted & SAMPLING & self.provider.capabilities.omit)
 
     def sampling(self, params: Mapping[str, Any], protocol: str) -> dict[str, Any]:
         """The parameters to send: the configuration before the metric's, those before the defaults.
@@ -227,6 +233,21 @@ class Roles:
                 raise ConfigError(
                     f"{instead} answers in place of {role.label}, which has retired, and its price is unknown, so a cap cannot hold: add --price {instead}=IN,OUT (USD per million tokens)"
                 )
+
+    def notes(self) -> list[str]:
+        """What should be known of the models in use: prices that are guesses, parameters that are not sent."""
+        lines = []
+        for role in (*self.open(), *filter(None, [self._embedder_role])):
+            if role.price is not None and role.price.elsewhere:
+                lines.append(
+                    f"{role.label} is asked at {role.provider.base_url}, where its price is not known: amounts are the vendor's "
+                    f"list price (--price {role.model}=IN,OUT gives the one that is billed)"
+                )
+            if unsent := role.unsent(self.config.protocol):
+                lines.append(
+                    f"{role.label} takes no {', '.join(unsent)}: not sent, it samples as its vendor has set it"
+                )
+        return list(dict.fromkeys(lines))
 
     def check_recordings(self, names: Iterable[str]) -> None:
         """Read the files of recorded answers now: a damaged one is said once, and not of every item.

@@ -1,7 +1,8 @@
 """What each family of hosted models takes and does: one row a family, the first that matches counts.
 
 Rows say what the providers' documentation says of their families, as known in November 2026 ("Reasoning models" and "Images
-and vision" of OpenAI, "Thinking" and "Gemini models" of Google, "Models overview" and "Migration guide" of Anthropic);
+and vision" of OpenAI, "Thinking", "Gemini models" and "What's new in Gemini 3.6 Flash and 3.5 Flash-Lite" of Google,
+"Models overview" and "Migration guide" of Anthropic);
 none was tried against a live service. A model that no row knows is taken to accept everything; its server will say what
 it rejects.
 """
@@ -69,8 +70,10 @@ _REASONS: dict[str, Any] = {
 }
 _NO_THINKING = _GEMINI | {"thinking_budget", "thinking_level"}
 _BY_BUDGET = _GEMINI | {"thinking_level"}
+_OWN_SAMPLING = _GEMINI | {"temperature", "top_p", "top_k"}  # ignored, and an error in later models
 _FIXED_SAMPLING = _CLAUDE | {"temperature", "top_p", "top_k"}
 
+_THINKS: dict[str, Any] = {"thinks": True, "thinking": 8_192, "max_output": 65_536}
 _COMPATIBLE_FAMILY = Family("compatible", "", _COMPATIBLE, tools=False)
 _FAMILIES: dict[str, tuple[Family, ...]] = {
     "openai": (
@@ -90,7 +93,11 @@ _FAMILIES: dict[str, tuple[Family, ...]] = {
         Family("gemini-2.0", r"gemini-(1|2\.0)", _NO_THINKING, max_output=8_192),
         Family("gemini-2.5-flash-lite", r"gemini-2\.5-flash-lite", _BY_BUDGET, thinks=True, max_output=65_536),
         Family("gemini-2.5", r"gemini-2\.5", _BY_BUDGET, thinks=True, thinking=8_192, max_output=65_536),
-        Family("gemini-3 and later", r"", _GEMINI, thinks=True, thinking=8_192, max_output=65_536),
+        Family("gemini-3", r"gemini-3(-|\.[0-4](?!\d)|\.5(?!-flash-lite)(?!\d))", _GEMINI, **_THINKS),
+        Family(
+            "gemini-3.5-flash-lite, 3.6 and later", r"gemini-([3-9]|flash(-lite)?-latest)", _OWN_SAMPLING, **_THINKS
+        ),
+        Family("gemini, unknown", r"", _GEMINI, **_THINKS),
     ),
     "anthropic": (
         Family("claude-3", r"claude-3", _CLAUDE, max_output=8_192),

@@ -110,6 +110,7 @@ class Session:
         self._before: dict[str, Any] = {}
         self._pins: dict[str, Any] = {}
         self._ended = ("", 0.0)
+        self._models: list[str] = []  # what is to be said of the models in use
 
     def items(self) -> Iterator[Item | BadItem]:
         return (item for item, _ in self.listed())
@@ -154,6 +155,7 @@ class Session:
             found.notes = [
                 *self.reading.notes(self.metrics.values()),
                 *([said] if said else []),
+                *planner.roles.notes(),
                 *(
                     [f"{live} batch jobs of this run are live: what is in them is counted, and not sent again"]
                     if live
@@ -190,6 +192,7 @@ class Session:
                 extra_warnings=[
                     *self.cache.notes(),
                     *self.warnings,
+                    *self._models,
                     *self.reading.notes(self.metrics.values(), pairs, kept),
                     *_drift(folder.manifest()),
                     *folder.manifest().get("mixed", ()),
@@ -252,7 +255,7 @@ class Session:
             await engine.aclose()
             if planner is not None:
                 await planner.aclose()
-        self._ended = (budget.reason, budget.uncertain)
+        self._ended, self._models = (budget.reason, budget.uncertain), roles.notes()
         self._manifest(folder, engine, loop, status, started)
         if fatal is not None:
             raise fatal

@@ -149,12 +149,29 @@ def test_a_known_address_names_the_provider() -> None:
         ("gemini", "gemini-2.5-pro", "http://127.0.0.1:8000", False),
         ("litellm", "openai/gpt-4o", "", True),
         ("litellm", "openai/gpt-4o", "http://10.0.0.1:4000", False),
+        ("openai", "gpt-4o", "https://api.openai.com.evil.example/v1", False),
+        ("openai", "gpt-4o", "https://api.openai.community/v1", False),
+        ("openai", "gpt-4o", "https://evil.example/x.openai.azure.com", False),
+        ("openai", "gpt-4o", "https://evil/x.openai.azure.com", False),
+        ("openai", "gpt-4o", "https://mine.openai.azure.com/openai/v1", True),
+        ("gemini", "gemini-2.5-pro", "https://evil.example/x.googleapis.com", False),
+        ("gemini", "gemini-2.5-pro", "https://evilgoogleapis.com", False),
+        ("gemini", "gemini-2.5-pro", "https://us-aiplatform.googleapis.com/v1", True),
     ],
 )
 def test_the_list_price_holds_at_the_vendors_own_address(provider: str, model: str, address: str, known: bool) -> None:
     price = price_of(provider, model, base_url=address, at=NOVEMBER)
     assert price is not None
     assert price.elsewhere is not known
+
+
+def test_an_address_with_a_path_is_known_by_both() -> None:
+    known = price_of(
+        "openai", "deepseek-ai/DeepSeek-V3.2", base_url="https://router.huggingface.co/novita", at=NOVEMBER
+    )
+    assert known is not None
+    assert "huggingface_novita" in known.source
+    assert not known.elsewhere
 
 
 def test_batch_jobs_elsewhere_cost_the_list_price() -> None:

@@ -76,6 +76,32 @@ def test_what_a_server_does_not_take_is_neither_sent_nor_recorded(monkeypatch: p
     asyncio.run(found.aclose())
 
 
+def test_a_guessed_price_and_parameters_that_are_not_sent_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(key, "sk-x")
+    hosts = {"base_url": "http://127.0.0.1:9/v1"}
+    found = roles(
+        captioner={"model": "openai/gpt-4o", **hosts}, judge={"model": "gemini/gemini-3.8-flash", "top_p": 0.9}
+    )
+    assert found.notes() == []  # nobody has been asked
+    sent = [found[name].sampling({"temperature": 0.5}, "strict") for name in ("captioner", "judge")]
+    assert [each.get("temperature") for each in sent] == [0.5, None]
+    assert "top_p" not in sent[1]
+    guess, unsent = found.notes()
+    assert "openai/gpt-4o is asked at http://127.0.0.1:9/v1, where its price is not known" in guess
+    assert "gemini/gemini-3.8-flash takes no temperature, top_p: not sent" in unsent
+    asyncio.run(found.aclose())
+    plain = roles(
+        captioner="openai/gpt-4o",
+        judge={"model": "openai/gpt-4o", **hosts},
+        prices={"gpt-4o": {"input": 1, "output": 1}},
+    )
+    assert plain["captioner"].price is not None
+    assert plain["judge"].price is not None
+    assert plain.notes() == []
+    asyncio.run(plain.aclose())
+
+
 def test_a_run_that_omits_nothing_has_the_identity_it_had() -> None:
     from titjudge.runs.identity import identity
 
