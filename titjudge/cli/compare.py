@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.compare_runs import COMMANDS
+from titjudge.cli import compare_generators, compare_runs
 from titjudge.cli.options import JSON, PATH
 from titjudge.cli.terminal import say
 
@@ -36,13 +36,14 @@ def compare() -> None:
       python cli.py compare runs/gpt runs/gemini
       python cli.py compare votes votes.csv --pairs-out pairs.jsonl
       python cli.py compare ranks --csv leaderboards.csv --reference human
+      python cli.py compare generators runs/first --baseline base
       python cli.py compare people runs/first --pairs human_pairs.jsonl
       python cli.py compare cascade runs/sweep
       python cli.py compare forgetting runs/first --plot curve.svg
     """
 
 
-for command in COMMANDS:
+for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
     compare.add_command(command)
 
 

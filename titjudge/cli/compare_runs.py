@@ -156,7 +156,8 @@ def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json
       python cli.py compare forgetting runs/first --metric tit-agent --plot curve.svg --json curve.json
     """
     from titjudge.cli.output import check_writable
-    from titjudge.report.forgetting_chart import check_chart, write_chart
+    from titjudge.report.chart_files import check_chart
+    from titjudge.report.forgetting_chart import write_chart
     from titjudge.runs.human_study import claims_of_run
     from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.forgetting import forgetting as curve

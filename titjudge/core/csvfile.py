@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import scan_jsonl
@@ -26,15 +28,21 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(_FIELD_LIMIT)
     check_regular(path)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with _opened(path) as file:
             reader = csv.reader(file)
             for row in reader:
                 if any(cell.strip() for cell in row):
                     yield reader.line_num, row
     except UnicodeDecodeError as error:
         raise DataError("not UTF-8 text: save the file as UTF-8 CSV", path) from error
-    except (OSError, csv.Error) as error:
+    except (OSError, csv.Error, EOFError, zlib.error) as error:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
+
+
+def _opened(path: Path) -> IO[str]:
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -84,8 +92,9 @@ def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, 
 
 
 def scan_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Records of a `.csv`, or of a file of JSON lines; bad ones as the DataError that describes them."""
-    return scan_csv(path, required) if path.suffix.lower() == ".csv" else scan_jsonl(path, required)
+    """Records of a `.csv` or `.csv.gz`, or of a file of JSON lines; bad ones as the DataError that describes them."""
+    is_csv = path.name.lower().endswith((".csv", ".csv.gz"))
+    return scan_csv(path, required) if is_csv else scan_jsonl(path, required)
 
 
 def read_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:

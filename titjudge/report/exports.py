@@ -151,26 +151,26 @@ def _shown(cell: Any) -> str:
 def _markdown(report: Report) -> bytes:
     lines = []
     for run in report.runs:
-        lines += [f"### titjudge: {_md(run.name)}", ""]
+        lines += [f"### titjudge: {md(run.name)}", ""]
         status = str(run.manifest.get("status") or "unknown")
         lines.append(
-            f"Status **{_md(status)}**, spent {money(either(run, 'spent'))}, list price {money(either(run, 'list_cost'))}."
+            f"Status **{md(status)}**, spent {money(either(run, 'spent'))}, list price {money(either(run, 'list_cost'))}."
         )
-        lines += ["", *(f"> {_md(warning)}" for warning in strings(run.results.get("warnings"))), ""]
+        lines += ["", *(f"> {md(warning)}" for warning in strings(run.results.get("warnings"))), ""]
     for table in _tables(report):
         if table["rows"]:
-            lines += [f"**{_md(table['title'])}**", "", *_md_table(table), ""]
+            lines += [f"**{md(table['title'])}**", "", *md_table(table), ""]
     return ("\n".join(lines).rstrip() + "\n").encode(errors="replace")
 
 
-def _md_table(table: Json) -> Iterator[str]:
-    yield "| " + " | ".join(_md(name) for name in table["columns"]) + " |"
+def md_table(table: Json) -> Iterator[str]:
+    yield "| " + " | ".join(md(name) for name in table["columns"]) + " |"
     yield "|" + "|".join("---" if at < table["text"] else "--:" for at in range(len(table["columns"]))) + "|"
     for row in table["rows"]:
-        yield "| " + " | ".join(_md(_shown(cell)) for cell in row) + " |"
+        yield "| " + " | ".join(md(_shown(cell)) for cell in row) + " |"
 
 
-def _md(text: str) -> str:
+def md(text: str) -> str:
     """Text that Markdown shows as it is: no markup, no HTML, no link, no mention, one line."""
     line = " ".join(text.split())
     line = re.sub(r"([\\`*_{}\[\]()#|~!$])", r"\\\1", line)
@@ -194,17 +194,20 @@ def _tex(text: str) -> str:
     return "".join(_TEX.get(character, character) for character in line)
 
 
+LATEX_HEAD = "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}"
+
+
 def _latex(report: Report) -> bytes:
-    parts = ["% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}", ""]
+    parts = [LATEX_HEAD, ""]
     for table in _tables(report):
         if table["rows"]:
-            parts += [*_tex_table(table), ""]
+            parts += [*tex_table(table), ""]
     if len(parts) == 2:
         parts.append("% nothing to tabulate: results.json has neither agreement nor leaderboard")
     return ("\n".join(parts).rstrip() + "\n").encode(errors="replace")
 
 
-def _tex_table(table: Json) -> Iterator[str]:
+def tex_table(table: Json) -> Iterator[str]:
     columns = "".join("l" if at < table["text"] else "r" for at in range(len(table["columns"])))
     yield from (
         r"\begin{table}",

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import ConfigError, UserError
+from titjudge.report.chart_files import figure_bytes, write_figure
 from titjudge.stats.forgetting import Forgetting, Rate
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-
-
-def check_chart(path: Path) -> None:
-    """Say that a chart cannot be written under that name before anything is computed.
-
-    Raises:
-        ConfigError: the suffix is neither .svg nor .png.
-    """
-    if path.suffix.lower() not in (".svg", ".png"):
-        raise ConfigError(f"{path}: a chart is written as .svg or .png")
 
 
 def write_chart(found: Forgetting, path: Path) -> None:
@@ -29,14 +18,7 @@ def write_chart(found: Forgetting, path: Path) -> None:
     Raises:
         ConfigError: another suffix. UserError: the file cannot be written.
     """
-    check_chart(path)
-    try:
-        if path.suffix.lower() == ".svg":
-            path.write_text(forgetting_svg(found), encoding="utf-8")
-        else:
-            path.write_bytes(_saved(found, "png"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    write_figure(lambda axes: _draw(found, axes), path)
 
 
 def forgetting_svg(found: Forgetting) -> str:
@@ -44,30 +26,19 @@ def forgetting_svg(found: Forgetting) -> str:
 
     The same numbers give the same bytes. Names are drawn as plain text, whatever they contain.
     """
-    return _saved(found, "svg").decode()
+    return figure_bytes(lambda axes: _draw(found, axes), "svg").decode()
 
 
-def _saved(found: Forgetting, kind: str) -> bytes:
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({"svg.hashsalt": "titjudge", "svg.fonttype": "none", "text.parse_math": False}):
-        figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
-        axes = figure.add_subplot()
-        for k, generator in enumerate(dict.fromkeys(rate.generator for rate in found.places)):
-            _line(axes, [rate for rate in found.places if rate.generator == generator], generator, f"C{k % 10}", k)
-        for k, step in enumerate(found.steps):
-            if step.position is not None:
-                axes.axvline(100 * step.position, color=f"C{k % 10}", linestyle=":", linewidth=1)
-        axes.set(xlabel="place in the prompt, %", ylabel="claims met, %", xlim=(0, 100), ylim=(0, 102))
-        axes.grid(alpha=0.3)
-        if found.places:
-            axes.legend()
-        out = io.BytesIO()
-        figure.savefig(
-            out, format=kind, metadata={"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-        )
-    return out.getvalue()
+def _draw(found: Forgetting, axes: Any) -> None:
+    for k, generator in enumerate(dict.fromkeys(rate.generator for rate in found.places)):
+        _line(axes, [rate for rate in found.places if rate.generator == generator], generator, f"C{k % 10}", k)
+    for k, step in enumerate(found.steps):
+        if step.position is not None:
+            axes.axvline(100 * step.position, color=f"C{k % 10}", linestyle=":", linewidth=1)
+    axes.set(xlabel="place in the prompt, %", ylabel="claims met, %", xlim=(0, 100), ylim=(0, 102))
+    axes.grid(alpha=0.3)
+    if found.places:
+        axes.legend()
 
 
 def _line(axes: Any, rates: list[Rate], generator: str, colour: str, number: int) -> None:

@@ -15,7 +15,7 @@ from report_runs import PROMPT, score, small_run, write_run
 from titjudge.core.errors import ConfigError, MissingExtra
 from titjudge.core.types import Item
 from titjudge.report import export
-from titjudge.report.exports import COLUMNS, KINDS, _md, _tex
+from titjudge.report.exports import COLUMNS, KINDS, _tex, md
 
 
 def test_csv_has_one_row_a_score_and_no_invented_number(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_markdown_text_is_shown_as_text() -> None:
     hostile = (
         "<script>alert(1)</script> [x](javascript:1) ![i](http://e.vil/p.png) @everyone #1 |cell| `code`\n\n# title"
     )
-    shown = _md(hostile)
+    shown = md(hostile)
     assert "<" not in shown
     assert "\n" not in shown
     assert "@" not in shown

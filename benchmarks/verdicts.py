@@ -1,0 +1,141 @@
+"""How often verdicts on generators err, on people's marks for 12 generators x 2,100 prompts.
+
+    python -m benchmarks.verdicts [--human FILE] [--metric COLUMN] [--quick]
+
+FILE has prompt_id, generator and the column (LMM4LMM's marks, not part of this project; by default it is looked for beside
+the project). Prints (1) how many 95% intervals from 200 prompts hold the difference over all prompts, and how often
+generators that were exchanged at random within prompts fail a gate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from titjudge.stats.bootstrap import Floats
+from titjudge.stats.generator_differences import GeneratorDifference, false_discoveries, gate, sign_flip_p
+from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.scores_table import ScoreTable, read_scores
+
+HUMAN = Path(__file__).resolve().parents[1].parent / "shared" / "human" / "lmm4lmm_12_generators.csv.gz"
+DRAWN = 200  # prompts of a verdict
+SPAN = (-1.0, 1.0)
+
+
+def interval_coverage(scores: Floats, draws: int, *, replace: bool = False, seed: int = 1) -> tuple[float, list[float]]:
+    """The share of intervals from 200 prompts that hold the difference over all, and that share for each draw.
+
+    Args:
+        scores: shape (prompts, generators). replace: draw prompts with replacement, as from endlessly many.
+    """
+    rng = np.random.default_rng(seed)
+    pairs = list(combinations(range(scores.shape[1]), 2))
+    truth = [float((scores[:, a] - scores[:, b]).mean()) for a, b in pairs]
+    shares = []
+    for _ in range(draws):
+        some = scores[rng.choice(len(scores), DRAWN, replace=replace)]
+        d = np.stack([some[:, a] - some[:, b] for a, b in pairs], axis=1)
+        found = mean_intervals(d, np.ones_like(d), None)
+        shares.append(
+            float(np.mean([each is not None and each[0] <= t <= each[1] for each, t in zip(found, truth, strict=True)]))
+        )
+    return float(np.mean(shares)), shares
+
+
+def exchanged(d: Floats, rng: np.random.Generator) -> Floats:
+    """The differences of two generators whose scores were exchanged at random within prompts."""
+    mixed: Floats = d * rng.choice([-1.0, 1.0], d.shape)
+    return mixed
+
+
+def gate_errors(scores: Floats, repeats: int, delta: float, seed: int = 2) -> tuple[float, float]:
+    """How often a gate on 200 prompts fails two exchanged generators; and any of 11 candidates exchanged with a baseline."""
+    rng = np.random.default_rng(seed)
+    generators = scores.shape[1]
+    one, several = [], []
+    for _ in range(repeats):
+        for base in range(generators):
+            some = scores[rng.choice(len(scores), DRAWN, replace=False)]
+            flips = rng.random((DRAWN, generators)).argsort(
+                axis=1
+            )  # every generator's scores dealt anew on each prompt
+            dealt = np.take_along_axis(some, flips, axis=1)
+            d = dealt - dealt[:, [base]]
+            found = [_difference(str(k), "base", d[:, k]) for k in range(generators) if k != base]
+            several.append(gate(found, delta).failed)
+            other = (base + 1 + int(rng.integers(generators - 1))) % generators
+            pair = _difference("a", "b", exchanged(some[:, other] - some[:, base], rng))
+            one.append(gate([pair], delta).failed)
+    return float(np.mean(one)), float(np.mean(several))
+
+
+def _difference(a: str, b: str, d: Floats) -> GeneratorDifference:
+    interval = mean_intervals(d, np.ones(len(d)), SPAN)[0]
+    error = float(d.std(ddof=1) / len(d) ** 0.5)
+    return GeneratorDifference(a, b, float(d.mean()), interval, None, None, 0, 0, 0, len(d), None, error)
+
+
+def false_slices(scores: Floats, repeats: int, slices: int = 12, seed: int = 3) -> float:
+    """How often any of 12 slices of exchanged generators is called after Benjamini-Hochberg at .05."""
+    rng = np.random.default_rng(seed)
+    of = rng.integers(0, slices, len(scores))
+    called = []
+    pairs = list(combinations(range(scores.shape[1]), 2))
+    for k in range(repeats):
+        a, b = pairs[k % len(pairs)]
+        d = exchanged(scores[:, a] - scores[:, b], rng)
+        columns = np.stack([np.where(of == each, d, np.nan) for each in range(slices)], axis=1)
+        called.append(min(false_discoveries(sign_flip_p(columns, seed=k))) < 0.05)
+    return float(np.mean(called))
+
+
+def show(line: str, value: float, wanted: str) -> None:
+    print(f"  {line:<92} {100 * value:5.1f}%   ({wanted})", flush=True)
+
+
+def differences(table: ScoreTable, scale: int) -> None:
+    scores = table.means[np.isfinite(table.means).all(axis=1)]
+    pairs = scores.shape[1] * (scores.shape[1] - 1) // 2
+    print(f"\n1. Differences: {pairs} pairs, {DRAWN} of {len(scores):,} prompts at random")
+    share, by_draw = interval_coverage(scores, 20)
+    show("95% intervals that hold the difference over all prompts, 20 draws", share, "93 to 97%")
+    print(
+        f"     from draw to draw {100 * min(by_draw):.0f} to {100 * max(by_draw):.0f}%: pairs of one draw share prompts"
+    )
+    show(
+        "the same, 1,000 draws" if scale == 1 else "the same, 200 draws",
+        interval_coverage(scores, 1000 // scale)[0],
+        "93 to 97%",
+    )
+    show(
+        "the same with replacement, as from endlessly many prompts",
+        interval_coverage(scores, 1000 // scale, replace=True)[0],
+        "95%",
+    )
+    for delta in (0.01, 0.0):
+        one, several = gate_errors(scores, 200 // scale, delta)
+        show(f"exchanged pairs that fail --fail-if-worse {delta:g}", one, "at most 5%")
+        show(f"exchanged sets of 12 of which any fails --fail-if-worse {delta:g}", several, "at most 5%")
+    show("exchanged pairs with any of 12 slices called", false_slices(scores, 330 // scale), "at most 5%")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--human", type=Path, default=HUMAN)
+    parser.add_argument("--metric", default="yes_no")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the draws")
+    given = parser.parse_args()
+    started = time.perf_counter()
+    table = read_scores(given.human, given.metric)
+    scale = 5 if given.quick else 1
+    print(f"{given.human.name}, {given.metric}: {len(table.generators)} generators, {len(table.prompts):,} prompts")
+    differences(table, scale)
+    print(f"\n{time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

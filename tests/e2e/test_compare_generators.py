@@ -1,0 +1,138 @@
+"""`compare generators` through the command line: tables and runs, gates and exit codes, files and errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+from report_runs import PROMPT, score, write_run
+
+from titjudge.cli.dispatch import run_command
+from titjudge.core.types import Item
+
+
+def cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> str:
+    """Output and errors of `python cli.py compare generators ...`; an error is one line."""
+    found = run_command("python cli.py", ["compare", "generators", *map(str, arguments)])
+    told = capsys.readouterr()
+    assert found == code, told.out + told.err
+    if code == 2:
+        assert told.err.startswith("titjudge: "), told.err
+        assert len(told.err.strip().splitlines()) == 1, told.err
+    return told.out + told.err
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    """A table of 80 prompts: `good` above `base`, `bad` below, `like` as good as it; two themes."""
+    rng = np.random.default_rng(5)
+    lines = ["prompt_id,generator,score,theme"]
+    for k in range(80):
+        level = rng.random()
+        for name, shift, noise in (("base", 0, 0), ("good", 0.1, 0.2), ("bad", -0.1, 0.2), ("like", 0, 0.3)):
+            lines.append(
+                f"p{k},{name},{level + shift + noise * (rng.random() - 0.5):.4f},{'food' if k % 2 else 'city'}"
+            )
+    file = tmp_path / "scores.csv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def test_every_pair_of_a_table(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.json"
+    said = cli(capsys, "--scores", scores, "--by", "theme", "--json", out)
+    found = json.loads(out.read_text())
+    assert "Differences by theme" in said
+    assert len(found["pairs"]) == 6
+    first = found["pairs"][0]
+    assert {"a", "b", "difference", "interval", "p", "p_adjusted", "wins", "same", "losses", "prompts", "detectable",
+            "by"} <= set(first)  # fmt: skip
+    assert (first["a"], first["b"], first["prompts"]) == ("base", "good", 80)
+    assert first["interval"][0] < first["difference"] < first["interval"][1] < 0
+    assert first["wins"] + first["same"] + first["losses"] == 80
+    assert set(first["by"]["theme"]) == {"city", "food"}
+    assert first["by"]["theme"]["city"]["prompts"] == 40
+
+
+def test_gates_and_their_exit_codes(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gate = ("--scores", scores, "--baseline", "base", "--fail-if-worse")
+    said = cli(capsys, *gate, "0.01", code=1)
+    assert "bad is worse than base by more than 0.01" in said
+    assert "good is not worse than base" in said
+    rows = scores.read_text().splitlines()
+    kept = tmp_path / "kept.csv"
+    kept.write_text("\n".join(row for row in rows if ",bad," not in row) + "\n")
+    gate = ("--scores", kept, "--baseline", "base", "--fail-if-worse")
+    assert "cannot tell with 80 prompts whether like is worse" in cli(capsys, *gate, "0.001")
+    out = tmp_path / "out.json"
+    cli(capsys, *gate, "0.001", "--strict", "--json", out, code=1)
+    assert json.loads(out.read_text())["gate"]["outcome"] == "cannot tell"
+    assert "not worse" in cli(capsys, *gate, "0.2", "--strict")
+
+
+def test_files_for_a_pull_request_and_a_paper(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chart, picture = tmp_path / "chart.svg", tmp_path / "chart.png"
+    cli(capsys, "--scores", scores, "--baseline", "base", "--plot", chart, "--out", tmp_path / "v.md")
+    assert "like - base" in "".join(ElementTree.parse(chart).getroot().itertext())
+    before = chart.read_bytes()
+    cli(capsys, "--scores", scores, "--baseline", "base", "--plot", chart, "--out", tmp_path / "v.tex")
+    assert chart.read_bytes() == before
+    cli(capsys, "--scores", scores, "--baseline", "base", "--plot", picture, "--out", tmp_path / "v.csv")
+    with Image.open(picture) as drawn:
+        assert drawn.size[0] > 500
+    assert "| good | base |" in (tmp_path / "v.md").read_text()
+    assert r"\toprule" in (tmp_path / "v.tex").read_text()
+    assert "\na,b,a - b,low,high," in (tmp_path / "v.csv").read_text()
+
+
+def test_errors_are_one_line(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Did you mean 'base'" in cli(capsys, "--scores", scores, "--baseline", "basis", code=2)
+    assert "--baseline" in cli(capsys, "--scores", scores, "--fail-if-worse", "0.1", code=2)
+    assert "not both" in cli(capsys, tmp_path, "--scores", scores, code=2)
+    assert "--scores FILE" in cli(capsys, code=2)
+    assert "written as .svg or .png" in cli(capsys, "--scores", scores, "--plot", tmp_path / "x.pdf", code=2)
+    assert "written as .md, .tex, .csv" in cli(capsys, "--scores", scores, "--out", tmp_path / "x.doc", code=2)
+    scores.write_text("prompt_id,generator,score\np,a,1\np,b,2\n")
+    assert f"{scores}: 'a' and 'b' have 1 prompt" in cli(capsys, "--scores", scores, code=2)
+    scores.write_text("prompt_id,generator,score\np,a,1\np,b,two\n")
+    assert f"{scores}:3: 'score' is a number, not 'two'" in cli(capsys, "--scores", scores, code=2)
+
+
+def judged(folder: Path, shift: float, *, model: str = "fake/judge", seeds: int = 2, generator: str = "") -> Path:
+    """A run over 30 prompts of two types with some images each; scores by tit-llm in [0, 100]."""
+    rng = np.random.default_rng(len(folder.name))
+    items = [
+        Item(f"{k}-{seed}.png", PROMPT if k % 2 else "a red cup", None, generator, f"p{k}", {"type": f"t{k % 3}"})
+        for k in range(30)
+        for seed in range(seeds)
+    ]
+    scores = [
+        score(item, "tit-llm", round(50 + shift + 3 * rng.normal(), 2),
+              claims=[{"claim": "a cup", "kind": "entity", "met": bool(rng.random() < 0.5), "position": 0.1}])
+        for item in items
+    ]  # fmt: skip
+    write_run(folder, items, scores, roles={"judge": {"model": model, "answered": []}})
+    return folder
+
+
+def test_two_runs_of_two_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = judged(tmp_path / "step-1", 0), judged(tmp_path / "step-20", 5)
+    out = tmp_path / "out.json"
+    cli(capsys, first, second, "--by", "type,prompt_length", "--by", "element", "--json", out)
+    (pair,) = json.loads(out.read_text())["pairs"]
+    assert (pair["a"], pair["b"], pair["prompts"]) == ("step-1", "step-20", 30)
+    assert -8 < pair["difference"] < -3
+    assert {name: len(values) for name, values in pair["by"].items()} == {"type": 3, "prompt_length": 2, "element": 1}
+    spread = json.loads(out.read_text())["generators"][0]["spread between seeds"]
+    assert 2 < spread < 4
+    assert "no 'typ'" in cli(capsys, first, second, "--by", "typ", code=2).replace("prompts have ", "")
+
+
+def test_another_judge_is_no_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = judged(tmp_path / "a", 0), judged(tmp_path / "b", 0, model="fake/other")
+    assert "the judge differs (fake/judge, fake/other)" in cli(capsys, first, second, code=2)
+    assert "compared although the judge differs" in cli(capsys, first, second, "--allow-drift")

@@ -1,0 +1,135 @@
+"""Generators against each other, by prompt: differences, tests, adjustments and gates."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import verdicts
+from titjudge.core.errors import DataError
+from titjudge.stats.generator_differences import (
+    CANNOT_TELL,
+    NOT_WORSE,
+    WORSE,
+    gate,
+    generator_differences,
+    holm,
+    sign_flip_p,
+    verdict_tables,
+)  # fmt: skip
+from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
+
+
+def made(scores: dict[str, list[float | None]], **categories: list[str]) -> ScoreTable:
+    entries = [Entry(f"p{k}", name, "", value) for name, values in scores.items() for k, value in enumerate(values)]
+    told = {column: {f"p{k}": value for k, value in enumerate(values)} for column, values in categories.items()}
+    return score_table(entries, metric="score", source="scores.csv", categories=told)
+
+
+def test_a_difference_in_all_its_numbers() -> None:
+    (found,) = generator_differences(made({"a": [1, 1, 0, 1, 1], "b": [0, 1, 1, 0, None]}))
+    assert (found.a, found.b, found.prompts) == ("a", "b", 4)
+    assert (found.wins, found.same, found.losses) == (2, 1, 1)
+    assert found.difference == pytest.approx(0.25)
+    d = np.array([1, 0, -1, 1])
+    error = d.std(ddof=1) / 2
+    assert found.interval == pytest.approx((-1, 1))  # t would leave what differences of these scores can be
+    assert found.detectable == pytest.approx((3.182446 + 0.978472) * error, rel=1e-5)
+    assert found.p == found.p_adjusted == 1.0
+
+
+def test_scores_that_differ_by_rounding_are_the_same() -> None:
+    (found,) = generator_differences(made({"a": [0.1 + 0.2, 1, 0], "b": [0.3, 0, 0]}))
+    assert (found.wins, found.same, found.losses) == (1, 2, 0)
+
+
+def test_p_is_exact_for_few_prompts_and_close_for_many() -> None:
+    rng = np.random.default_rng(0)
+    few = rng.normal(0.4, 1, 9)
+    brute = np.mean([abs(np.dot(s, few)) >= abs(few.sum()) - 1e-12 for s in product((-1, 1), repeat=9)])
+    many = (rng.random(400) < 0.3) * rng.choice([-1, 1, 1], 400).astype(float)
+    padded = np.full((400, 2), np.nan)
+    padded[:9, 0], padded[:, 1] = few, many
+    found = sign_flip_p(padded)
+    assert found[0] == pytest.approx(brute)
+    error = (many**2).sum() ** 0.5
+    from scipy.stats import norm
+
+    assert found[1] == pytest.approx(2 * norm.sf((abs(many.sum()) - 1) / error), abs=0.01)
+
+
+def test_holm_is_what_its_paper_says() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+def test_pairs_are_adjusted_together_and_slices_within_a_pair() -> None:
+    rng = np.random.default_rng(1)
+    scores: dict[str, list[float | None]] = {
+        name: list(rng.normal(level, 1, 60)) for name, level in (("a", 0), ("b", 0.2), ("c", 0.9))
+    }
+    found = generator_differences(made(scores, theme=["x", "y", "z"] * 20))
+    assert [each.p_adjusted for each in found] == pytest.approx(holm([each.p or 0 for each in found]))
+    assert set(found[0].by["theme"]) == {"x", "y", "z"}
+    assert sum(each.prompts for each in found[0].by["theme"].values()) == 60
+    assert all((one.p_adjusted or 0) >= (one.p or 0) for one in found[2].by["theme"].values())
+    against = generator_differences(made(scores), baseline="b")
+    assert [(each.a, each.b) for each in against] == [("a", "b"), ("c", "b")]
+    titles = [table.title for table in verdict_tables(made(scores, theme=["x", "y", "z"] * 20), found)]
+    assert titles == ["Generators by score", "Differences between generators", "Differences by theme"]
+
+
+def test_too_little_to_compare_is_one_line_with_the_file() -> None:
+    with pytest.raises(DataError, match=r"scores\.csv: 'a' and 'b' have 1 prompt with a score in common"):
+        generator_differences(made({"a": [1, None], "b": [0, 2]}))
+    with pytest.raises(DataError, match=r"scores\.csv: only the generator 'a'"):
+        generator_differences(made({"a": [1, 2]}))
+    with pytest.raises(DataError, match=r"no generator 'bas'\. Did you mean 'base'\?"):
+        generator_differences(made({"a": [1, 2], "base": [1, 2]}), baseline="bas")
+
+
+def test_a_gate_has_three_outcomes() -> None:
+    rng = np.random.default_rng(2)
+    base = rng.random(300)
+    scores = {"base": base, "bad": base - 0.2 + 0.1 * rng.random(300), "same": base + 0.05 * rng.normal(size=300),
+              "loose": base + rng.normal(size=300)}  # fmt: skip
+    found = generator_differences(made({name: list(values) for name, values in scores.items()}), baseline="base")
+    decided = gate(found, 0.05)
+    assert decided.verdicts == {"bad": WORSE, "same": NOT_WORSE, "loose": CANNOT_TELL}
+    assert decided.failed
+    assert decided.open
+    assert not gate([each for each in found if each.a == "same"], 0.05).open
+
+
+def test_one_candidate_fails_exactly_where_its_interval_does() -> None:
+    rng = np.random.default_rng(3)
+    for shift in np.linspace(-0.2, 0, 40):
+        (found,) = generator_differences(made({"a": list(rng.normal(shift, 0.3, 30)), "base": [0.0] * 30}))
+        assert found.interval is not None
+        assert (gate([found], 0.05).verdicts["a"] == WORSE) == (found.interval[1] < -0.05)
+
+
+def test_equal_generators_cannot_be_told_to_be_better_than_few_prompts_show() -> None:
+    values: list[float | None] = [1.0, 0.0] * 20
+    (found,) = generator_differences(made({"a": values, "base": values}), baseline="base")
+    assert found.interval is not None
+    assert found.interval[1] == pytest.approx(1 - 0.025 ** (1 / 40))
+    assert gate([found], 0.01).verdicts["a"] == CANNOT_TELL
+    assert gate([found], 0.1).verdicts["a"] == NOT_WORSE
+    all_worse: list[float | None] = [0.0] * 40
+    (found,) = generator_differences(made({"a": all_worse, "base": [1.0] * 40}), baseline="base")
+    assert gate([found], 0.01).verdicts["a"] == WORSE
+
+
+def test_intervals_and_gates_on_peoples_marks(shared: Path) -> None:
+    """Small draws of what `python -m benchmarks.verdicts` prints."""
+    table = read_scores(shared / "human" / "lmm4lmm_12_generators.csv.gz", "yes_no")
+    scores = table.means
+    assert scores.shape == (2100, 12)
+    assert 0.93 <= verdicts.interval_coverage(scores, 40)[0] <= 0.975
+    one, several = verdicts.gate_errors(scores, 8, 0.0)
+    assert one <= 0.05
+    assert several <= 0.06

@@ -1,0 +1,175 @@
+"""`compare generators`: is this generator better than that one, where, by how much, and how sure?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from titjudge.cli.options import JSON, PATH
+from titjudge.cli.terminal import say
+
+if TYPE_CHECKING:
+    from titjudge.stats.generator_differences import Gate, GeneratorDifference
+    from titjudge.stats.scores_table import ScoreTable
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_INPUT = (
+    click.argument("runs", nargs=-1, type=PATH, metavar="[RUN ...]"),
+    click.option("--scores", type=PATH, metavar="FILE", help="A table in place of runs: prompt_id, generator, score, and columns with categories (.csv, .csv.gz, .jsonl, .parquet)."),
+    click.option("--metric", metavar="NAME", help="The metric of the runs, or the score's column in the table  [default: score]."),
+    click.option("--allow-drift", is_flag=True, help="Compare runs although a judge, its version or the protocol differs."),
+)  # fmt: skip
+
+_FILES = (
+    click.option("--plot", type=PATH, metavar="FILE", help="Draw the chart (.svg or .png)."),
+    click.option("--out", type=PATH, metavar="FILE", help="Write the tables: Markdown, LaTeX or CSV (.md, .tex, .csv)."),
+    JSON,
+)  # fmt: skip
+
+
+def scores_options(function: F) -> F:
+    """Give a command the options that name its scores."""
+    for option in reversed(_INPUT):
+        function = option(function)
+    return function
+
+
+def file_options(function: F) -> F:
+    """Give a command the options that name the files it writes."""
+    for option in reversed(_FILES):
+        function = option(function)
+    return function
+
+
+def read_input(
+    runs: Sequence[Path], scores: Path | None, metric: str | None, allow_drift: bool, by: Sequence[str] = ()
+) -> ScoreTable:
+    """Read the table of scores that a command was given, from runs or from a file.
+
+    Raises:
+        ConfigError: both or neither was given.
+    """
+    from titjudge.core.errors import ConfigError
+
+    if bool(runs) == (scores is not None):
+        raise ConfigError("name run folders, or a table with --scores FILE" + (", not both" if runs else ""))
+    if scores is not None:
+        from titjudge.stats.scores_table import read_scores
+
+        return read_scores(scores, metric, by)
+    from titjudge.runs.generator_scores import run_scores
+
+    return run_scores(runs, metric, by, allow_drift=allow_drift)
+
+
+def check_files(plot: Path | None, out: Path | None) -> None:
+    """Say that a file cannot be written before anything is computed."""
+    from titjudge.cli.output import check_writable
+
+    if plot is not None:
+        from titjudge.report.chart_files import check_chart
+
+        check_chart(plot)
+        check_writable(plot)
+    if out is not None:
+        from titjudge.report.table_files import check_table_file
+
+        check_table_file(out)
+        check_writable(out)
+
+
+@click.command(short_help="Is one generator better than another, where, and how sure?")
+@scores_options
+@click.option(
+    "--baseline", metavar="GENERATOR", help="Compare every other generator with this one  [default: all pairs]."
+)
+@click.option("--by", multiple=True, metavar="COLUMN", help="Also by category: a column of the table, what the suite knows (type, theme, ...), prompt_length, language, element; repeatable.")  # fmt: skip
+@click.option("--fail-if-worse", type=click.FloatRange(min=0), metavar="DELTA", help="Exit code 1 when a generator is worse than the baseline by more than DELTA, by its interval.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="With --fail-if-worse: exit code 1 also when these prompts cannot tell.")
+@file_options
+def generators(
+    runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, baseline: str | None,
+    by: tuple[str, ...], fail_if_worse: float | None, strict: bool, plot: Path | None, out: Path | None,
+    json_file: Path | None,
+) -> int:  # fmt: skip
+    """Compare generators prompt by prompt, across different images.
+
+    For each pair: the difference with its 95% interval, prompts won, same and lost, p (by exchange within prompts) and p
+    adjusted (Holm over pairs, Benjamini-Hochberg over slices), and the smallest difference that these prompts would have
+    shown with 80% power. Several images of a prompt are averaged first.
+
+    \b
+    Examples:
+      python cli.py compare generators runs/first
+      python cli.py compare generators runs/step-1000 runs/step-2000
+      python cli.py compare generators --scores scores.csv --by category
+      python cli.py compare generators runs/first --baseline base \\
+          --fail-if-worse 0.01 --out verdict.md
+    """
+    from titjudge.cli.output import show_notes, show_tables, write_json
+    from titjudge.core.errors import ConfigError
+    from titjudge.stats.generator_differences import gate, generator_differences, verdict_tables
+
+    check_files(plot, out)
+    if baseline is None and (fail_if_worse is not None or strict):
+        raise ConfigError("--fail-if-worse needs --baseline GENERATOR: worse than what?")
+    if strict and fail_if_worse is None:
+        raise ConfigError("--strict goes with --fail-if-worse DELTA")
+    columns = tuple(dict.fromkeys(each for given in by for each in given.split(",") if each))
+    table = read_input(runs, scores, metric, allow_drift, columns)
+    found = generator_differences(table, baseline=baseline)
+    decided = gate(found, fail_if_worse) if fail_if_worse is not None else None
+    tables = verdict_tables(table, found)
+    show_tables(tables)
+    missing = [f"{table.missing:,} images have no score and are left out"] if table.missing else []
+    show_notes([*table.notes, *missing], tables)
+    if plot is not None:
+        from titjudge.report.verdict_charts import write_differences
+
+        write_differences(found, plot, fail_if_worse)
+        say(f"plot   {plot}")
+    if out is not None:
+        from titjudge.report.table_files import write_tables
+
+        write_tables(tables, out)
+        say(f"tables {out}")
+    record: dict[str, Any] = {
+        "source": table.source, "metric": table.metric, "baseline": baseline, "missing": table.missing,
+        "generators": [dict(zip(tables[0].columns, row, strict=True)) for row in tables[0].rows],
+        "pairs": [each.to_json() for each in found], "notes": list(table.notes),
+    }  # fmt: skip
+    if decided is not None:
+        record["gate"] = decided.to_json()
+        _tell(decided, found, strict)
+    write_json(json_file, record)
+    return 1 if decided is not None and (decided.failed or (strict and decided.open)) else 0
+
+
+def _tell(decided: Gate, found: Sequence[GeneratorDifference], strict: bool) -> None:
+    """Say what the gate says, of each candidate in a line."""
+    from titjudge.stats.generator_differences import CANNOT_TELL, WORSE
+
+    say()
+    for each in found:
+        verdict = decided.verdicts[each.a]
+        ends = f", interval {each.interval[0]:.4g} to {each.interval[1]:.4g}" if each.interval else ""
+        if verdict == CANNOT_TELL:
+            say(
+                f"cannot tell with {each.prompts:,} prompts whether {each.a} is worse than {each.b} by more than "
+                f"{decided.delta:g}{ends}",
+                colour="yellow",
+            )
+        else:
+            say(
+                f"{each.a} is {verdict} than {each.b} by more than {decided.delta:g}{ends}",
+                colour="red" if verdict == WORSE else None,
+            )
+    if decided.open and not decided.failed:
+        say("not told apart counts as a failure (--strict)" if strict else "--strict makes that a failure")
+
+
+COMMANDS = (generators,)

@@ -1,0 +1,63 @@
+"""Tables of a comparison as a file: Markdown for a pull request, LaTeX for a paper, CSV for a spreadsheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from titjudge.core.csvfile import csv_text
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.types import Table
+from titjudge.report.exports import LATEX_HEAD, md, md_table, tex_table
+from titjudge.report.table_cells import table as cells
+
+SUFFIXES = (".md", ".tex", ".csv")
+
+
+def check_table_file(path: Path) -> None:
+    """Say that tables cannot be written under that name before anything is computed.
+
+    Raises:
+        ConfigError: the suffix is none of .md, .tex and .csv.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise ConfigError(f"{path}: tables are written as {', '.join(SUFFIXES)}")
+
+
+def write_tables(tables: Sequence[Table], path: Path) -> None:
+    """Write tables as the suffix says; a CSV has one table after the other, with an empty line between.
+
+    Raises:
+        ConfigError: another suffix. UserError: the file cannot be written.
+    """
+    check_table_file(path)
+    suffix = path.suffix.lower()
+    text = {".md": _markdown, ".tex": _latex, ".csv": _csv}[suffix](tables)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode(errors="replace"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _words(table: Table) -> int:
+    """How many columns of words there are before the first with a number."""
+    numeric = [any(isinstance(row[k], int | float) for row in table.rows) for k in range(len(table.columns))]
+    return numeric.index(True) if True in numeric else len(numeric)
+
+
+def _markdown(tables: Sequence[Table]) -> str:
+    parts = []
+    for table in tables:
+        lines = md_table(cells(table.title, table.columns, table.rows, text=_words(table)))
+        parts.append("\n".join([f"**{md(table.title)}**", "", *lines, *(f"\n{md(note)}" for note in table.notes)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _latex(tables: Sequence[Table]) -> str:
+    made = ["\n".join(tex_table(cells(table.title, table.columns, table.rows, text=_words(table)))) for table in tables]
+    return "\n\n".join([LATEX_HEAD, *made]) + "\n"
+
+
+def _csv(tables: Sequence[Table]) -> str:
+    return "\n".join(csv_text(table.columns, table.rows) for table in tables)

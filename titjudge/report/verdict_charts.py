@@ -1,0 +1,39 @@
+"""Charts of verdicts on generators: differences with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.report.chart_files import write_figure
+from titjudge.stats.generator_differences import GeneratorDifference
+
+_MOST = 60  # rows that can still be read
+
+
+def write_differences(differences: Sequence[GeneratorDifference], path: Path, delta: float | None = None) -> None:
+    """Draw each difference with its 95% interval, and the slices of a single pair below it.
+
+    Raises:
+        ConfigError: neither .svg nor .png. UserError: the file cannot be written.
+    """
+    rows = [(f"{each.a} - {each.b}", each) for each in differences]
+    if len(differences) == 1:
+        rows += [(f"{column}: {value}", one) for column, of in differences[0].by.items() for value, one in of.items()]
+    rows = [row for row in rows if row[1].difference is not None][:_MOST]
+
+    def draw(axes: Any) -> None:
+        axes.axvline(0, color="0.4", linewidth=1)
+        if delta:
+            axes.axvline(-delta, color="C3", linestyle=":", linewidth=1)
+        for place, (_, each) in enumerate(rows):
+            low, high = each.interval or (each.difference, each.difference)
+            axes.plot([low, high], [place, place], color="C0", linewidth=1.5, solid_capstyle="round")
+            axes.plot([each.difference], [place], "o", color="C0", markersize=4)
+        axes.set_yticks(range(len(rows)), [name if len(name) < 50 else name[:48] + "…" for name, _ in rows], fontsize=7)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlabel("difference with 95% interval, to the right: the first is better")
+        axes.grid(axis="x", alpha=0.3)
+
+    write_figure(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))

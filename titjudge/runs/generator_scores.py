@@ -1,0 +1,173 @@
+"""The scores of stored runs by prompt and generator, with what their suites know of the prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from titjudge.core import registry
+from titjudge.core.errors import ConfigError, DataError, UserError, nearest
+from titjudge.core.types import Item, Score
+from titjudge.probes.canary import refuse_drift
+from titjudge.runs.human_study import choose
+from titjudge.runs.prompt_languages import script
+from titjudge.runs.run_folder import RunFolder
+from titjudge.stats.claims import claims_of
+from titjudge.stats.scores_table import DERIVED, Entry, ScoreTable, score_table
+
+ELEMENT = "element"  # kinds of claims: entity, attribute, relation, ...
+LANGUAGE = "language"
+
+
+def run_scores(
+    paths: Sequence[Path], metric: str | None = None, by: Sequence[str] = (), *, allow_drift: bool = False
+) -> ScoreTable:
+    """Join runs to one table: every generator of each, over the prompts.
+
+    A run that names no generator is one itself; a generator of several runs is told apart by the name of the run. Prompts
+    are joined by their ids where these mean the same texts, else by their texts. Of a metric of which less is better the
+    scores are negated.
+
+    Args:
+        by: `type`, `theme`, ... (what the suite knows of a prompt), `prompt_length`, `language`, `element` (claims by kind).
+    Raises:
+        UserError: another judge, protocol or version of the metric, unless `allow_drift`.
+        ConfigError: no such metric or category. DataError: a folder is no run.
+    """
+    folders = {str(path): RunFolder(path) for path in paths}
+    manifests = {name: folder.manifest() for name, folder in folders.items()}
+    notes = refuse_drift(manifests, allow=allow_drift)
+    items = {
+        name: {item.id: item for item in folder.items() if isinstance(item, Item)} for name, folder in folders.items()
+    }
+    stored = {name: list(folder.scores().values()) for name, folder in folders.items()}
+    names = {score.metric for scores in stored.values() for score in scores}
+    chosen = choose(names, metric, next(iter(folders.values())))
+    if reasons := _judged_otherwise(manifests, chosen):
+        if not allow_drift:
+            raise UserError(
+                f"these runs are not comparable: {'; '.join(reasons)}. Compare them all the same with --allow-drift"
+            )
+        notes += [f"compared although {reason}" for reason in reasons]
+    plugin = registry.load("metrics", chosen.partition(" [")[0])
+    sign = 1.0 if plugin.higher_is_better else -1.0
+    if sign < 0:
+        notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
+    label = _labels(items)
+    key = _prompt_keys(items)
+    entries: list[Entry] = []
+    categories: dict[str, dict[str, str]] = {column: {} for column in by if column != ELEMENT}
+    met: dict[str, dict[tuple[str, str], list[bool]]] = {}
+    known: dict[str, None] = dict.fromkeys((*DERIVED, LANGUAGE, ELEMENT))
+    for name, scores in stored.items():
+        listed = items[name]
+        for item in listed.values():
+            known |= dict.fromkeys(map(str, item.meta))
+            for column, values in categories.items():
+                values.setdefault(key(item), _category(item, column))
+        mine = [score for score in scores if score.metric == chosen and score.item_id in listed]
+        for score in mine:
+            item = listed[score.item_id]
+            place = key(item), label(name, item), f"{name}/{item.id}"
+            entries += [Entry(*place, value) for value in _values(score, sign)]
+        if ELEMENT in by:
+            _elements(listed, mine, name, key, label, met)
+    for column, values in categories.items():
+        if not any(values.values()):
+            raise ConfigError(f"{next(iter(folders))}: its prompts have no '{column}'.{nearest(column, known)} "
+                              f"Known: {', '.join(known)}")  # fmt: skip
+    if ELEMENT in by and not met:
+        raise ConfigError(
+            f"{next(iter(folders))}: the scores of {chosen} hold no claims: --by {ELEMENT} has nothing to show"
+        )
+    if not entries:
+        raise DataError(f"no score of {chosen}", next(iter(folders)))
+    low, high = plugin.range
+    costs = [folder.money()["list_cost"] for folder in folders.values()]
+    return score_table(
+        entries, metric=chosen, source=", ".join(folders), categories=categories, notes=notes,
+        bounds=(low, high) if sign > 0 else (-high, -low), cost=sum(costs) / len({(e.prompt, e.generator, e.image) for e in entries}) or None,
+        parts={ELEMENT: {kind: {at: sum(told) / len(told) for at, told in marks.items()} for kind, marks in met.items()}}
+        if met
+        else None,
+    )  # fmt: skip
+
+
+def _values(score: Score, sign: float) -> list[float | None]:
+    """The score, or the judge's several answers where their plain mean is the score."""
+    if score.value is None:
+        return [None]
+    told = [each for each in score.parts.get("samples") or () if isinstance(each, int | float)]
+    if len(told) > 1 and abs(sum(told) / len(told) - score.value) < 1e-9:
+        return [sign * each for each in told]
+    return [sign * score.value]
+
+
+def _category(item: Item, column: str) -> str:
+    if column in item.meta:
+        value = item.meta[column]
+        return str(value) if isinstance(value, str | int | float) else ""
+    if column in DERIVED:
+        return DERIVED[column](item.prompt)
+    return (script(item.prompt) or "LATIN") if column == LANGUAGE else ""
+
+
+def _elements(
+    listed: Mapping[str, Item], scores: Sequence[Score], name: str, key: Any, label: Any,
+    met: dict[str, dict[tuple[str, str], list[bool]]],
+) -> None:  # fmt: skip
+    for score in scores:
+        item = listed[score.item_id]
+        for claim in claims_of([item], [score]):
+            if claim.met is not None:
+                met.setdefault(claim.kind, {}).setdefault((key(item), label(name, item)), []).append(claim.met)
+
+
+def _labels(items: Mapping[str, Mapping[str, Item]]) -> Any:
+    """How to call the generator of an item of a run, so that no two are called the same."""
+    in_runs: dict[str, set[str]] = {}
+    for name, listed in items.items():
+        for item in listed.values():
+            in_runs.setdefault(item.generator, set()).add(name)
+    short = [Path(name).resolve().name for name in items]
+    shown = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
+
+    def label(name: str, item: Item) -> str:
+        if not item.generator:
+            return shown[name]
+        return item.generator if len(in_runs[item.generator]) == 1 else f"{item.generator} ({shown[name]})"
+
+    return label
+
+
+def _prompt_keys(items: Mapping[str, Mapping[str, Item]]) -> Any:
+    """How to call the prompt of an item: by its id, or by its text where ids of two runs do not mean the same prompts."""
+    texts: dict[str, str] = {}
+    ids = [{item.group or item.id for item in listed.values()} for listed in items.values()]
+    alike = len(ids) == 1 or bool(set.intersection(*ids))
+    for listed in items.values():
+        for item in listed.values():
+            alike = alike and texts.setdefault(item.group or item.id, item.prompt) == item.prompt
+    return (lambda item: item.group or item.id) if alike or len(ids) == 1 else (lambda item: item.prompt)
+
+
+def _judged_otherwise(manifests: Mapping[str, Mapping[str, Any]], metric: str) -> list[str]:
+    """Why scores of these runs are not on one scale: another model in a role, another protocol, another metric version."""
+    plugin = registry.load("metrics", metric.partition(" [")[0])
+    reasons = []
+    facts: dict[str, Iterable[Any]] = {
+        "the protocol": [manifest.get("protocol") for manifest in manifests.values()],
+        f"the version of {metric}": [
+            ((manifest.get("metrics") or {}).get(plugin.name) or {}).get("version") for manifest in manifests.values()
+        ],
+    }
+    for role in plugin.roles:
+        facts[f"the {role}"] = [
+            ((manifest.get("roles") or {}).get(role) or {}).get("model") for manifest in manifests.values()
+        ]
+    for what, values in facts.items():
+        told = [str(value) for value in values if value is not None]
+        if len(set(told)) > 1:
+            reasons.append(f"{what} differs ({', '.join(dict.fromkeys(told))})")
+    return reasons

@@ -1,0 +1,304 @@
+"""Scores of generators by prompt: read from a plain table, averaged over the images of a prompt."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.csvfile import read_table
+from titjudge.core.errors import ConfigError, DataError, MissingExtra, nearest
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
+
+REQUIRED = ("prompt_id", "generator")
+IMAGE_COLUMNS = ("image", "image_id", "item", "seed", "file")  # tell the images of one prompt apart
+SAMPLE_COLUMNS = ("sample", "repeat")  # tell the answers of one judge to one image apart
+FORMATS = (".csv", ".csv.gz", ".jsonl", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One score of one image; `value` is None where there is none."""
+
+    prompt: str
+    generator: str
+    image: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """Mean scores by prompt and generator.
+
+    Attributes:
+        means: shape (prompts, generators), over the images of a prompt; NaN where there is no score.
+        images: how many images each mean has, same shape.
+        seed_variance: variance between the images of one prompt, by generator; None where no prompt has two.
+        judge_variance: variance between the answers to one image, by generator; None where no image has two.
+        samples: answers to an image, on average.
+        slices: column -> value -> means of the prompts (or of the questions) that have this value, shaped as `means`.
+        bounds: what a score cannot leave, as far as known.
+        cost: USD for one judged image, as far as known.
+    """
+
+    generators: tuple[str, ...]
+    prompts: tuple[str, ...]
+    means: Floats
+    images: Ints
+    seed_variance: tuple[float | None, ...]
+    judge_variance: tuple[float | None, ...]
+    samples: float
+    metric: str
+    source: str
+    missing: int = 0
+    bounds: Interval | None = None
+    cost: float | None = None
+    slices: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def column(self, generator: str) -> int:
+        """Return the column of a generator.
+
+        Raises:
+            DataError: there is no such generator; names the file and those that are there.
+        """
+        if generator not in self.generators:
+            known = ", ".join(self.generators[:20]) + (", ..." if len(self.generators) > 20 else "")
+            hint = nearest(generator, self.generators)
+            raise DataError(f"no generator '{generator}'.{hint} Known: {known}", self.source)
+        return self.generators.index(generator)
+
+    def differences(self, a: int, b: int) -> Floats:
+        """Score of `a` minus score of `b` on each prompt that both have, equal scores exactly 0; shape (prompts,)."""
+        x, y = self.means[:, a], self.means[:, b]
+        both = np.isfinite(x) & np.isfinite(y)
+        return exact_ties(x[both], y[both])
+
+    def spans(self) -> Interval | None:
+        """The ends between which a difference of two scores must lie; from the scores themselves where nobody says."""
+        known = self.means[np.isfinite(self.means)]
+        low, high = self.bounds or (float(known.min()), float(known.max()))
+        return (low - high, high - low) if math.isfinite(high - low) and high > low else None
+
+
+def exact_ties(x: Floats, y: Floats) -> Floats:
+    """Differences in which scores that are equal but for rounding differ by exactly 0; NaN stays."""
+    difference: Floats = x - y
+    with np.errstate(invalid="ignore"):
+        near = np.abs(difference) <= np.maximum(1e-9 * np.maximum(np.abs(x), np.abs(y)), 1e-14)
+    difference[near] = 0.0
+    return difference
+
+
+def score_table(
+    entries: Sequence[Entry],
+    *,
+    metric: str,
+    source: str,
+    categories: Mapping[str, Mapping[str, str]] | None = None,
+    bounds: Interval | None = None,
+    cost: float | None = None,
+    parts: Mapping[str, Mapping[str, Mapping[tuple[str, str], float]]] | None = None,
+    notes: Sequence[str] = (),
+) -> ScoreTable:
+    """Average scores to one for each image, and then to one for each prompt and generator.
+
+    Args:
+        categories: column -> prompt -> value, for what is told of prompts.
+        parts: column -> value -> (prompt, generator) -> score, for what is told of parts of a score.
+    """
+    known = [entry for entry in entries if entry.value is not None]
+    generator, generators = codes(entry.generator for entry in entries)
+    prompt, prompts = codes(entry.prompt for entry in entries)
+    scored = np.array([entry.value is not None for entry in entries], dtype=bool)
+    generator, prompt = generator[scored], prompt[scored]
+    value = np.array([entry.value for entry in known], dtype=np.float64)
+    image, _ = codes((entry.prompt, entry.generator, entry.image) for entry in known)
+    of_image, within_images, answers = _pooled(image, value, generator, len(generators))
+    first = np.unique(image, return_index=True)[1] if len(image) else image
+    shape = (len(prompts), len(generators))
+    cell = prompt[first] * shape[1] + generator[first]
+    images: Ints = np.bincount(cell, minlength=shape[0] * shape[1])
+    total = np.bincount(cell, weights=of_image, minlength=len(images))
+    means = np.divide(total, images, out=np.full(len(images), np.nan), where=images > 0).reshape(shape)
+    _, within_prompts, _ = _pooled(codes(cell.tolist())[0], of_image, generator[first], len(generators))
+    slices: dict[str, dict[str, Floats]] = {}
+    for column, value_of in (categories or {}).items():
+        values = [value_of.get(each, "") for each in prompts]
+        slices[column] = {
+            name: np.where(np.array([each == name for each in values])[:, None], means, np.nan)
+            for name in sorted(set(values) - {""})
+        }
+    place = {name: at for at, name in enumerate(prompts)}
+    for column, by_value in (parts or {}).items():
+        slices[column] = {}
+        for name, told in sorted(by_value.items()):
+            slices[column][name] = np.full(shape, np.nan)
+            for (of_prompt, of_generator), each in told.items():
+                slices[column][name][place[of_prompt], generators.index(of_generator)] = each
+    return ScoreTable(
+        generators=tuple(generators),
+        prompts=tuple(prompts),
+        means=means,
+        images=images.reshape(shape),
+        seed_variance=within_prompts,
+        judge_variance=within_images,
+        samples=answers,
+        metric=metric,
+        source=source,
+        missing=len(entries) - len(known),
+        bounds=bounds,
+        cost=cost,
+        slices=slices,
+        notes=tuple(notes),
+    )
+
+
+def _pooled(
+    unit: Ints, value: Floats, generator: Ints, generators: int
+) -> tuple[Floats, tuple[float | None, ...], float]:
+    """Mean of each unit, the pooled variance within units by generator, and values a unit on average."""
+    units = int(unit.max()) + 1 if len(unit) else 0
+    count = np.bincount(unit, minlength=units)
+    mean: Floats = np.bincount(unit, weights=value, minlength=units) / np.maximum(count, 1)
+    squares = np.bincount(generator, weights=(value - mean[unit]) ** 2, minlength=generators)
+    spare = np.bincount(generator, weights=1 - 1 / count[unit], minlength=generators)
+    found = tuple(float(s / n) if n > 0.5 else None for s, n in zip(squares, spare, strict=True))
+    return mean, found, len(value) / units if units else 0.0
+
+
+def read_scores(path: Path, metric: str | None = None, by: Sequence[str] = ()) -> ScoreTable:
+    """Read a table with `prompt_id`, `generator` and a score for each image, and any further columns as categories.
+
+    Several images of a prompt need a column that tells them apart (`image`, `item`, `seed`, ...), several answers to one
+    image a column `sample`. An empty score is a missing one.
+
+    Args:
+        metric: the column with the scores [score].
+        by: columns with the categories of prompts that are asked for.
+    Raises:
+        DataError: names the file and the row: a duplicate, a text where a number belongs, a category that differs
+            within a prompt. MissingExtra: parquet without pyarrow. ConfigError: an unknown column.
+    """
+    wanted = metric or "score"
+    entries: list[Entry] = []
+    seen: dict[tuple[str, ...], int] = {}
+    columns: dict[str, None] = {}
+    categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in DERIVED}
+    texts: dict[str, str] = {}
+    for line, record in _rows(path):
+        if not columns or path.suffix.lower() == ".jsonl":
+            columns |= dict.fromkeys(map(str, record))
+            if wanted not in columns:
+                raise _no_column(path, line, wanted, columns)
+        prompt, generator = (_text(record.get(name), name, path, line) for name in REQUIRED)
+        image, sample = (
+            "/".join(_shown(record[name]) for name in names if name in record)
+            for names in (IMAGE_COLUMNS, SAMPLE_COLUMNS)
+        )
+        if (before := seen.setdefault((prompt, generator, image, sample), line)) != line:
+            hint = "" if image.strip("/") else "; several images of a prompt need a column 'image' or 'seed'"
+            raise DataError(
+                f"prompt '{prompt}' has generator '{generator}' a second time (first in row {before}){hint}", path, line
+            )
+        entries.append(Entry(prompt, generator, image, _number(record.get(wanted), wanted, path, line)))
+        for column, values in categories.items():
+            value = _shown(record.get(column))
+            if values.setdefault(prompt, value) != value:
+                raise DataError(
+                    f"'{column}' is '{value}' here and '{values[prompt]}' in another row of prompt '{prompt}'",
+                    path,
+                    line,
+                )
+        if isinstance(record.get("prompt"), str):
+            texts[prompt] = record["prompt"]
+    if not entries:
+        raise DataError("no row with a score", path)
+    for column in categories:
+        if column not in columns:
+            raise ConfigError(
+                f"{path}: no column '{column}'.{nearest(column, columns)} There are: {', '.join(columns)}"
+            )
+    if wordless := [column for column in by if column in DERIVED and not texts]:
+        raise ConfigError(f"{path}: --by {wordless[0]} needs a column 'prompt' with the texts of the prompts")
+    categories |= {
+        column: {each: DERIVED[column](text) for each, text in texts.items()} for column in by if column in DERIVED
+    }
+    return score_table(
+        entries, metric=wanted, source=str(path), categories={column: categories[column] for column in by}
+    )
+
+
+def length_of(prompt: str) -> str:
+    """The length of a prompt in words, in steps that sort in order."""
+    words = len(prompt.split())
+    return next(name for most, name in ((15, "1 to 15 words"), (40, "16 to 40 words"), (100, "41 to 100 words"),
+                                        (math.inf, "more than 100 words")) if words <= most)  # fmt: skip
+
+
+DERIVED = {"prompt_length": length_of}  # categories that a prompt's text tells
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a table with their numbers: lines of a text file, records of a binary one."""
+    name = path.name.lower()
+    if not name.endswith(FORMATS):
+        raise DataError(f"a table of scores is one of {', '.join(FORMATS)}", path)
+    if name.endswith(".parquet"):
+        return _parquet(path)
+    return read_table(path, REQUIRED)
+
+
+def _parquet(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet", "a .parquet table") from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            for name in REQUIRED:
+                if name not in file.schema_arrow.names:
+                    there = ", ".join(file.schema_arrow.names)
+                    raise DataError(f"the column '{name}' is missing (there are: {there})", path, 1)
+            records = (record for batch in file.iter_batches(10_000) for record in batch.to_pylist())
+            yield from enumerate(records, 1)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        raise DataError(f"cannot be read as parquet: {str(error).splitlines()[0]}", path) from error
+
+
+def _no_column(path: Path, line: int, wanted: str, columns: Iterable[str]) -> DataError:
+    there = ", ".join(columns)
+    return DataError(f"the column '{wanted}' is missing: choose one with --metric (there are: {there})", path, line)
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _text(value: Any, name: str, path: Path, line: int) -> str:
+    text = _shown(value)
+    if not text:
+        raise DataError(f"'{name}' is empty", path, line)
+    return text
+
+
+def _number(value: Any, name: str, path: Path, line: int) -> float | None:
+    """A finite number; None for an empty cell, or a NaN of a binary table."""
+    if (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or (isinstance(value, str) and not value.strip())
+    ):
+        return None
+    try:
+        found = float(value) if "_" not in str(value) else math.nan
+    except (TypeError, ValueError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise DataError(f"'{name}' is a number, not '{str(value)[:80]}'", path, line)
+    return found
