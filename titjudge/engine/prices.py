@@ -282,11 +282,8 @@ def _listed_at(providers: Iterable[Any], address: str) -> str:
     home, path = f"{parts.scheme}://{parts.hostname}", parts.path.rstrip("/")
     for provider in providers:
         fits = re.match(provider.api_pattern, home + path)
-        if (
-            fits
-            and fits.end() >= len(home)
-            and not re.match(provider.api_pattern, f"{parts.scheme}://host.invalid{path}")
-        ):
+        strangers = (f"{parts.scheme}://{host}{path}" for host in ("host", "host.invalid"))
+        if fits and fits.end() >= len(home) and not any(re.match(provider.api_pattern, each) for each in strangers):
             return str(provider.id)
     return ""
 
