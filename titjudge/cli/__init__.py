@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     scored (`--min-coverage`), 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if os.environ.get(COMPLETE):
-        from titjudge.cli.dispatch import complete
+        from titjudge.cli.completion import complete
 
         sys.exit(complete(COMPLETE))
     program = _program(sys.argv[0])

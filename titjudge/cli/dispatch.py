@@ -75,25 +75,6 @@ def run_command(program: str, arguments: list[str]) -> int:
         return _interrupted()
 
 
-class _Commands(click.Group):
-    """All commands as one, for completion alone: each is imported when it is named."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return command_of(cmd_name) if cmd_name in COMMANDS else None
-
-
-def complete(variable: str) -> int:
-    """What a shell asks in `variable`: the script to source (`bash_source`), or what may follow (`bash_complete`)."""
-    try:
-        _Commands("titjudge").main(prog_name="titjudge", complete_var=variable, standalone_mode=False)
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 1
-
-
 def _interrupted() -> int:
     say("titjudge: interrupted; the same command goes on where it stopped", err=True)
     return 130

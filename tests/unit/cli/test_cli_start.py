@@ -4,11 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
 import titjudge
-from titjudge.cli import help_text, main
+from titjudge.cli import help_text
 from titjudge.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -86,22 +85,3 @@ def test_the_public_names() -> None:
 def test_the_top_help_names_every_command() -> None:
     text = help_text("titjudge")
     assert all(f"  {name} " in text for name in COMMANDS)
-
-
-@pytest.mark.parametrize(
-    ("asked", "words", "at", "answer"),
-    [
-        ("zsh_source", "", "", "compdef _titjudge_completion titjudge"),
-        ("bash_complete", "titjudge ju", "1", "plain,judge"),
-        ("bash_complete", "titjudge judge --max-c", "2", "plain,--max-cost"),
-    ],
-)
-def test_a_shell_completes_commands_and_options(
-    asked: str, words: str, at: str, answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, value in (("_TITJUDGE_COMPLETE", asked), ("COMP_WORDS", words), ("COMP_CWORD", at)):
-        monkeypatch.setenv(name, value)
-    with pytest.raises(SystemExit) as ended:
-        main([])
-    assert ended.value.code == 0
-    assert answer in capsys.readouterr().out
