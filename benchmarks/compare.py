@@ -56,7 +56,7 @@ def one_resample_in_plain_python(pairs: list[Pair], values: dict[str, float | No
     by_prompt: defaultdict[str, list[tuple[float, float, str]]] = defaultdict(list)
     for pair in pairs:
         if pair.preference != "tie":
-            by_prompt[pair.group].append((values[pair.a] or 0.0, values[pair.b] or 0.0, pair.preference))
+            by_prompt[pair.prompt_id].append((values[pair.a] or 0.0, values[pair.b] or 0.0, pair.preference))
     prompts = list(by_prompt.values())
     picks = np.random.default_rng(0).integers(0, len(prompts), len(prompts)).tolist()
 
@@ -79,8 +79,8 @@ def scipy_bootstrap(pairs: list[Pair], values: dict[str, float | None]) -> float
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for pair in pairs:
         if pair.preference != "tie":
-            sums[pair.group][0] += ((values[pair.a] or 0.0) > (values[pair.b] or 0.0)) == (pair.preference == "a")
-            sums[pair.group][1] += 1
+            sums[pair.prompt_id][0] += ((values[pair.a] or 0.0) > (values[pair.b] or 0.0)) == (pair.preference == "a")
+            sums[pair.prompt_id][1] += 1
     right, total = np.array(list(sums.values()), dtype=float).T
     return timed(
         lambda: bootstrap(

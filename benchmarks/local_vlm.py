@@ -86,12 +86,12 @@ def batched_loop(model: Any, processor: Any, files: Sequence[bytes], new: int, b
 
 
 async def through_provider(provider: Any, files: Sequence[bytes], new: int) -> list[str]:
-    from titjudge.core.types import Message, Picture, Request
+    from titjudge.core.types import ImageFile, Message, Request
 
     def request(raw: bytes) -> Any:
         image = opened(raw)
         digest = hashlib.sha256(raw).hexdigest()
-        shown = Picture(digest, "image/png", image.width, image.height, Path("x.png"), lambda: raw)
+        shown = ImageFile(digest, "image/png", image.width, image.height, Path("x.png"), lambda: raw)
         return Request("local", "m", (Message("user", (shown, PROMPT)),), {"max_tokens": new, "temperature": 0})
 
     return [reply.text for reply in await asyncio.gather(*(provider.complete(request(raw)) for raw in files))]

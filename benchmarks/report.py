@@ -100,7 +100,7 @@ def make_run(folder: Path, items: int, pairs: int) -> RunFolder:
             })  # fmt: skip
             failed = chance.random() < 0.01
             scores.append(Score(item.id, metric, None if failed else value, Status.REFUSED if failed else Status.OK, reason, parts,
-                                (key,), item.generator, item.group))  # fmt: skip
+                                (key,), item.generator, item.prompt_id))  # fmt: skip
     every = [
         pair
         for group in range(groups)
@@ -109,7 +109,8 @@ def make_run(folder: Path, items: int, pairs: int) -> RunFolder:
     chosen = chance.sample(every, min(pairs, len(every)))
     results = {
         "pairs": [
-            {"group": a.group, "a": a.id, "b": b.id, "preference": chance.choice(["a", "b", "tie"])} for a, b in chosen
+            {"group": a.prompt_id, "a": a.id, "b": b.id, "preference": chance.choice(["a", "b", "tie"])}
+            for a, b in chosen
         ]
     }
     run = folder / "run"

@@ -81,7 +81,14 @@ def measure(row: Row, work: Path) -> tuple[str, ...] | None:
     replay = ["--captioner", "recorded", "--judge", "recorded"]
     command("judge", "--suite", "known-answer", *common, *replay, "--no-report", "--out", str(folder / "run"))
     scores = [
-        Score(each["item"], row.metric, each["value"], Status(each["status"]), parts=each["parts"], group=each["group"])
+        Score(
+            each["item"],
+            row.metric,
+            each["value"],
+            Status(each["status"]),
+            parts=each["parts"],
+            prompt_id=each["group"],
+        )
         for each in records(folder / "run" / "scores.jsonl")
     ]
     if not any(score.value is not None for score in scores):
@@ -122,7 +129,7 @@ def pairs(values: dict[str, float], known: Sequence[Any]) -> str:
     for pair in known:
         if pair.preference != "tie" and pair.a in values and pair.b in values:
             best, worst = (pair.a, pair.b) if pair.preference == "a" else (pair.b, pair.a)
-            rows.append((pair.group, right(values[best], values[worst])))
+            rows.append((pair.prompt_id, right(values[best], values[worst])))
     found = line("sees", "pairs", rows, rule="at least", limit=0.7, bounds=(0, 1))
     if found.effect is None or found.interval is None:
         return "-"
@@ -201,11 +208,11 @@ def planted(row: Row, folder: Path, common: Sequence[str]) -> dict[str, str]:
 
 
 def below(items: dict[str, Any], values: dict[str, float], level: int) -> str:
-    best = {item.group: values[name] for name, item in items.items() if item.meta["level"] == 0 and name in values}
+    best = {item.prompt_id: values[name] for name, item in items.items() if item.meta["level"] == 0 and name in values}
     hits = [
-        values[name] < best[item.group]
+        values[name] < best[item.prompt_id]
         for name, item in items.items()
-        if item.meta["level"] == level and name in values and item.group in best
+        if item.meta["level"] == level and name in values and item.prompt_id in best
     ]
     return str(sum(hits)) if hits else "-"
 

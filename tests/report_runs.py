@@ -11,7 +11,7 @@ import orjson
 from PIL import Image
 
 from titjudge.core.serialization import score_record
-from titjudge.core.types import BadItem, Item, Score, Status
+from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.report.pictures import Judged
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.score_digests import listed_record
@@ -33,7 +33,7 @@ def picture(path: Path, colour: tuple[int, int, int] = (180, 90, 40), size: tupl
 
 def write_run(
     folder: Path,
-    items: Sequence[Item | BadItem],
+    items: Sequence[Item | InvalidItem],
     scores: Sequence[Score],
     *,
     replies: Sequence[dict[str, Any]] = (),
@@ -122,7 +122,7 @@ def reply(key: str, text: str, prompt: str = PROMPT, *, image: str = "f" * 64, *
 def score(item: Item, metric: str, value: float | None, status: Status = Status.OK, **more: Any) -> Score:
     replies = more.pop("replies", ())
     reason = more.pop("reason", "")
-    return Score(item.id, metric, value, status, reason, more, tuple(replies), item.generator, item.group)
+    return Score(item.id, metric, value, status, reason, more, tuple(replies), item.generator, item.prompt_id)
 
 
 def small_run(folder: Path, *, shift: float = 0.0, **manifest: Any) -> RunFolder:
@@ -150,7 +150,7 @@ def small_run(folder: Path, *, shift: float = 0.0, **manifest: Any) -> RunFolder
     )
     return write_run(
         folder,
-        [*items, BadItem("../out.png", "the image path leads outside the data folder", "model_a", "p1")],
+        [*items, InvalidItem("../out.png", "the image path leads outside the data folder", "model_a", "p1")],
         scores,
         replies=[
             reply(f"r{n}", '{"score": 80}', items[n].prompt, image=sha256(folder / "img" / items[n].id))

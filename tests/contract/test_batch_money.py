@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from batch_server import BatchServer, Plan
 from servers import Scripted, Server
-from test_batch_services import LOOK, Service
+from test_batch_services import LOOK, BaseBatchService
 from wires import HTML
 
 from titjudge.core.types import FailureKind, Status
@@ -28,14 +28,16 @@ NOT_FOUND = Scripted(status=404, body={"error": {"code": 404, "message": "not fo
 
 
 @pytest.fixture(params=["openai", "gemini"])
-def service(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+def service(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[BaseBatchService]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
     monkeypatch.setenv("GEMINI_API_KEY", "key-of-nobody")
     with BatchServer() as server:
-        yield Service(server, request.param, tmp_path / "jobs")
+        yield BaseBatchService(server, request.param, tmp_path / "jobs")
 
 
-def test_a_404_that_passes_costs_nothing(service: Service) -> None:
+def test_a_404_that_passes_costs_nothing(service: BaseBatchService) -> None:
     service.server.plans.append(Plan(polls=2))
     service.server.faults += [(LOOK[service.kind], NOT_FOUND), (CONTENT[service.kind], NOT_FOUND)]
     found = service.ask(service.requests(4))
@@ -46,7 +48,7 @@ def test_a_404_that_passes_costs_nothing(service: Service) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", HTML, b'{"custom_id": "ask:1"', b"\x80\x81" * 500, b"[" * 50_000])
-def test_answers_that_cannot_be_read_are_billed_and_asked_for_once_more(service: Service, body: bytes) -> None:
+def test_answers_that_cannot_be_read_are_billed_and_asked_for_once_more(service: BaseBatchService, body: bytes) -> None:
     service.server.faults += [(CONTENT[service.kind], Scripted(body=body))] * 3
     requests = service.requests(3)
 
@@ -63,7 +65,7 @@ def test_answers_that_cannot_be_read_are_billed_and_asked_for_once_more(service:
     assert len(service.server.jobs) == 2
 
 
-def test_a_line_that_cannot_be_read_may_have_been_billed(service: Service) -> None:
+def test_a_line_that_cannot_be_read_may_have_been_billed(service: BaseBatchService) -> None:
     def broken(job: Any) -> bytes:
         lines = [json.loads(line) for line in service.server.files[job.output].splitlines()]
         for line in lines:
@@ -87,7 +89,7 @@ class _Plain(socketserver.BaseRequestHandler):
         self.request.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
 
 
-def test_a_server_without_tls_is_named_at_once(service: Service) -> None:
+def test_a_server_without_tls_is_named_at_once(service: BaseBatchService) -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Plain) as plain:
         threading.Thread(target=plain.serve_forever, daemon=True).start()
         real = service.real()
@@ -102,7 +104,7 @@ def test_a_server_without_tls_is_named_at_once(service: Service) -> None:
 
 @pytest.mark.parametrize("status", [302, 307, 308])
 @pytest.mark.parametrize("step", ["upload", "look", "content"])
-def test_no_redirect_is_followed(service: Service, status: int, step: str) -> None:
+def test_no_redirect_is_followed(service: BaseBatchService, status: int, step: str) -> None:
     where = {"upload": UPLOAD, "look": LOOK, "content": CONTENT}[step][service.kind]
     with Server() as other:
         moved = Scripted(status=status, headers={"Location": f"{other.url}/v1/elsewhere"}, body=b"")
@@ -115,7 +117,7 @@ def test_no_redirect_is_followed(service: Service, status: int, step: str) -> No
 def test_an_upload_goes_to_no_other_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "key-of-nobody")
     with BatchServer() as server, Server() as other:
-        service = Service(server, "gemini", tmp_path / "jobs")
+        service = BaseBatchService(server, "gemini", tmp_path / "jobs")
         elsewhere = f"{other.url.replace('127.0.0.1', 'localhost')}/upload/here/0"
         server.faults.append((UPLOAD["gemini"], Scripted(body={}, headers={"X-Goog-Upload-URL": elsewhere})))
         found = service.ask(service.requests(1))
@@ -123,7 +125,7 @@ def test_an_upload_goes_to_no_other_host(tmp_path: Path, monkeypatch: pytest.Mon
     assert service.kinds(found) == [FailureKind.FATAL]
 
 
-def test_a_file_of_answers_is_read_up_to_a_limit(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_answers_is_read_up_to_a_limit(service: BaseBatchService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("titjudge.providers.batch.service.LONGEST_FILE", 2**20)
     bomb = Scripted(body=gzip.compress(b" " * 2**24), headers={"Content-Encoding": "gzip"})
     service.server.faults += [(CONTENT[service.kind], bomb)] * 2

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientS
 SCHEMA = {"type": "object", "properties": {"score": {"type": "integer", "minimum": 0}}, "required": ["score"]}
 
 
-class Service:
+class BaseBatchService:
     """One service on a loopback server, and sessions with it."""
 
     def __init__(self, server: BatchServer, kind: str, folder: Path) -> None:
@@ -95,16 +95,16 @@ class Service:
 
 
 @pytest.fixture(params=["openai", "gemini"])
-def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
+def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseBatchService]:
     with BatchServer() as server:
-        yield Service(server, request.param, tmp_path / "jobs")
+        yield BaseBatchService(server, request.param, tmp_path / "jobs")
 
 
 CREATE = {"openai": "POST /v1/batches", "gemini": ":batchGenerateContent"}
 LOOK = {"openai": "GET /v1/batches/", "gemini": "GET /v1beta/batches/"}
 
 
-def test_what_is_asked_together_is_one_job(service: Service) -> None:
+def test_what_is_asked_together_is_one_job(service: BaseBatchService) -> None:
     requests = service.requests(5)
     replies = service.ask(requests)
     assert service.kinds(replies) == [Status.OK] * 5
@@ -122,7 +122,7 @@ def test_what_is_asked_together_is_one_job(service: Service) -> None:
     assert "5 of 5 answered" in service.said[1]
 
 
-def test_a_line_of_a_job_is_what_would_have_been_sent(service: Service) -> None:
+def test_a_line_of_a_job_is_what_would_have_been_sent(service: BaseBatchService) -> None:
     request = service.request(1, schema=SCHEMA, schema_name="Verdict")
     service.ask([request])
     (job,) = service.server.jobs.values()
@@ -137,7 +137,7 @@ def test_a_line_of_a_job_is_what_would_have_been_sent(service: Service) -> None:
     assert line.get("url", "/v1/chat/completions") == "/v1/chat/completions"
 
 
-def test_the_intent_is_on_disk_before_the_job_and_the_id_before_it_counts(service: Service) -> None:
+def test_the_intent_is_on_disk_before_the_job_and_the_id_before_it_counts(service: BaseBatchService) -> None:
     at_creation: list[list[str]] = []
     new = service.server._new
 
@@ -151,7 +151,7 @@ def test_the_intent_is_on_disk_before_the_job_and_the_id_before_it_counts(servic
     assert service.events()[:3] == ["intent", "job", "done"]
 
 
-def test_killed_while_a_job_is_being_created_it_is_found_again(service: Service) -> None:
+def test_killed_while_a_job_is_being_created_it_is_found_again(service: BaseBatchService) -> None:
     service.server.plans.append(Plan(create=Scripted.fault("hang")))
     requests = service.requests(3)
     service.abandon(requests, service.server.created.is_set)
@@ -162,7 +162,7 @@ def test_killed_while_a_job_is_being_created_it_is_found_again(service: Service)
     assert any("found job" in line for line in service.said)
 
 
-def test_killed_before_the_job_was_created_it_is_sent_again(service: Service) -> None:
+def test_killed_before_the_job_was_created_it_is_sent_again(service: BaseBatchService) -> None:
     service.server.plans.append(Plan(create=Scripted.fault("hang"), created=False))
     requests = service.requests(3)
     service.abandon(requests, service.server.created.is_set)
@@ -172,7 +172,9 @@ def test_killed_before_the_job_was_created_it_is_sent_again(service: Service) ->
 
 
 @pytest.mark.parametrize("created", [True, False])
-def test_a_creation_that_ends_in_500_is_looked_for_before_it_is_repeated(service: Service, created: bool) -> None:
+def test_a_creation_that_ends_in_500_is_looked_for_before_it_is_repeated(
+    service: BaseBatchService, created: bool
+) -> None:
     service.server.plans.append(Plan(create=Scripted.fault(500), created=created))
     requests = service.requests(2)
 
@@ -191,7 +193,7 @@ def test_a_creation_that_ends_in_500_is_looked_for_before_it_is_repeated(service
     ("fault", "kind"), [(429, FailureKind.RATE_LIMIT), (401, FailureKind.FATAL), (400, FailureKind.REJECTED)]
 )
 def test_a_refused_creation_is_classified_and_leaves_nothing_to_look_for(
-    service: Service, fault: int, kind: FailureKind
+    service: BaseBatchService, fault: int, kind: FailureKind
 ) -> None:
     service.server.plans.append(
         Plan(create=Scripted(status=fault, body={"error": {"message": "no", "code": fault}}), created=False)
@@ -200,7 +202,7 @@ def test_a_refused_creation_is_classified_and_leaves_nothing_to_look_for(
     assert service.events() == ["intent", "void"]
 
 
-def test_killed_while_a_job_is_live_it_is_waited_for(service: Service) -> None:
+def test_killed_while_a_job_is_live_it_is_waited_for(service: BaseBatchService) -> None:
     service.server.held = True
     requests = service.requests(4)
     service.abandon(requests[:3], lambda: service.server.times(LOOK[service.kind]) > 0)
@@ -213,7 +215,7 @@ def test_killed_while_a_job_is_live_it_is_waited_for(service: Service) -> None:
     assert service.server.paid() == 4
 
 
-def test_killed_after_the_answers_came_nothing_is_asked_at_all(service: Service) -> None:
+def test_killed_after_the_answers_came_nothing_is_asked_at_all(service: BaseBatchService) -> None:
     requests = service.requests(3)
     service.abandon(requests, lambda: "done" in (service.events() if (service.folder / "jobs.jsonl").exists() else []))
     asked = service.server.count()
@@ -221,7 +223,7 @@ def test_killed_after_the_answers_came_nothing_is_asked_at_all(service: Service)
     assert service.server.count() == asked
 
 
-def test_answers_killed_between_download_and_their_note_are_collected_again(service: Service) -> None:
+def test_answers_killed_between_download_and_their_note_are_collected_again(service: BaseBatchService) -> None:
     requests = service.requests(3)
     service.abandon(requests, lambda: "done" in (service.events() if (service.folder / "jobs.jsonl").exists() else []))
     log = service.folder / "jobs.jsonl"
@@ -231,7 +233,7 @@ def test_answers_killed_between_download_and_their_note_are_collected_again(serv
     assert len(service.server.jobs) == 1
 
 
-def test_a_refusal_that_was_handed_over_is_asked_anew_by_the_next_run(service: Service) -> None:
+def test_a_refusal_that_was_handed_over_is_asked_anew_by_the_next_run(service: BaseBatchService) -> None:
     service.server.answer = lambda seen: Scripted.fault("refusal")
     request = service.request(1)
     assert service.kinds(service.ask([request])) == [Status.REFUSED]
@@ -240,13 +242,13 @@ def test_a_refusal_that_was_handed_over_is_asked_anew_by_the_next_run(service: S
     assert len(service.server.jobs) == 2
 
 
-def test_an_answer_nobody_could_read_is_asked_anew_the_second_time(service: Service) -> None:
+def test_an_answer_nobody_could_read_is_asked_anew_the_second_time(service: BaseBatchService) -> None:
     for jobs in (1, 1, 2, 2, 3):
         assert service.kinds(service.ask([service.request(1)])) == [Status.OK]
         assert len(service.server.jobs) == jobs
 
 
-def test_partial_failures_come_back_one_by_one_and_only_they_go_again(service: Service) -> None:
+def test_partial_failures_come_back_one_by_one_and_only_they_go_again(service: BaseBatchService) -> None:
     worked: list[Seen] = []
 
     def answer(seen: Seen) -> Scripted | None:
@@ -282,7 +284,7 @@ def test_partial_failures_come_back_one_by_one_and_only_they_go_again(service: S
 
 
 @pytest.mark.parametrize("end", ["expired", "cancelled"])
-def test_of_a_job_that_ends_early_only_the_missing_go_again(service: Service, end: str) -> None:
+def test_of_a_job_that_ends_early_only_the_missing_go_again(service: BaseBatchService, end: str) -> None:
     service.server.plans.append(Plan(end=end, answered=2))
     requests = service.requests(5)
     first = service.ask(requests)
@@ -294,7 +296,7 @@ def test_of_a_job_that_ends_early_only_the_missing_go_again(service: Service, en
     assert max(service.server.good.values()) == 1
 
 
-def test_a_failed_job_fails_its_requests_and_no_others(service: Service) -> None:
+def test_a_failed_job_fails_its_requests_and_no_others(service: BaseBatchService) -> None:
     service.server.plans.append(
         Plan(end="failed", errors=[{"code": "invalid_json_line", "message": "bad", "line": None}])
     )
@@ -303,7 +305,7 @@ def test_a_failed_job_fails_its_requests_and_no_others(service: Service) -> None
     assert kinds == [expected] * 3 + [Status.OK]
 
 
-def test_a_job_the_provider_forgot_is_sent_again(service: Service) -> None:
+def test_a_job_the_provider_forgot_is_sent_again(service: BaseBatchService) -> None:
     service.server.held = True
     requests = service.requests(2)
     service.abandon(requests, lambda: service.server.times(LOOK[service.kind]) > 0)
@@ -320,12 +322,12 @@ def test_a_job_the_provider_forgot_is_sent_again(service: Service) -> None:
     assert service.kinds(second) == [Status.OK] * 2
 
 
-def test_sizes_make_several_jobs(service: Service) -> None:
+def test_sizes_make_several_jobs(service: BaseBatchService) -> None:
     assert service.kinds(service.ask(service.requests(5), max_requests=2)) == [Status.OK] * 5
     assert sorted(len(service.server.keys_of(job)) for job in service.server.jobs.values()) == [1, 2, 2]
 
 
-def test_bytes_make_several_jobs_and_one_that_is_too_large_fails_alone(service: Service) -> None:
+def test_bytes_make_several_jobs_and_one_that_is_too_large_fails_alone(service: BaseBatchService) -> None:
     requests = service.requests(4)
     big = service.request(0, sample=1)
     parts = (Message("user", ("x" * 2000,)),)
@@ -338,7 +340,7 @@ def test_bytes_make_several_jobs_and_one_that_is_too_large_fails_alone(service: 
     assert all(len(service.server.files[job.source]) <= 700 for job in service.server.jobs.values())
 
 
-def test_a_look_that_fails_is_repeated(service: Service) -> None:
+def test_a_look_that_fails_is_repeated(service: BaseBatchService) -> None:
     for fault in (Scripted.fault(503), Scripted.fault("drop_before"), Scripted.fault(429)):
         service.server.faults.append((LOOK[service.kind], fault))
     assert service.kinds(service.ask(service.requests(2))) == [Status.OK] * 2
@@ -346,7 +348,7 @@ def test_a_look_that_fails_is_repeated(service: Service) -> None:
     assert any("trying again" in line for line in service.said)
 
 
-def test_a_key_that_is_not_accepted_any_more_ends_the_waiting(service: Service) -> None:
+def test_a_key_that_is_not_accepted_any_more_ends_the_waiting(service: BaseBatchService) -> None:
     service.server.faults.append((LOOK[service.kind], Scripted.fault("bad_key")))
     found = service.ask(service.requests(3))
     assert service.kinds(found) == [FailureKind.FATAL] * 3
@@ -355,7 +357,7 @@ def test_a_key_that_is_not_accepted_any_more_ends_the_waiting(service: Service) 
     assert len(service.server.jobs) == 1
 
 
-def test_an_upload_that_fails_is_an_ordinary_failure(service: Service) -> None:
+def test_an_upload_that_fails_is_an_ordinary_failure(service: BaseBatchService) -> None:
     part = {"openai": "POST /v1/files", "gemini": "POST /upload/v1beta/files"}[service.kind]
     service.server.faults.append((part, Scripted.fault(503)))
     found = service.ask(service.requests(2))
@@ -364,7 +366,7 @@ def test_an_upload_that_fails_is_an_ordinary_failure(service: Service) -> None:
     assert service.events() == []
 
 
-def test_leaving_stops_the_waiting_and_not_the_job(service: Service) -> None:
+def test_leaving_stops_the_waiting_and_not_the_job(service: BaseBatchService) -> None:
     service.server.held = True
     requests = service.requests(3)
 
@@ -382,7 +384,7 @@ def test_leaving_stops_the_waiting_and_not_the_job(service: Service) -> None:
     assert len(service.server.jobs) == 1
 
 
-def test_what_is_asked_while_a_job_is_live_goes_into_the_next(service: Service) -> None:
+def test_what_is_asked_while_a_job_is_live_goes_into_the_next(service: BaseBatchService) -> None:
     requests = service.requests(4)
     service.server.held = True
 
@@ -400,7 +402,7 @@ def test_what_is_asked_while_a_job_is_live_goes_into_the_next(service: Service) 
     assert service.server.paid() == 4
 
 
-def test_the_key_is_written_nowhere(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_written_nowhere(service: BaseBatchService, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "sk-abcdef0123456789"
     for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, secret)
@@ -415,7 +417,7 @@ def test_the_key_is_written_nowhere(service: Service, monkeypatch: pytest.Monkey
 
 def test_a_server_without_json_schemas_is_asked_in_words_by_the_next_job(tmp_path: Path) -> None:
     with BatchServer(lambda seen: Scripted.fault("no_schema") if seen.schema else '{"score": 3}') as server:
-        service = Service(server, "openai", tmp_path)
+        service = BaseBatchService(server, "openai", tmp_path)
         request = service.request(1, schema=SCHEMA, schema_name="Verdict")
 
         async def work(batch: Batch) -> Any:
@@ -429,7 +431,7 @@ def test_a_server_without_json_schemas_is_asked_in_words_by_the_next_job(tmp_pat
 
 def test_lines_the_provider_rejects_are_named_and_the_others_go_again(tmp_path: Path) -> None:
     with BatchServer() as server:
-        service = Service(server, "openai", tmp_path)
+        service = BaseBatchService(server, "openai", tmp_path)
         errors = [{"code": "invalid_value", "message": "no such detail", "line": 2}]
         server.plans.append(Plan(end="failed", errors=errors))
         found = service.ask(service.requests(3))
@@ -439,7 +441,7 @@ def test_lines_the_provider_rejects_are_named_and_the_others_go_again(tmp_path: 
 
 def test_a_full_queue_makes_smaller_jobs(tmp_path: Path) -> None:
     with BatchServer() as server:
-        service = Service(server, "openai", tmp_path)
+        service = BaseBatchService(server, "openai", tmp_path)
         full = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}]
         server.plans.append(Plan(end="failed", errors=full))
         assert service.kinds(service.ask(service.requests(4))) == [Status.OK] * 4
@@ -450,7 +452,7 @@ def test_a_full_queue_makes_smaller_jobs(tmp_path: Path) -> None:
 
 def test_a_full_queue_waits_for_our_own_jobs(tmp_path: Path) -> None:
     with BatchServer() as server:
-        service = Service(server, "openai", tmp_path)
+        service = BaseBatchService(server, "openai", tmp_path)
         full = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}]
         server.plans += [Plan(polls=20), Plan(end="failed", errors=full)]
         assert service.kinds(service.ask(service.requests(6), max_requests=3)) == [Status.OK] * 6

@@ -28,7 +28,7 @@ from titjudge.engine import retry
 from titjudge.engine.budget import Budget
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.providers.batch.provider import Batches, Pace
+from titjudge.providers.batch.provider import Batches, BatchTiming
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -277,7 +277,7 @@ def test_no_fault_of_a_batch_job_is_booked_below_its_bill(name: str, tmp_path: P
     async def work(server: Server) -> list[str]:
         wrong = []
         for number, fault in enumerate(IN_JOBS):
-            batches = Batches(tmp_path / str(number), pace=Pace(poll=0.01, idle=0.02, settle=0.0))
+            batches = Batches(tmp_path / str(number), pace=BatchTiming(poll=0.01, idle=0.02, settle=0.0))
             line, engine = await run(name, fault, server, batches=batches)
             await engine.aclose()
             wrong += [line] if line else []

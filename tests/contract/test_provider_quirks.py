@@ -18,7 +18,7 @@ from test_provider_spec import KEY, PICTURE, Verdict, run
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.schema import schema_of
-from titjudge.core.types import Failure, FailureKind, Message, Picture, Reply, Request, Status
+from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted.gemini import Gemini
@@ -341,7 +341,7 @@ def test_text_that_is_not_unicode_is_rejected_not_fatal(server: Server) -> None:
 
 
 def test_a_body_of_several_megabytes_arrives_whole(server: Server) -> None:
-    big = Picture("f" * 64, "image/png", 4000, 4000, Path("big.png"), lambda: bytes(3_000_000))
+    big = ImageFile("f" * 64, "image/png", 4000, 4000, Path("big.png"), lambda: bytes(3_000_000))
     complete(openai(server), Request("", "m", (Message("user", (big, "x")),)))
     assert len(server.last.raw) > 4_000_000
 

@@ -17,7 +17,7 @@ from servers import Scripted, Server
 
 from titjudge.core import registry
 from titjudge.core.schema import schema_of
-from titjudge.core.types import Failure, FailureKind, Message, Picture, Reply, Request, Status, Usage
+from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, Usage
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow  # many in all, each of them short
 
 KEY = "sk-abcd1234efgh5678"
 PIXELS = b"\xff\xd8\xff\xe0 not really a photograph, but bytes all the same \x00\x01\x02"
-PICTURE = Picture(hashlib.sha256(PIXELS).hexdigest(), "image/webp", 640, 480, Path("photo.webp"), lambda: PIXELS)
+PICTURE = ImageFile(hashlib.sha256(PIXELS).hexdigest(), "image/webp", 640, 480, Path("photo.webp"), lambda: PIXELS)
 
 
 class Verdict(BaseModel):

@@ -29,7 +29,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics.agent.metric import tit_agent
-from titjudge.providers.batch.provider import Batches, Pace
+from titjudge.providers.batch.provider import Batches, BatchTiming
 from titjudge.runs.identity import default_folder
 from titjudge.runs.offline_export import export
 from titjudge.runs.offline_import import import_answers
@@ -207,7 +207,7 @@ def test_batch_jobs_carry_tools(tmp_path: Path, data: Path, model: str, monkeypa
         address = server.openai if model.startswith("openai") else server.url
         role = RoleConfig(model=model, base_url=address, options={"tools": True})
         config = RunConfig(data=data, captioner=role, judge=role)
-        batches = Batches(tmp_path / "batches", pace=Pace(poll=0.02, idle=0.05, settle=0.0))
+        batches = Batches(tmp_path / "batches", pace=BatchTiming(poll=0.02, idle=0.05, settle=0.0))
 
         async def run() -> Any:
             def make(which: RoleConfig) -> Any:

@@ -104,7 +104,7 @@ def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) ->
             "level1": {"Quality": value}, "level2": {"Quality": {"Detail": value}},
             "level3": {"Quality": {"Detail": {"Noise": value}}}, "outputs": {"Quality": said},
         }  # fmt: skip
-        scores.append(Score(f"g/{name}", "checklist", value, parts=parts, generator="g", group=name))
+        scores.append(Score(f"g/{name}", "checklist", value, parts=parts, generator="g", prompt_id=name))
     run = tmp_path / "run"
     run.mkdir()
     (run / "manifest.json").write_text("{}")
@@ -114,7 +114,7 @@ def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) ->
             "prompt": each.prompt,
             "image": str(each.image),
             "generator": "g",
-            "group": each.group,
+            "group": each.prompt_id,
             "meta": each.meta,
         }
         for each in items

@@ -26,8 +26,8 @@ from titjudge.core.types import Score
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.providers.batch.provider import Batches, Pace
-from titjudge.runs.loop import Loop
+from titjudge.providers.batch.provider import Batches, BatchTiming
+from titjudge.runs.loop import RunLoop
 from titjudge.suites.folder import Folder
 
 WIRED = any(option.name == "batch" for option in judge.params)
@@ -62,9 +62,9 @@ class Session:
 
     def run(self, until: Callable[[Engine, list[Score]], bool] | None = None, **pace: float) -> list[Score]:
         """Judge everything; or stop, as one Ctrl-C does, when `until` holds."""
-        return asyncio.run(self._run(until, Pace(**{"poll": 0.02, "idle": 0.05, "settle": 0.0, **pace})))  # type: ignore[arg-type]
+        return asyncio.run(self._run(until, BatchTiming(**{"poll": 0.02, "idle": 0.05, "settle": 0.0, **pace})))  # type: ignore[arg-type]
 
-    async def _run(self, until: Callable[[Engine, list[Score]], bool] | None, pace: Pace) -> list[Score]:
+    async def _run(self, until: Callable[[Engine, list[Score]], bool] | None, pace: BatchTiming) -> list[Score]:
         address = self.server.openai if self.model.startswith("openai") else self.server.url
         role = RoleConfig(model=self.model, base_url=address)
         config = RunConfig(data=self.data, captioner=role, judge=role, limits={"concurrency": 4096})  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ class Session:
         engine = Engine(Roles(config, make=make), PromptLibrary(None), cache)
         scores: list[Score] = []
         metrics = {"tit-llm": registry.load("metrics", "tit-llm")}
-        loop = Loop(engine, metrics, on_score=lambda score, of: scores.append(score), in_flight=64)
+        loop = RunLoop(engine, metrics, on_score=lambda score, of: scores.append(score), in_flight=64)
         task = asyncio.ensure_future(loop.run(Folder().load(self.data)))
         while until is not None and not until(engine, scores):
             await asyncio.sleep(0.005)

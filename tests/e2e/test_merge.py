@@ -218,7 +218,7 @@ def exams(folder: Path) -> dict[str, set[str]]:
     """The questions that the images of each prompt were judged by."""
     found: dict[str, set[str]] = {}
     for score in RunFolder(folder).scores().values():
-        found.setdefault(score.group, set()).add(" ".join(each["question"] for each in score.parts["questions"]))
+        found.setdefault(score.prompt_id, set()).add(" ".join(each["question"] for each in score.parts["questions"]))
     return found
 
 

@@ -14,7 +14,7 @@ import orjson
 import pytest
 from report_runs import PROMPT, picture, score, small_results, small_run, write_run
 
-from titjudge.core.types import BadItem, Item, Status
+from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.report import write_report
 
 try:
@@ -245,7 +245,7 @@ def test_on_a_phone_the_list_gives_way_to_the_image(show: Callable[..., Any], re
 
 @pytest.mark.slow
 def test_hostile_text_is_shown_and_never_runs(show: Callable[..., Any], tmp_path: Path) -> None:
-    items: list[Item | BadItem] = []
+    items: list[Item | InvalidItem] = []
     scores = []
     for text in HOSTILE:
         path = picture(tmp_path / "img" / f"{len(items)}<b onclick=window.hacked=1>.png")
@@ -264,7 +264,7 @@ def test_hostile_text_is_shown_and_never_runs(show: Callable[..., Any], tmp_path
             )
         )
         scores.append(score(item, "tit-llm", None, Status.REFUSED, reason=text))
-        items.append(BadItem(f"bad {text}", text, text, text))
+        items.append(InvalidItem(f"bad {text}", text, text, text))
     names = [item.id for item in items[::2]]
     results = {
         "metrics": {"tit": {"accuracy": 0.5}},
@@ -323,7 +323,7 @@ def test_thousands_of_pairs_keep_a_short_page(show: Callable[..., Any], tmp_path
     ]
     scores = [score(item, "tit", (n * 37 % 101) / 101) for n, item in enumerate(items)]
     pairs = [
-        {"group": items[a].group, "a": items[a].id, "b": items[b].id, "preference": "a"}
+        {"group": items[a].prompt_id, "a": items[a].id, "b": items[b].id, "preference": "a"}
         for start in range(0, 800, 8) for a in range(start, start + 8) for b in range(a + 1, start + 8)
     ]  # fmt: skip
     run = write_run(tmp_path / "run", items, scores, results={"pairs": pairs})

@@ -128,7 +128,7 @@ def test_answers_bear_the_numbers_of_the_full_set(tiif: Path) -> None:
     mini = with_full_numbers(read_set(tiif / "data", "testmini"), tiif / "data")
     questions = {f"{kind}/{line.full}": list(line.questions) for kind, lines in mini.items() for line in lines}
     for score in answers_as_scores(tiif / "answers" / "gpt-4o"):
-        kind, _, number = score.group.split("/")
+        kind, _, number = score.prompt_id.split("/")
         assert score.parts["questions"] == questions[f"{kind}/{number}"]
 
 

@@ -181,7 +181,7 @@ def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tu
         found = correlation(
             [values.get(each) for each in order],
             [people.get(each) for each in order],
-            [items[each].group for each in order],
+            [items[each].prompt_id for each in order],
         )
         out[name] = {key: getattr(found, key) for key in found.__dataclass_fields__}
         rows.append((name, found.srcc, found.plcc, found.krcc, found.n, found.missing))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import Picture
+from titjudge.core.types import ImageFile
 
 MAX_BYTES = 50 * 2**20
 MAX_PIXELS = 50_000_000
@@ -97,7 +97,7 @@ class Facts(Protocol):
     async def put(self, key: str, value: dict[str, Any], /) -> None: ...
 
 
-class Pictures:
+class ImageFiles:
     """Opens pictures; each content is decoded once, ever (the verdict is remembered in `facts`).
 
     With `decode=False` only the header is read: enough for an estimate, not for a verdict.
@@ -105,9 +105,9 @@ class Pictures:
 
     def __init__(self, facts: Facts | None = None, *, decode: bool = True) -> None:
         self._facts, self._decode = facts, decode
-        self._open: dict[Path, Picture] = {}
+        self._open: dict[Path, ImageFile] = {}
 
-    async def open(self, path: Path) -> Picture:
+    async def open(self, path: Path) -> ImageFile:
         """The picture at `path`.
 
         Raises:
@@ -120,7 +120,7 @@ class Pictures:
     def forget(self, path: Path) -> None:
         self._open.pop(path, None)
 
-    async def _checked(self, path: Path) -> Picture:
+    async def _checked(self, path: Path) -> ImageFile:
         raw, digest = await _aside(_hashed, path, when=_weight(path) > _SMALL_FILE)
         key = f"image:{digest}"  # the database is asked here and not in a thread: two users would wait for each other
         facts = self._facts.get(key) if self._facts is not None else None
@@ -130,10 +130,10 @@ class Pictures:
                 await self._facts.put(key, facts)
         verdict = facts
         load: Callable[[], bytes] = lambda: _send(path, digest, verdict)  # noqa: E731
-        return Picture(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
+        return ImageFile(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
 
 
-async def loaded(picture: Picture, change: Callable[[bytes], bytes]) -> bytes:
+async def loaded(picture: ImageFile, change: Callable[[bytes], bytes]) -> bytes:
     """`change` of the bytes of a picture, worked out in a thread unless it is short: the event loop goes on.
 
     Raises:

@@ -30,7 +30,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.paths import bundled_root
 from titjudge.core.textfile import load_yaml
-from titjudge.core.types import Message, Part, Picture
+from titjudge.core.types import ImageFile, Message, Part
 
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
 _KNOWN = {"version", "source", "vars", "system", "images", "output_tokens"}
@@ -52,7 +52,7 @@ class Prompt:
     sha256: str
     fence: re.Pattern[str] | None = None
 
-    def messages(self, variables: Mapping[str, Any], pictures: Sequence[Picture] = ()) -> tuple[Message, ...]:
+    def messages(self, variables: Mapping[str, Any], pictures: Sequence[ImageFile] = ()) -> tuple[Message, ...]:
         """The conversation to send.
 
         Raises:
@@ -83,7 +83,7 @@ class Prompt:
         return value
 
 
-def _place(text: str, pictures: Sequence[Picture], where: str) -> tuple[Part, ...]:
+def _place(text: str, pictures: Sequence[ImageFile], where: str) -> tuple[Part, ...]:
     if _MARK in text and not pictures:
         raise ConfigError("the prompt places a picture inline, and none is given")
     if _MARK in text:

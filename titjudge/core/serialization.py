@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.types import BadItem, Embedding, Item, Reply, Request, Score, Status, ToolCall, Usage
+from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
 
 
 def request_record(request: Request) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def score_record(score: Score) -> dict[str, Any]:
         "parts": dict(score.parts),
         "replies": list(score.replies),
         "generator": score.generator,
-        "group": score.group,
+        "group": score.prompt_id,
     }
 
 
@@ -111,26 +111,26 @@ def score_from(record: Mapping[str, Any]) -> Score:
     )  # fmt: skip
 
 
-def storable(item: Item | BadItem) -> Item | BadItem:
+def storable(item: Item | InvalidItem) -> Item | InvalidItem:
     """The item, or a bad one in its place if it cannot be written down (data nested hundreds deep, odd numbers)."""
     if isinstance(item, Item):
         try:
             orjson.dumps(
-                [item.id, item.prompt, item.generator, item.group, item.meta], option=orjson.OPT_SERIALIZE_NUMPY
+                [item.id, item.prompt, item.generator, item.prompt_id, item.meta], option=orjson.OPT_SERIALIZE_NUMPY
             )
         except TypeError as error:
-            return BadItem(item.id, f"its data cannot be kept as JSON: {error}", item.generator, item.group)
+            return InvalidItem(item.id, f"its data cannot be kept as JSON: {error}", item.generator, item.prompt_id)
     return item
 
 
-def item_record(item: Item | BadItem) -> dict[str, Any]:
-    if isinstance(item, BadItem):
-        return {"id": item.id, "bad": item.reason, "generator": item.generator, "group": item.group}
+def item_record(item: Item | InvalidItem) -> dict[str, Any]:
+    if isinstance(item, InvalidItem):
+        return {"id": item.id, "bad": item.reason, "generator": item.generator, "group": item.prompt_id}
     return {
         "id": item.id,
         "prompt": item.prompt,
         "image": os.path.realpath(item.image) if item.image else None,
         "generator": item.generator,
-        "group": item.group,
+        "group": item.prompt_id,
         "meta": dict(item.meta),
     }

@@ -35,32 +35,32 @@ class Item:
     prompt: str
     image: Path | None
     generator: str = ""
-    group: str = ""
+    prompt_id: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class BadItem:
+class InvalidItem:
     """An input that cannot be judged: named in the report, never scored."""
 
     id: str
     reason: str
     generator: str = ""
-    group: str = ""
+    prompt_id: str = ""
 
     @property
     def is_image(self) -> bool:
         """Whether it is an image of its own: not one listed again, nor a line of prompts."""
         if self.id.endswith(" (again)") or re.fullmatch(r"prompts\.jsonl:\d+", self.id):
             return False
-        return bool(self.generator or self.group)
+        return bool(self.generator or self.prompt_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two images of one prompt and which of them people prefer: "a", "b" or "tie"."""
 
-    group: str
+    prompt_id: str
     a: str
     b: str
     preference: str
@@ -68,7 +68,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ImageFile:
     """An image as it is sent: identified by the SHA-256 of exactly those bytes, which are read when needed."""
 
     sha256: str
@@ -79,7 +79,7 @@ class Picture:
     load: Callable[[], bytes] = field(compare=False, repr=False)
 
 
-Part = str | Picture
+Part = str | ImageFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ class Request:
     tools: tuple[Tool, ...] = ()
 
     @property
-    def pictures(self) -> list[Picture]:
-        return [part for message in self.messages for part in message.parts if isinstance(part, Picture)]
+    def pictures(self) -> list[ImageFile]:
+        return [part for message in self.messages for part in message.parts if isinstance(part, ImageFile)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,7 @@ class Score:
     parts: Mapping[str, Any] = field(default_factory=dict)
     replies: tuple[str, ...] = ()
     generator: str = ""
-    group: str = ""
+    prompt_id: str = ""
 
     @classmethod
     def of(cls, value: float, *, reason: str = "", status: Status = Status.OK, **parts: Any) -> Score:
@@ -337,7 +337,7 @@ class StoredRun(Protocol):
 
     def results(self) -> dict[str, Any]: ...
 
-    def items(self) -> Iterable[Item | BadItem]: ...
+    def items(self) -> Iterable[Item | InvalidItem]: ...
 
     def scores(self) -> dict[tuple[str, str], Score]: ...
 
@@ -362,7 +362,7 @@ class Suite(Protocol):
     MARKS_JUDGE: frozenset[str]
     metrics: tuple[str, ...]
 
-    def load(self, folder: Path) -> Iterable[Item | BadItem]: ...
+    def load(self, folder: Path) -> Iterable[Item | InvalidItem]: ...
 
     def pairs(self, folder: Path) -> list[Pair]: ...
 

@@ -146,5 +146,5 @@ async def measure(
         ask.done()
     return Score(
         item.id, name, score.value, score.status, score.reason, score.parts, tuple(dict.fromkeys(ask.keys)),
-        item.generator, item.group,
+        item.generator, item.prompt_id,
     )  # fmt: skip

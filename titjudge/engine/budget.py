@@ -1,7 +1,7 @@
 """The cap: room is held for the worst case of a request before it is sent, and the truth replaces it afterwards.
 
     budget.reserve ──> Reservation (an item: what all its calls are likely to cost)
-                           └── draw ──> Draw (one request) ── settle, lost or release
+                           └── draw ──> Hold (one request) ── settle, lost or release
 
 At every moment `spent + uncertain + reserved <= cap`, as long as no answer costs more than its worst case; one that does
 is recorded all the same and shows as `overrun`.
@@ -178,27 +178,27 @@ class Budget:
         want = await self._enter(_Amount.of(cost, tokens, requests), self._again if again else self._line)
         return Reservation(self, want)
 
-    async def draw(self, cost: float, tokens: int, requests: int = 1) -> Draw:
+    async def draw(self, cost: float, tokens: int, requests: int = 1) -> Hold:
         """Room for one request that belongs to no reservation.
 
         Raises:
             BudgetExhausted: there is no room, and no request on its way can make any.
         """
         want = await self._enter(_Amount.of(cost, tokens, requests), self._draws)
-        return Draw(self, None, want)
+        return Hold(self, None, want)
 
     def in_job(self, entry: str) -> bool:
         """Whether a question counts already, because a batch job of an earlier session holds it."""
         return entry in self._in_jobs
 
-    def draw_in_job(self, entry: str) -> Draw | None:
+    def draw_in_job(self, entry: str) -> Hold | None:
         """The room that is kept for a question in a batch job of an earlier session; None where there is none."""
         amount = self._in_jobs.pop(entry, None)
         if amount is None:
             return None
         self._uncertain -= amount
         self._held += amount
-        return Draw(self, None, amount)
+        return Hold(self, None, amount)
 
     async def _enter(self, want: _Amount, queue: deque[_Wait]) -> _Amount:
         if self.exhausted and queue is not self._again:
@@ -346,7 +346,7 @@ class Reservation:
     def __init__(self, budget: Budget, amount: _Amount) -> None:
         self._budget, self._rest, self._open = budget, amount, True
 
-    async def draw(self, cost: float, tokens: int, requests: int = 1) -> Draw:
+    async def draw(self, cost: float, tokens: int, requests: int = 1) -> Hold:
         """Room for one request: out of this reservation as far as it goes, the rest from the budget.
 
         After `release`, and after the budget is exhausted, too: a request under way may have to be repeated.
@@ -357,7 +357,7 @@ class Reservation:
         wait = _Wait(_Amount.of(cost, tokens, requests), self)
         if wait.top_up() != _NOTHING:
             await self._budget._wait(wait, self._budget._draws)
-        return Draw(self._budget, self, wait.want)
+        return Hold(self._budget, self, wait.want)
 
     def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
         """What was billed in all, for an item that made no draws; then `release`. A second call does nothing."""
@@ -387,7 +387,7 @@ class Reservation:
         self.release()
 
 
-class Draw:
+class Hold:
     """Room for one request. Ends by the first of `settle`, `lost` and `release`; later calls do nothing.
 
     What it does not use goes back to where it came from. Leaving its `with` block releases it.

@@ -13,7 +13,7 @@ from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouped_reasons import Refused, alike
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import BadItem, Item, Status, Table, Usage
+from titjudge.core.types import InvalidItem, Item, Status, Table, Usage
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
@@ -252,7 +252,7 @@ def _dollars(cost: tuple[float, float, float] | None) -> str | None:
 
 async def forecast(
     planner: Planner,
-    items: Iterable[Item | BadItem],
+    items: Iterable[Item | InvalidItem],
     metrics: Mapping[str, Metric],
     beside: Iterable[Expected] = (),
 ) -> Forecast:
@@ -278,7 +278,7 @@ async def forecast(
     for each in beside:
         add(each)
     for item in items:
-        if isinstance(item, BadItem):
+        if isinstance(item, InvalidItem):
             planner.refused.append((item.id, item.reason))
             listed += 1
             continue

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from titjudge.core import structured_output
 from titjudge.core.errors import BudgetExhausted, DataError, FatalProviderError, TitjudgeError, Unanswered
-from titjudge.core.images import Pictures
+from titjudge.core.images import ImageFiles
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL, same_model
@@ -73,7 +73,7 @@ class Engine:
         self.sender = Sender(budget or Budget(), journal, self.stop)
         self.sender.well_known = any((known or {}).values())
         self.protocol, self.lenient = protocol, lenient
-        self.pictures = Pictures(None if read_only else cache, decode=not read_only)
+        self.pictures = ImageFiles(None if read_only else cache, decode=not read_only)
         self.killed = False
         self._read_only = read_only
         self._used = {_short(key) for key, good in (known or {}).items() if good}

@@ -24,7 +24,7 @@ from contextvars import ContextVar
 from types import TracebackType
 
 from titjudge.core.types import Failure, FailureKind
-from titjudge.engine.token_bucket import Pacer, read_limits
+from titjudge.engine.token_bucket import TokenBucket, read_limits
 
 _LOOK = 0.05  # seconds between looks of whoever is next: headers and Retry-After may change what there is to wait for
 _SOON = 1e-6  # seconds that are not worth a sleep
@@ -32,7 +32,7 @@ _WINDOW = 32  # requests whose fate says whether the account is limited; more wh
 _LONGEST_TRANSIT = 0.25  # seconds after which a request that was sent has surely been counted by the server
 
 
-class Limiter:
+class RateLimiter:
     """The place in the queue of one provider account.
 
     Args:
@@ -66,9 +66,9 @@ class Limiter:
         self._now, self._sleep, self._jitter = now, sleep, jitter
         self._door = asyncio.Lock()
         self._room: asyncio.Future[None] | None = None
-        self._requests = [Pacer.explicit(rpm, now())] if rpm else []
-        self._tokens = [Pacer.explicit(tpm, now(), tokens=True)] if tpm else []
-        self._told: dict[str, Pacer] = {}
+        self._requests = [TokenBucket.explicit(rpm, now())] if rpm else []
+        self._tokens = [TokenBucket.explicit(tpm, now(), tokens=True)] if tpm else []
+        self._told: dict[str, TokenBucket] = {}
         self._transit: deque[tuple[float, int]] = deque()
         self._fastest = 2 * _LONGEST_TRANSIT
         self._recent: deque[Slot] = deque()
@@ -119,7 +119,7 @@ class Limiter:
             delay = max(delay, pacer.delay(tokens if pacer.tokens else 1, now))
         return delay
 
-    def _pacers(self) -> list[Pacer]:
+    def _pacers(self) -> list[TokenBucket]:
         return [*self._requests, *self._tokens, *self._told.values()]
 
     def _send(self, slot: Slot) -> None:
@@ -208,7 +208,7 @@ class Limiter:
             tokens = name != "requests"
             pacer = self._told.get(name)
             if pacer is None:
-                pacer = self._told[name] = Pacer(now=now, tokens=tokens)
+                pacer = self._told[name] = TokenBucket(now=now, tokens=tokens)
             pacer.observe(told, sum(each for _, each in self._transit) if tokens else len(self._transit), now)
 
     def _forget_transit(self, now: float) -> None:
@@ -223,7 +223,7 @@ class Slot:
 
     __slots__ = ("limited", "limiter", "number", "recent", "sent", "tokens")
 
-    def __init__(self, limiter: Limiter, tokens: int) -> None:
+    def __init__(self, limiter: RateLimiter, tokens: int) -> None:
         self.limiter, self.tokens = limiter, tokens
         self.sent, self.number = 0.0, 0
         self.limited, self.recent = False, True

@@ -55,7 +55,7 @@ class _Again(Exception):
         super().__init__(failure.message)
 
 
-class _Course:
+class RetryState:
     """What one question has been through, as tenacity's `wait`, `stop` and `retry_error_callback`."""
 
     def __init__(self, policy: Policy, jitter: Callable[[], float]) -> None:
@@ -139,7 +139,7 @@ async def call(
         Unanswered: refused (status refused), rejected, or still failing (status failed; the reason has the last error).
         FatalProviderError: asking on is pointless.
     """
-    course = _Course(policy, jitter)
+    course = RetryState(policy, jitter)
 
     async def attempt() -> T:
         try:

@@ -11,7 +11,7 @@ from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Reply, Usage
 from titjudge.engine import prices
-from titjudge.engine.rate_limiter import Limiter
+from titjudge.engine.rate_limiter import RateLimiter
 from titjudge.providers import Provider, ProviderSettings
 from titjudge.providers.embedders import Embedder
 
@@ -23,7 +23,7 @@ _UNLIMITED = 1_000_000  # requests in flight
 
 
 @dataclass(slots=True)
-class Tally:
+class RoleStats:
     """What a role did in this run. `versions` counts answers by model version and endpoint."""
 
     asked: int = 0
@@ -53,8 +53,8 @@ class Role:
     config: RoleConfig
     provider: Provider
     price: prices.Price | None
-    limiter: Limiter
-    tally: Tally = field(default_factory=Tally)
+    limiter: RateLimiter
+    tally: RoleStats = field(default_factory=RoleStats)
     priced_as: Callable[[str], prices.Price | None] = lambda model: None
 
     @property
@@ -126,10 +126,10 @@ class Roles:
         self._make_embedder = embedder or self._embedder_of
         self._roles: dict[str, Role] = {}
         self._here: list[tuple[str, ProviderSettings, Provider]] = []
-        self._limiters: dict[str, Limiter] = {}
+        self._limiters: dict[str, RateLimiter] = {}
         self._embedder: Embedder | None = None
         self._embedder_role: Role | None = None
-        self.embedded = Tally()
+        self.embedded = RoleStats()
 
     def __getitem__(self, name: str) -> Role:
         if name not in self._roles:
@@ -170,13 +170,13 @@ class Roles:
             return price
         return prices.batch_price(config.provider, price, base_url=getattr(model, "base_url", ""))
 
-    def _limiter(self, provider: Provider) -> Limiter:
+    def _limiter(self, provider: Provider) -> RateLimiter:
         """One limiter for each account: roles that share a key share its limits. Batch jobs have none."""
         if getattr(provider, "batch", False):
-            return Limiter(_UNLIMITED)
+            return RateLimiter(_UNLIMITED)
         if provider.account not in self._limiters:
             limits = self.config.limits
-            self._limiters[provider.account] = Limiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
+            self._limiters[provider.account] = RateLimiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
         limiter = self._limiters[provider.account]
         if hasattr(provider, "on_headers"):
             provider.on_headers = limiter.observe_headers
@@ -209,7 +209,7 @@ class Roles:
             config, embedder = self.config.embedder, self.embedder()
             price = self._price(config, embedder, embedding=True)
             limits = self.config.limits
-            limiter = Limiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
+            limiter = RateLimiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
             self._embedder_role = Role("embedder", config, embedder, price, limiter, self.embedded)  # type: ignore[arg-type]
         return self._embedder_role
 

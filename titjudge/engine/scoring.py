@@ -93,7 +93,7 @@ class Panel:
         ]
         parts: dict[str, Any] = {"votes": ballot, "disagreement": max(given) - min(given) if given else None}
         replies = tuple(dict.fromkeys(key for _, score in each for key in score.replies))
-        blank = Score(item.id, name, None, Status.FAILED, "", parts, replies, item.generator, item.group)
+        blank = Score(item.id, name, None, Status.FAILED, "", parts, replies, item.generator, item.prompt_id)
         if len(given) < self.quorum:
             status = Counter(score.status for _, score in each if score.value is None).most_common(1)[0][0]
             reason = f"no quorum: {len(given)} of {len(each)} judges answered, {self.quorum} are needed"

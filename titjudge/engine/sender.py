@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError
 from titjudge.core.types import Failure, FailureKind, Usage
 from titjudge.engine import retry
-from titjudge.engine.budget import Budget, Draw, Reservation
+from titjudge.engine.budget import Budget, Hold, Reservation
 from titjudge.engine.roles import Role
 from titjudge.providers.hosted.usage import BEYOND_BELIEF
 
@@ -231,7 +231,7 @@ class Sender:
             raise self.disk
         return entry
 
-    def _book(self, draw: Draw, role: Role, name: str, entry: str, failure: Failure, worst: Bill) -> None:
+    def _book(self, draw: Hold, role: Role, name: str, entry: str, failure: Failure, worst: Bill) -> None:
         """What a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
         if failure.usage is not None and failure.usage != Usage():
             tokens = failure.usage.input + failure.usage.output
@@ -243,7 +243,7 @@ class Sender:
         else:
             self._bill(draw, name, entry, Bill())
 
-    def _bill(self, draw: Draw, name: str, entry: str, bill: Bill) -> None:
+    def _bill(self, draw: Hold, name: str, entry: str, bill: Bill) -> None:
         """What one request cost goes into the budget and, before anything else can happen, into the run's ledger."""
         draw.settle(bill.cost, bill.tokens)
         self._write(name, entry, bill)

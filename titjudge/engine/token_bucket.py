@@ -46,7 +46,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HeaderLimit:
     """One limit as a header states it: `limit` a window, `remaining` of it, `reset` seconds until all of it is back."""
 
     limit: float
@@ -54,20 +54,22 @@ class Told:
     reset: float | None = None
 
 
-def read_limits(headers: Mapping[str, str]) -> dict[str, Told]:
+def read_limits(headers: Mapping[str, str]) -> dict[str, HeaderLimit]:
     """The limits in an answer's headers, by `requests` and `tokens`; what cannot be read is left out."""
     found = {name.lower(): value for name, value in headers.items() if "ratelimit" in name.lower()}
     if not found:
         return {}
     now = next((value for name, value in headers.items() if name.lower() == "date"), "")
-    limits: dict[str, Told] = {}
+    limits: dict[str, HeaderLimit] = {}
     for kind, spellings in _NAMES.items():
         for limit_name, remaining_name, reset_name in spellings:
             limit, remaining = _number(found.get(limit_name)), _number(found.get(remaining_name))
             if limit and remaining is not None:
                 reset = found.get(reset_name)
                 seconds = seconds_of(reset)
-                limits[kind] = Told(limit, min(remaining, limit), _until(reset, now) if seconds is None else seconds)
+                limits[kind] = HeaderLimit(
+                    limit, min(remaining, limit), _until(reset, now) if seconds is None else seconds
+                )
                 break
     return limits
 
@@ -103,7 +105,7 @@ def _number(text: str | None) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-class Pacer:
+class TokenBucket:
     """A bucket that refills at `rate` a second up to `capacity`; its level may go below 0 (a debt is paid off first).
 
     Args:
@@ -151,7 +153,7 @@ class Pacer:
         """Whether the last headers said that less than `need` is left."""
         return self._remaining < need
 
-    def observe(self, told: Told, in_transit: float, now: float) -> None:
+    def observe(self, told: HeaderLimit, in_transit: float, now: float) -> None:
         """Follow the server's bucket.
 
         Args:
@@ -179,7 +181,7 @@ class Pacer:
         self._at = max(self._at, now)
 
 
-def _rate(told: Told) -> float:
+def _rate(told: HeaderLimit) -> float:
     """Refill a second. Limits are by the minute unless `reset` says that a window is longer (Groq's are by the day)."""
     rate = told.limit / 60
     if told.reset and told.remaining < told.limit and told.remaining + told.reset * rate > 1.05 * told.limit + 1:

@@ -92,7 +92,7 @@ def shown(item: Item) -> set[prompt_edits.Element] | None:
 
 def severity(items: Sequence[Item]) -> list[Test]:
     """Images of one prompt with more and more errors, against the one without."""
-    perfect = {item.group: item for item in items if item.meta.get("level") == 0}
+    perfect = {item.prompt_id: item for item in items if item.meta.get("level") == 0}
     levels = sorted({item.meta["level"] for item in items if item.meta.get("level")})
     return [
         Test(
@@ -101,9 +101,9 @@ def severity(items: Sequence[Item]) -> list[Test]:
             "at least",
             SENSITIVE,
             tuple(
-                Trial(perfect[item.group], item)
+                Trial(perfect[item.prompt_id], item)
                 for item in items
-                if item.meta.get("level") == level and item.group in perfect
+                if item.meta.get("level") == level and item.prompt_id in perfect
             ),
         )
         for level in levels

@@ -25,7 +25,7 @@ from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 from titjudge.probes import battery, effect_size
-from titjudge.probes.item_scorer import Again
+from titjudge.probes.item_scorer import ResampledAsk
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 COUNT = 50
@@ -240,7 +240,7 @@ async def _ask(
 
     async def one(item: Item, name: str, metric: Metric) -> tuple[tuple[str, str], float | None]:
         async def fresh(item: Item, ask: Ask) -> Score:
-            return await metric(item, Again(ask, _FRESH + 1000 * round_))
+            return await metric(item, ResampledAsk(ask, _FRESH + 1000 * round_))
 
         async with gate:
             score = await measure(engine, replace(item, id=f"canary:{item.id}"), name, fresh)

@@ -18,7 +18,7 @@ from titjudge.probes import effect_size
 IN_FLIGHT = 64
 
 
-class Again:
+class ResampledAsk:
     """An `ask` whose samples count from another number: everything is asked anew."""
 
     def __init__(self, ask: Ask, sample: int) -> None:
@@ -66,7 +66,7 @@ class Prober:
                     found = await measure(self.engine, item, self.name, metric or self.metric, alias=self.alias)
                 except BudgetExhausted as error:
                     self.stopped = f"incomplete: {error}"
-                    found = replace(Score.none(Status.BUDGET, str(error)), item_id=item.id, group=item.group)
+                    found = replace(Score.none(Status.BUDGET, str(error)), item_id=item.id, prompt_id=item.prompt_id)
                 finally:
                     if item.image is not None:
                         self.engine.pictures.forget(item.image)

@@ -15,7 +15,7 @@ from titjudge.engine.scoring import SAMPLE_STEP
 from titjudge.metrics import Metric
 from titjudge.probes import battery
 from titjudge.probes.battery import Test
-from titjudge.probes.item_scorer import Again, Prober
+from titjudge.probes.item_scorer import Prober, ResampledAsk
 from titjudge.probes.prompt_edits import KINDS
 from titjudge.probes.self_preference import NAME as SELF_PREFERENCE
 from titjudge.probes.self_preference import exchange
@@ -62,7 +62,7 @@ async def probe(
     if not truth:
         raise DataError("no image with known answers", data)
     items = [battery.adherence_item(item) for item in truth]
-    run = Prober(engine, name, metric, on_score, prompts=len({item.group for item in items}))
+    run = Prober(engine, name, metric, on_score, prompts=len({item.prompt_id for item in items}))
     await run.score(items)
     tests, skipped = await _tests(run, items, work, edits)
     if on_items is not None:
@@ -122,7 +122,7 @@ async def _repeat(run: Prober, items: Sequence[Item], repeats: int) -> None:
     for k in range(1, repeats):
 
         async def again(item: Item, ask: Ask, k: int = k) -> Score:
-            return await run.metric(item, Again(ask, k * SAMPLE_STEP))
+            return await run.metric(item, ResampledAsk(ask, k * SAMPLE_STEP))
 
         await run.score([replace(item, id=_repeated(item, k)) for item in battery.attacked(items)], again)
 
@@ -142,7 +142,7 @@ async def _accuracy(run: Prober, truth: Sequence[Item], items: Sequence[Item], p
     for pair in known:
         a, b = run.value(pair.a), run.value(pair.b)
         if a is not None and b is not None:
-            rows.append((pair.group, _right(a, b) if pair.preference == "a" else _right(b, a)))
+            rows.append((pair.prompt_id, _right(a, b) if pair.preference == "a" else _right(b, a)))
     return [_share("known pairs, share right", rows, len(known))]
 
 
@@ -155,7 +155,7 @@ def _exam(run: Prober, exam: Sequence[Item], answer: str) -> Line:
         failed += score.value is None
         for gold, said in zip(item.meta["gold_answers"], given, strict=False) if score.value is not None else ():
             if gold == answer:
-                rows.append((item.group, float(said == gold)))
+                rows.append((item.prompt_id, float(said == gold)))
     return _share(f"known answers that are '{answer}', share right", rows, len(rows) + failed)
 
 
@@ -171,7 +171,7 @@ def _share(name: str, rows: Sequence[tuple[str, float]], total: int) -> Line:
 def _errors(run: Prober, tests: Sequence[Test]) -> Line | tuple[str, str]:
     """How often the prompt that an image was made from does better than the same with an error in it (ties half)."""
     trials = [trial for test in tests if test.name in KINDS for trial in test.trials]
-    both = [(trial.base.group, run.value(trial.base), run.value(trial.changed)) for trial in trials]
+    both = [(trial.base.prompt_id, run.value(trial.base), run.value(trial.changed)) for trial in trials]
     rows = [(group, _right(a, b)) for group, a, b in both if a is not None and b is not None]
     name = "prompts with an error, share found out"
     return _share(name, rows, len(trials)) if rows else (name, _unable(run, [trial.changed for trial in trials]))
@@ -183,11 +183,11 @@ def _tested(run: Prober, test: Test, span: float) -> Line | tuple[str, str]:
     for trial in test.trials:
         before, after = run.value(trial.base), run.value(trial.changed)
         if before is not None and after is not None:
-            rows.append((trial.base.group, (before - after if test.rule == "at least" else after - before) / span))
+            rows.append((trial.base.prompt_id, (before - after if test.rule == "at least" else after - before) / span))
     failed = len(test.trials) - len(rows)
     if not rows and (reason := _unable(run, _distinct([test]))):
         return test.name, reason
-    prompts = len({trial.base.group for trial in test.trials})
+    prompts = len({trial.base.prompt_id for trial in test.trials})
     if prompts < FEWEST <= run.prompts:
         return test.name, f"only {prompts} of the {run.prompts} prompts have such a case"
     return line(test.family, test.name, rows, rule=test.rule, limit=test.limit, failed=failed)
@@ -213,7 +213,7 @@ def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float) -> Li
         failed += len(values) - len(given)
         gaps = [abs(x - y) for i, x in enumerate(given) for y in given[i + 1 :]]
         if gaps:
-            rows.append((item.group, sum(gaps) / len(gaps) / span))
+            rows.append((item.prompt_id, sum(gaps) / len(gaps) / span))
     name = "difference between repeated answers"
     asked = [replace(item, id=_repeated(item, k)) for item in battery.attacked(items) for k in range(1, repeats)]
     if not rows and (reason := _unable(run, asked)):
@@ -227,10 +227,10 @@ async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item])
     if pairwise is None:
         return name, "no pairwise metric was given"
     run = Prober(probed.engine, pairwise.name, pairwise)
-    families = {item.group: tuple(each for each in items if each.group == item.group) for item in items}
-    await run.score(replace(item, meta={**item.meta, "siblings": families[item.group]}) for item in items)
+    families = {item.prompt_id: tuple(each for each in items if each.prompt_id == item.prompt_id) for item in items}
+    await run.score(replace(item, meta={**item.meta, "siblings": families[item.prompt_id]}) for item in items)
     probed.stopped = probed.stopped or run.stopped
-    duels = [(s.group, duel) for s in run.scores.values() if s.value is not None for duel in s.parts.get("duels", ())
+    duels = [(s.prompt_id, duel) for s in run.scores.values() if s.value is not None for duel in s.parts.get("duels", ())
              if s.item_id < duel["other"]]  # fmt: skip
     rows = [(group, float(duel["shown_first"]) - float(duel["shown_second"])) for group, duel in duels]
     failed = sum(score.value is None for score in run.scores.values())
@@ -245,7 +245,7 @@ def _failures(scores: Iterable[Score]) -> list[Line]:
     Whoever refuses a prompt refuses everything that is made of it, so questions of one prompt are not trials of their own.
     """
     outside = (Status.BAD_INPUT, Status.MISSING, Status.BUDGET)
-    states = [(score.group, score.status) for score in scores if score.status not in outside]
+    states = [(score.prompt_id, score.status) for score in scores if score.status not in outside]
     kinds = {
         "refusals": (Status.REFUSED,),
         "answers that cannot be read, or do not come": (Status.UNPARSED, Status.TRUNCATED, Status.FAILED),

@@ -77,7 +77,7 @@ async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str])
     for judge in seats:
         found = [await _judged(probed, items, judge, author) for author in [*seats, *(["captioner"] if third else [])]]
         scores |= {(judge, author): values for author, values in _in_spans(found, items).items()}
-    rows = excess(scores, "judge", {item.id: item.group for item in items})
+    rows = excess(scores, "judge", {item.id: item.prompt_id for item in items})
     against = ", ".join(open_roles[role].label for role in others)
     note = f"against {against}" + ("" if third or len(others) > 1 else "; which of the two it is cannot be told")
     return line("is not bribed", NAME, rows, rule="at most", limit=ROBUST, failed=len(items) - len(rows), note=note)

@@ -77,7 +77,7 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
 
 def _row(run: str, score: Score) -> tuple[Any, ...]:
     parts = score.parts
-    return (run, score.item_id, score.generator, score.group, score.metric, score.value, str(score.status), score.reason,
+    return (run, score.item_id, score.generator, score.prompt_id, score.metric, score.value, str(score.status), score.reason,
             strings(parts.get("missing")), strings(parts.get("contradicted")), str(parts.get("description") or ""))  # fmt: skip
 
 

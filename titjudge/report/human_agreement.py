@@ -74,7 +74,7 @@ def by(report: Report, label: Callable[[int], str | None], order: Sequence[str])
 
 def _bin(report: Report, label: str, told: Sequence[tuple[int, bool]]) -> Bin:
     """From (pair number, right): pairs of one prompt stand or fall together, so the interval is over prompts."""
-    prompt, prompts = codes(report.entries[report.pairs[number][0]].group for number, _ in told)
+    prompt, prompts = codes(report.entries[report.pairs[number][0]].prompt_id for number, _ in told)
     right = np.array([right for _, right in told], dtype=np.float64)
     if not told:
         return Bin(label, None, 0, None)
@@ -145,7 +145,7 @@ def human_ranks(report: Report) -> dict[int, float]:
     groups: dict[str, list[int]] = defaultdict(list)
     shares = human_shares(report)
     for entry in shares:
-        groups[report.entries[entry].group].append(entry)
+        groups[report.entries[entry].prompt_id].append(entry)
     ranks: dict[int, float] = {}
     for members in groups.values():
         for one in members:

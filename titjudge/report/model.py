@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.types import BadItem, Item, Score, StoredRun
+from titjudge.core.types import InvalidItem, Item, Score, StoredRun
 from titjudge.report.pictures import Judged, Sameness
 from titjudge.report.text_pool import Texts, valid
 from titjudge.report.transcripts import DRAWN, case
@@ -44,7 +44,7 @@ class Entry:
 
     id: str
     generator: str
-    group: str
+    prompt_id: str
     prompt: str
     bad: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Loaded:
     name: str
     manifest: Json
     results: Json
-    items: list[Item | BadItem]
+    items: list[Item | InvalidItem]
     scores: dict[tuple[str, str], Score]
     replies: dict[str, Json]
     vectors: dict[str, Json]
@@ -189,32 +189,32 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entr
     return entries, places
 
 
-def _judged(run: Loaded, item: Item | BadItem, metrics: Sequence[str]) -> Judged:
-    if isinstance(item, BadItem) or item.image is None:
+def _judged(run: Loaded, item: Item | InvalidItem, metrics: Sequence[str]) -> Judged:
+    if isinstance(item, InvalidItem) or item.image is None:
         return Judged(None)
     scores = [run.scores[item.id, metric] for metric in metrics if (item.id, metric) in run.scores]
     keys = dict.fromkeys(key for score in scores for key in score.replies)
     return Judged.of(item.image, run.stats.get(item.id), [run.replies[key] for key in keys if key in run.replies])
 
 
-def _is(entry: Entry, item: Item | BadItem, judged: Judged, same: Sameness) -> bool:
+def _is(entry: Entry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
     """Whether an entry is about the same picture, or the same description where there is none."""
     if isinstance(item, Item) and entry.meta.get("description") != item.meta.get("description") and not judged.path:
         return False
     return any(same(one, judged) for one in entry.judged)
 
 
-def _entry(item: Item | BadItem) -> Entry:
-    if isinstance(item, BadItem):
-        return Entry(item.id, item.generator, item.group, "", item.reason)
-    return Entry(item.id, item.generator, item.group, item.prompt, "", item.meta)
+def _entry(item: Item | InvalidItem) -> Entry:
+    if isinstance(item, InvalidItem):
+        return Entry(item.id, item.generator, item.prompt_id, "", item.reason)
+    return Entry(item.id, item.generator, item.prompt_id, item.prompt, "", item.meta)
 
 
 def _orphans(run: Loaded) -> list[Item]:
     """Scores whose item is not on file (a damaged or merged folder): shown all the same."""
     known = {item.id for item in run.items}
     lost = {score.item_id: score for score in run.scores.values() if score.item_id not in known}
-    return [Item(score.item_id, "", None, score.generator, score.group) for score in lost.values()]
+    return [Item(score.item_id, "", None, score.generator, score.prompt_id) for score in lost.values()]
 
 
 def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tuple[int, int, int]]:
@@ -266,7 +266,7 @@ class _Writer:
             str(s.parts["description"]).strip() for s in entry.scores.values() if s.parts.get("description")
         ]
         known = [entry.prompt.strip(), *descriptions]
-        record: Json = {"id": entry.id, "g": entry.generator, "grp": entry.group}
+        record: Json = {"id": entry.id, "g": entry.generator, "grp": entry.prompt_id}
         if entry.prompt:
             record["p"] = self.texts.compose(entry.prompt, known[:1])
         if entry.bad:

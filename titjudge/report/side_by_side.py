@@ -76,12 +76,12 @@ def _of(report: Report, metric: str) -> list[list[Any]]:
     found: list[Any] = []
     if report.pairs:
         pairs = [
-            Pair(report.entries[a].group, str(report.entries[a].slot), str(report.entries[b].slot), letters[sign])
+            Pair(report.entries[a].prompt_id, str(report.entries[a].slot), str(report.entries[b].slot), letters[sign])
             for a, b, sign in report.pairs
         ]
         pairs = list(dict.fromkeys(pairs))
         found += paired_differences(pairs, values, baseline=baseline, resamples=RESAMPLES)
-    groups = {str(entry.slot): entry.group for entry in report.entries}
+    groups = {str(entry.slot): entry.prompt_id for entry in report.entries}
     found += mean_differences(groups, values, baseline=baseline, resamples=RESAMPLES)
     return [_row(metric, one, digits) for one in found]
 

@@ -102,7 +102,7 @@ def _lead(run: Loaded, judges: list[Judge]) -> str:
 
 
 def _counts(report: Report, run: Loaded) -> str:
-    prompts = len({item.group for item in run.items if item.group})
+    prompts = len({item.prompt_id for item in run.items if item.prompt_id})
     makers = len({item.generator for item in run.items if item.generator})
     images = [item for item in run.items if isinstance(item, Item) or item.is_image]  # as results.json counts them
     unusable = sum(not isinstance(item, Item) for item in images)

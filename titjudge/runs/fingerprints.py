@@ -75,8 +75,8 @@ class Pins:
         for item in folder.items():
             if isinstance(item, Item) and item.image is not None:
                 images[item.id] = item.image
-                groups.setdefault(item.group, set()).add(item.image)
-                group_of[item.id] = item.group
+                groups.setdefault(item.prompt_id, set()).add(item.image)
+                group_of[item.id] = item.prompt_id
         for reply in folder.replies():
             provider = self.recorded.get(reply["role"])
             if provider is None or reply["provider"] != Recorded.name or reply["status"] != Status.OK:

@@ -144,12 +144,12 @@ def _labels(items: Mapping[str, Mapping[str, Item]]) -> Any:
 def _prompt_keys(items: Mapping[str, Mapping[str, Item]]) -> Any:
     """How to call the prompt of an item: by its id, or by its text where ids of two runs do not mean the same prompts."""
     texts: dict[str, str] = {}
-    ids = [{item.group or item.id for item in listed.values()} for listed in items.values()]
+    ids = [{item.prompt_id or item.id for item in listed.values()} for listed in items.values()]
     alike = len(ids) == 1 or bool(set.intersection(*ids))
     for listed in items.values():
         for item in listed.values():
-            alike = alike and texts.setdefault(item.group or item.id, item.prompt) == item.prompt
-    return (lambda item: item.group or item.id) if alike or len(ids) == 1 else (lambda item: item.prompt)
+            alike = alike and texts.setdefault(item.prompt_id or item.id, item.prompt) == item.prompt
+    return (lambda item: item.prompt_id or item.id) if alike or len(ids) == 1 else (lambda item: item.prompt)
 
 
 def _judged_otherwise(manifests: Mapping[str, Mapping[str, Any]], metric: str) -> list[str]:

@@ -58,9 +58,9 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
         raise DataError("its images name fewer than two generators: there is nothing to rank", run.path)
-    group_of = {item.id: item.group for item in items}
+    group_of = {item.id: item.prompt_id for item in items}
     known = [
-        replace(pair, group=group_of[pair.a])
+        replace(pair, prompt_id=group_of[pair.a])
         for pair in human
         if pair.a in group_of and group_of[pair.a] == group_of.get(pair.b)
     ]
@@ -97,7 +97,7 @@ def _values(scores: Sequence[Score], name: str) -> Values:
 def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int]:
     groups: dict[str, list[Item]] = {}
     for item in items:
-        groups.setdefault(item.group, []).append(item)
+        groups.setdefault(item.prompt_id, []).append(item)
     pairs, unscored = [], 0
     for group, members in groups.items():
         for a, b in combinations(members, 2):

@@ -16,7 +16,7 @@ ACCEPTED = (
 _AS_PNG = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"})
 
 
-class MemoryPictures:
+class ImagesInMemory:
     """A folder that is made when first needed and gone when closed, or with the last reference to it.
 
     Safe to use from several threads: `Judge.score_many` places images from all of its threads at once.

@@ -21,7 +21,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
-from titjudge.runs.images_in_memory import MemoryPictures
+from titjudge.runs.images_in_memory import ImagesInMemory
 from titjudge.runs.loop import prepared
 
 _RUNNING = (
@@ -106,7 +106,7 @@ class Judge:
         self._config = load_config(None, {**given, "metrics": names})
         self._metrics = load_metrics(self._config)
         self._panel = Panel.of(self._config)
-        self._memory = MemoryPictures()
+        self._memory = ImagesInMemory()
         self._runner: asyncio.Runner | None = None
         self._engine: Engine | None = None
         self._cache: AnswerCache | None = None
@@ -152,7 +152,7 @@ class Judge:
                 name, path = (
                     await asyncio.to_thread(self._memory.place, image) if in_memory else self._memory.place(image)
                 )
-            return Item(name, prompt, path, group=prompt)
+            return Item(name, prompt, path, prompt_id=prompt)
 
         async def one(item: Item, name: str) -> Score:
             async with gate:

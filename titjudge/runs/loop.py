@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core.errors import BudgetHeld, CacheWriteError, FatalProviderError
-from titjudge.core.types import BadItem, Item, Score
+from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs.score_digests import compares, mark
 
 
-def prepared(items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> Iterable[Item | BadItem]:
+def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> Iterable[Item | InvalidItem]:
     """The items as the metrics need them: with the other images of their prompt, for those that compare images."""
     if not any(map(compares, metrics.values())):
         return items
@@ -24,9 +24,9 @@ def prepared(items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> 
     groups: dict[str, list[Item]] = {}
     for item in listed:
         if isinstance(item, Item):
-            groups.setdefault(item.group, []).append(item)
+            groups.setdefault(item.prompt_id, []).append(item)
     return [
-        replace(item, meta={**item.meta, "siblings": groups[item.group]}) if isinstance(item, Item) else item
+        replace(item, meta={**item.meta, "siblings": groups[item.prompt_id]}) if isinstance(item, Item) else item
         for item in listed
     ]
 
@@ -45,7 +45,7 @@ class Progress:
     status: str = "running"
 
 
-class Loop:
+class RunLoop:
     """Puts every item through every metric, many at a time, and stops well.
 
     Args:
@@ -88,7 +88,7 @@ class Loop:
             if not self._closed:
                 raise
 
-    async def run(self, items: Iterable[Item | BadItem]) -> str:
+    async def run(self, items: Iterable[Item | InvalidItem]) -> str:
         """Judge all items; returns the status: complete, or `incomplete: ` budget, interrupted, disk.
 
         Raises:
@@ -124,12 +124,12 @@ class Loop:
         for task in self._tasks:
             task.cancel()
 
-    async def _worker(self, source: Iterator[Item | BadItem]) -> None:
+    async def _worker(self, source: Iterator[Item | InvalidItem]) -> None:
         while not self._closed and not self.engine.stopping:
             item = next(source, None)
             if item is None:
                 return
-            if isinstance(item, BadItem):
+            if isinstance(item, InvalidItem):
                 self.progress.bad += 1
                 self.progress.done += 1
                 continue

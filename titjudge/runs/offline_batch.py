@@ -20,7 +20,7 @@ from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
 from titjudge.metrics.agent.crops import Origin, origin
 from titjudge.providers import Capabilities, Provider
-from titjudge.runs.loop import Loop
+from titjudge.runs.loop import RunLoop
 from titjudge.runs.session import Session
 
 Journal = Callable[[str, dict[str, Any]], None]
@@ -84,7 +84,7 @@ async def walk(
         lenient=config.lenient,
         failed="drop",
     )
-    loop = Loop(engine, metrics, panel=Panel.of(config), on_score=lambda score, of: None, in_flight=16)
+    loop = RunLoop(engine, metrics, panel=Panel.of(config), on_score=lambda score, of: None, in_flight=16)
     try:
         await loop.run(session.items())
     finally:

@@ -19,7 +19,7 @@ from titjudge.core.config import RoleConfig
 from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.keys import request_key
 from titjudge.core.serialization import request_record
-from titjudge.core.types import Picture, Reply, Request, Status
+from titjudge.core.types import ImageFile, Reply, Request, Status
 from titjudge.metrics.agent.crops import origin
 from titjudge.providers import Provider, ProviderSettings
 from titjudge.providers.batch.openai import openai_line
@@ -131,7 +131,7 @@ class _Plain(Seat):
             line |= {"part_of": str(part.image), "box": list(part.box)}
         return {**line, "schema": request.schema} if request.schema else line
 
-    def _shown(self, picture: Picture) -> str:
+    def _shown(self, picture: ImageFile) -> str:
         """The path of a picture; a part that was cut out of one is gone by the time anybody looks: its content."""
         home = (self._data if self._data is None or self._data.is_dir() else self._data.parent) or Path()
         if picture.path.resolve().is_relative_to(home.resolve()):

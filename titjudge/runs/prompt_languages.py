@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from titjudge.core.config import RunConfig
-from titjudge.core.types import BadItem, Item
+from titjudge.core.types import InvalidItem, Item
 from titjudge.metrics import Metric
 
 MULTILINGUAL = "sentence-transformers/BAAI/bge-m3"
@@ -33,9 +33,9 @@ class Foreign:
     def __init__(self) -> None:
         self._scripts: dict[str, str] = {}  # by prompt id
 
-    def look(self, item: Item | BadItem) -> Item | BadItem:
+    def look(self, item: Item | InvalidItem) -> Item | InvalidItem:
         if isinstance(item, Item) and (found := script(item.prompt)):
-            self._scripts[item.group or item.id] = found
+            self._scripts[item.prompt_id or item.id] = found
         return item
 
     def notes(self, config: RunConfig, metrics: Iterable[Metric]) -> list[str]:

@@ -13,7 +13,7 @@ import orjson
 
 from titjudge.core.config import RoleConfig
 from titjudge.core.errors import ConfigError, DataError, UserError
-from titjudge.core.images import Pictures
+from titjudge.core.images import ImageFiles
 from titjudge.core.types import Item, Reply, Status
 from titjudge.metrics.agent.crops import Box
 from titjudge.providers import Provider
@@ -153,7 +153,7 @@ def _crops(asked: Asked, home: Path) -> dict[str, _Place]:
 
 async def _paths(session: Session, home: Path) -> dict[str, _Place]:
     """Path, relative to the recording, of every picture by the hash of what is sent; a name where it lies elsewhere."""
-    pictures, found = Pictures(session.cache), dict[str, _Place]()
+    pictures, found = ImageFiles(session.cache), dict[str, _Place]()
     for item in session.items():
         if isinstance(item, Item) and item.image is not None:
             try:

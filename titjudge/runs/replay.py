@@ -21,11 +21,11 @@ from titjudge.core import registry
 from titjudge.core.checksum import broken
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
-from titjudge.core.images import Pictures, Shown
+from titjudge.core.images import ImageFiles, Shown
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.serialization import embedding_from, reply_from, request_record
-from titjudge.core.types import Embedding, Failure, FailureKind, Picture, Reply, Request, Status, Usage
+from titjudge.core.types import Embedding, Failure, FailureKind, ImageFile, Reply, Request, Status, Usage
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.providers import Capabilities
@@ -297,7 +297,7 @@ class StoredEmbedder:
         return None
 
 
-class StoredPictures(Pictures):
+class StoredPictures(ImageFiles):
     """Pictures as they were judged: one that has changed is named, one that is not here is known by its hash alone."""
 
     def __init__(self, complain: Complain) -> None:
@@ -315,7 +315,7 @@ class StoredPictures(Pictures):
             self.seen += path.exists()
             self.absent += not path.exists()
 
-    async def open(self, path: Path) -> Picture:
+    async def open(self, path: Path) -> ImageFile:
         shown = self.expected.get(path, Shown())
         try:
             picture = await super().open(path)
@@ -324,7 +324,7 @@ class StoredPictures(Pictures):
                 raise
             if path.exists():
                 self._changed(path, shown, str(error))
-            return Picture(shown.own, "", 0, 0, path, _nothing)
+            return ImageFile(shown.own, "", 0, 0, path, _nothing)
         if shown.all and picture.sha256 not in shown.all:
             self._changed(path, shown, f"its SHA-256 is {picture.sha256[:16]}")
             return replace(picture, sha256=shown.own) if shown.own else picture

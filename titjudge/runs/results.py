@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.tables import agreement_tables
 
 CONSTRUCTED = "the preferences of these data come from how the images were made; read `people` as `construction`"
 
 
-def tabulate(
-    listed: Sequence[Item | BadItem],
+def summarize(
+    listed: Sequence[Item | InvalidItem],
     scores: Iterable[Score],
     suite: Any,
     pairs: Sequence[Pair],
@@ -30,7 +30,7 @@ def tabulate(
     from titjudge.stats.agreement import agreement
 
     items = [item for item in listed if isinstance(item, Item)]
-    bad = [item for item in listed if isinstance(item, BadItem)]
+    bad = [item for item in listed if isinstance(item, InvalidItem)]
     scores = _in_order(scores, items, metrics)
     lower = {s.metric for s in scores if not metrics[s.metric.partition(" [")[0]].higher_is_better}
     marks = {s.metric for s in scores if s.metric.partition(" [")[0] in suite.MARKS_JUDGE}
@@ -49,7 +49,7 @@ def tabulate(
         "items": len(items),
         "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
         "failures": [{"item": item, "status": state, "reason": reason} for item, state, reason in failures],
-        "pairs": [{"group": p.group, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
+        "pairs": [{"group": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
         "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
         "cut": _cut(scores),
         "not_applicable": {name: len(ids) for name, ids in apart.items()},
@@ -76,7 +76,7 @@ def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[s
 
 
 def _apart(
-    shown: Sequence[Item | BadItem], scores: Sequence[Score], metrics: Mapping[str, Metric]
+    shown: Sequence[Item | InvalidItem], scores: Sequence[Score], metrics: Mapping[str, Metric]
 ) -> dict[str, frozenset[str]]:
     """For each metric that does not apply everywhere, the inputs to which it does not: no score is lacking there.
 
@@ -86,8 +86,8 @@ def _apart(
     for name, metric in metrics.items():
         if metric.applies is everywhere:
             continue
-        groups = {each.group for each in shown if isinstance(each, Item) and metric.applies(each)}
-        out = {e.id for e in shown if (not metric.applies(e) if isinstance(e, Item) else e.group not in groups)}
+        groups = {each.prompt_id for each in shown if isinstance(each, Item) and metric.applies(each)}
+        out = {e.id for e in shown if (not metric.applies(e) if isinstance(e, Item) else e.prompt_id not in groups)}
         out -= {score.item_id for score in scores if score.metric.partition(" [")[0] == name}
         if out:
             found[name] = frozenset(out)

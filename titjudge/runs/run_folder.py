@@ -32,9 +32,9 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender
 from titjudge.core.serialization import score_from, score_record
-from titjudge.core.types import BadItem, Item, Score, Status
+from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Tally
+from titjudge.engine.roles import RoleStats
 from titjudge.engine.sender import JOB
 from titjudge.metrics import Metric
 from titjudge.runs import journal
@@ -86,11 +86,11 @@ class RunFolder:
             raise DataError(f"damaged: not an object; {_REMAKE}", file)
         return loaded
 
-    def items(self, *, slim: bool = False) -> Iterator[Item | BadItem]:
+    def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
         """What was to be judged; `slim` leaves out prompt, image and meta, for what only counts and groups."""
         for _, record in self._read("items.jsonl"):
             if "bad" in record:
-                yield BadItem(record["id"], record["bad"], record["generator"], record["group"])
+                yield InvalidItem(record["id"], record["bad"], record["generator"], record["group"])
             elif slim:
                 names = (sys.intern(record[name]) for name in ("id", "generator", "group"))
                 yield Item(next(names), "", None, next(names), next(names), NOTHING)
@@ -119,7 +119,7 @@ class RunFolder:
             found[score.item_id, score.metric] = score
         return found
 
-    def scored(self, items: Iterable[Item | BadItem], metrics: Mapping[str, Metric]) -> set[tuple[str, str]]:
+    def scored(self, items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> set[tuple[str, str]]:
         """Item and metric of every score with a value whose item is what it was when it was scored.
 
         Scores that compare images hold for a whole prompt or not at all: for all of its images, all compared with each
@@ -337,7 +337,7 @@ class RunFolder:
         """Say in the manifest how the run ended when nothing else can be said."""
         self.write("manifest.json", self.manifest() | {"status": status, "updated": time.time()})
 
-    def list_items(self, items: Iterable[tuple[Item | BadItem, int | None]]) -> int:
+    def list_items(self, items: Iterable[tuple[Item | InvalidItem, int | None]]) -> int:
         """Write items.jsonl anew, whole or not at all, with the place of each where it has one; returns how many there are."""
         aside = self.path / ".items.jsonl.new"
         aside.unlink(missing_ok=True)
@@ -412,7 +412,7 @@ def provenance(
     }
 
 
-def _add(label: str, base_url: str, tally: Tally, before: Mapping[str, Any]) -> dict[str, Any]:
+def _add(label: str, base_url: str, tally: RoleStats, before: Mapping[str, Any]) -> dict[str, Any]:
     """One role of a manifest: this session's tally on top of the earlier ones'."""
     answered: Counter[tuple[str, str]] = Counter(tally.versions)
     for each in before.get("answered", ()):

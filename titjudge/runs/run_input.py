@@ -9,7 +9,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
 from titjudge.core.grouped_reasons import brief
 from titjudge.core.serialization import storable
-from titjudge.core.types import BadItem, Item, Pair
+from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.metrics import Metric
 from titjudge.runs.prompt_languages import Foreign
 from titjudge.runs.subset import Drawn, prompt_of
@@ -23,7 +23,7 @@ class Reading:
         self._drawn: Drawn | None = None
         self._foreign = Foreign()
 
-    def listed(self) -> Iterator[tuple[Item | BadItem, int | None]]:
+    def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
         """What is to be judged; for a shard with its place among all items.
 
         Shards are dealt whole prompts: all images of one are then judged by the same questions, which are paid once.
@@ -38,14 +38,14 @@ class Reading:
             if prompts.setdefault(prompt_of(item), len(prompts)) % step == first:
                 yield item, place
 
-    def _found(self) -> Iterator[Item | BadItem]:
+    def _found(self) -> Iterator[Item | InvalidItem]:
         if self._config.limit is None:
             return self._load()
         if self._drawn is None:
             self._drawn = Drawn.of(self._load, self._config.limit)
         return self._drawn.items(self._load)
 
-    def _load(self) -> Iterator[Item | BadItem]:
+    def _load(self) -> Iterator[Item | InvalidItem]:
         assert self._config.data is not None
         return map(self._foreign.look, map(storable, self._suite.load(self._config.data)))
 

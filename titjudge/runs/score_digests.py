@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.serialization import item_record
-from titjudge.core.types import BadItem, Item
+from titjudge.core.types import InvalidItem, Item
 from titjudge.metrics import Metric
 
 PLACE = "place"  # of an item in the data, in a shard's items.jsonl: no part of what is judged
@@ -25,7 +25,7 @@ def compares(metric: Metric) -> bool:
     return "siblings" in metric.needs
 
 
-def listed_record(item: Item | BadItem) -> dict[str, Any]:
+def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
     """An item's line in items.jsonl: with size and time of its image, so that a changed image is judged again."""
     record = item_record(item)
     if isinstance(item, Item) and item.image is not None:

@@ -17,7 +17,7 @@ from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL, mixed
 from titjudge.core.serialization import reply_from, reply_record
-from titjudge.core.types import BadItem, Item, Pair, Status, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Status, Table
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Forecast, Planner, forecast
@@ -28,9 +28,9 @@ from titjudge.metrics import Metric, everywhere
 from titjudge.runs.fingerprints import Pins
 from titjudge.runs.identity import default_folder
 from titjudge.runs.journal import told
-from titjudge.runs.loop import Loop, Progress, prepared
+from titjudge.runs.loop import Progress, RunLoop, prepared
 from titjudge.runs.resolve import complete, left_out, load_metrics, load_suite
-from titjudge.runs.results import tabulate
+from titjudge.runs.results import summarize
 from titjudge.runs.run_folder import RunFolder, provenance
 from titjudge.runs.run_input import Reading
 from titjudge.runs.score_digests import compares
@@ -112,10 +112,10 @@ class Session:
         self._ended = ("", 0.0)
         self._models: list[str] = []  # what is to be said of the models in use
 
-    def items(self) -> Iterator[Item | BadItem]:
+    def items(self) -> Iterator[Item | InvalidItem]:
         return (item for item, _ in self.listed())
 
-    def listed(self) -> Iterator[tuple[Item | BadItem, int | None]]:
+    def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
         return self.reading.listed()
 
     def pairs(self) -> list[Pair]:
@@ -232,7 +232,7 @@ class Session:
         )  # fmt: skip
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
         planner = Planner(self.config, self.library, self.cache, once=False) if capped else None
-        loop = Loop(
+        loop = RunLoop(
             engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,
             in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),
         )  # fmt: skip
@@ -286,10 +286,10 @@ class Session:
         limits, place = self.config.limits, folder.path / "batches"
         if not limits.batch and not place.is_dir():
             return None
-        from titjudge.providers.batch.provider import Batches, Pace, live_jobs
+        from titjudge.providers.batch.provider import Batches, BatchTiming, live_jobs
 
         if limits.batch:
-            return Batches(place, say=watcher.say, pace=Pace(limits.batch_poll, limits.batch_idle))
+            return Batches(place, say=watcher.say, pace=BatchTiming(limits.batch_poll, limits.batch_idle))
         if live := live_jobs(place):
             watcher.say(
                 f"{live} batch jobs of this run are live: --batch collects them, without it they are paid again"
@@ -328,7 +328,7 @@ class Session:
                     f"{folder.path}: the metric {name} has changed since this run began: choose another --out"
                 )
 
-    async def _watch(self, loop: Loop, engine: Engine, folder: RunFolder, watcher: Watcher, started: float) -> None:
+    async def _watch(self, loop: RunLoop, engine: Engine, folder: RunFolder, watcher: Watcher, started: float) -> None:
         written = 0.0
         while True:
             watcher.show(loop.progress, engine)
@@ -337,7 +337,7 @@ class Session:
                 written = time.monotonic()
             await asyncio.sleep(_WATCH)
 
-    def _manifest(self, folder: RunFolder, engine: Engine, loop: Loop, status: str, started: float) -> None:
+    def _manifest(self, folder: RunFolder, engine: Engine, loop: RunLoop, status: str, started: float) -> None:
         progress = loop.progress
         record = provenance(self.config, engine, self.metrics, self._before) | self._pins
         record |= {
@@ -383,7 +383,7 @@ def finish(
     scores = list(folder.scores(slim=slim).values())
     items = list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values())))
     extra_warnings = [*extra_warnings, *told(folder.damage)]
-    results, tables = tabulate(
+    results, tables = summarize(
         items, scores, suite, pairs, metrics, status=status, money=money, extra_warnings=extra_warnings
     )
     before = (folder.path / "results.json").read_bytes() if (folder.path / "results.json").is_file() else b""
@@ -418,7 +418,7 @@ def _within(pairs: Sequence[Pair], folder: RunFolder) -> list[Pair]:
 
 
 @contextlib.contextmanager
-def _signals(loop: Loop, watcher: Watcher) -> Iterator[None]:
+def _signals(loop: RunLoop, watcher: Watcher) -> Iterator[None]:
     """Ctrl-C or SIGTERM once: ask nothing new, await and keep what was asked. Twice: stop at once."""
     running = asyncio.get_running_loop()
     pressed = 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from titjudge.core.types import BadItem, Item
+from titjudge.core.types import InvalidItem, Item
 
-Load = Callable[[], Iterator[Item | BadItem]]
+Load = Callable[[], Iterator[Item | InvalidItem]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Drawn:
         line = f"{images:,} of {sum(full.values()):,} images, all those of {prompts:,} of {len(full):,} prompts"
         return cls(limit, frozenset(taken), f"--limit {limit}: {line}")
 
-    def items(self, load: Load) -> Iterator[Item | BadItem]:
+    def items(self, load: Load) -> Iterator[Item | InvalidItem]:
         seen = 0
         for item in load():
             if prompt_of(item) not in self.prompts:
@@ -53,6 +53,6 @@ class Drawn:
                 yield item
 
 
-def prompt_of(item: Item | BadItem) -> str:
+def prompt_of(item: Item | InvalidItem) -> str:
     """The id of the prompt, or the item's own where it has none."""
-    return item.group or item.id
+    return item.prompt_id or item.id

@@ -24,7 +24,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.images import Shown
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.serialization import score_from, score_record
-from titjudge.core.types import BadItem, Item, Pair, Score, Status
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
@@ -32,7 +32,7 @@ from titjudge.runs.journal import flaw, torn
 from titjudge.runs.loop import prepared
 from titjudge.runs.replay import UNSEALED, Stored, StoredPictures, parsed, replaying
 from titjudge.runs.resolve import load_metrics, load_suite
-from titjudge.runs.results import tabulate
+from titjudge.runs.results import summarize
 from titjudge.runs.results_diff import cells, same, shown
 from titjudge.runs.run_folder import FILES, RunFolder
 
@@ -204,11 +204,11 @@ def _records(folder: RunFolder, name: str, found: Verification) -> Iterator[dict
                 yield record
 
 
-def _items(folder: RunFolder, found: Verification) -> Iterator[Item | BadItem]:
+def _items(folder: RunFolder, found: Verification) -> Iterator[Item | InvalidItem]:
     for record in _records(folder, "items.jsonl", found):
         found.checked["items"] += 1
         if "bad" in record:
-            yield BadItem(record["id"], record["bad"], record["generator"], record["group"])
+            yield InvalidItem(record["id"], record["bad"], record["generator"], record["group"])
         else:
             image = Path(record["image"]) if record.get("image") else None
             meta = record.get("meta", {})
@@ -348,7 +348,7 @@ def difference(before: Score, now: Score, *, exact: bool = True) -> str:
         for name in {**before.parts, **now.parts}:
             if not same(before.parts.get(name), now.parts.get(name)):
                 return f"the stored part '{name}' does not follow from the answers"
-    if (before.generator, before.group) != (now.generator, now.group):
+    if (before.generator, before.prompt_id) != (now.generator, now.prompt_id):
         return "the stored generator or group is not the item's"
     return ""
 
@@ -374,7 +374,7 @@ def _note(found: Verification, stored: Stored, pictures: StoredPictures, check: 
 
 def _check_tables(
     folder: RunFolder,
-    listed: Sequence[Item | BadItem],
+    listed: Sequence[Item | InvalidItem],
     scores: Mapping[tuple[str, str], Score],
     suite: Any,
     metrics: dict[str, Metric],
@@ -390,7 +390,7 @@ def _check_tables(
         found.notes.append("there is no results.json: no table to compare")
         return
     money = folder.money()
-    results, _ = tabulate(listed, scores.values(), suite, pairs, metrics, status="", money=money)
+    results, _ = summarize(listed, scores.values(), suite, pairs, metrics, status="", money=money)
     now = orjson.loads(orjson.dumps(results, default=str, option=orjson.OPT_SERIALIZE_NUMPY))
     for where, first, second in cells(before, now):
         found.checked["cells"] += 1

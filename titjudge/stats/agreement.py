@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from titjudge.core.types import BadItem, Item, Pair, Score
+from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing
 from titjudge.stats.pair_conflicts import distinct
 from titjudge.stats.pairwise_accuracy import (
@@ -72,7 +72,7 @@ NOTHING: Mapping[str, Collection[str]] = {}
 
 
 def agreement(
-    items: Sequence[Item | BadItem],
+    items: Sequence[Item | InvalidItem],
     scores: Sequence[Score],
     pairs: Sequence[Pair] = (),
     *,
@@ -150,12 +150,12 @@ def agreement(
     )
 
 
-def _images(items: Sequence[Item | BadItem], scores: Sequence[Score]) -> tuple[list[Image], list[str]]:
+def _images(items: Sequence[Item | InvalidItem], scores: Sequence[Score]) -> tuple[list[Image], list[str]]:
     """(id, generator, prompt) of every image; without items those that the scores name."""
     warnings = []
-    known = {item.id: (item.id, item.generator, item.group or item.id) for item in items}
+    known = {item.id: (item.id, item.generator, item.prompt_id or item.id) for item in items}
     if not items:
-        known = {s.item_id: (s.item_id, s.generator, s.group or s.item_id) for s in scores}
+        known = {s.item_id: (s.item_id, s.generator, s.prompt_id or s.item_id) for s in scores}
     strangers = {score.item_id for score in scores if score.item_id not in known}
     if strangers:
         warnings.append(f"{len(strangers)} scored images are not in the data and left out, the first: {min(strangers)}")
@@ -186,10 +186,10 @@ def _flipped(values: Values) -> Values:
 
 def _grouped(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pair]:
     """Pairs that name no prompt get the one of their first image."""
-    if all(pair.group for pair in pairs):
+    if all(pair.prompt_id for pair in pairs):
         return pairs
     prompt = {image[0]: image[2] for image in images}
-    return [pair if pair.group else replace(pair, group=prompt.get(pair.a, "")) for pair in pairs]
+    return [pair if pair.prompt_id else replace(pair, prompt_id=prompt.get(pair.a, "")) for pair in pairs]
 
 
 def _pair_warnings(index: PairIndex, images: Sequence[Image]) -> list[str]:

@@ -88,7 +88,7 @@ def _cells(used: Sequence[tuple[str, str, Pair]]) -> tuple[_Cells, list[str]]:
 
     both, generators = codes([x for x, _, _ in used] + [y for _, y, _ in used])
     first, second = both[: len(used)].tolist(), both[len(used) :].tolist()
-    prompt, prompts = codes(pair.group for _, _, pair in used)
+    prompt, prompts = codes(pair.prompt_id for _, _, pair in used)
     outcomes = [
         (min(x, y), max(x, y), True)
         if p.preference == "tie"

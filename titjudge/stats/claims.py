@@ -30,7 +30,7 @@ def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
 
 def _of(item: Item, score: Score) -> Iterator[Claim]:
     listed, alignment = score.parts.get("claims"), score.parts.get("alignment")
-    facts = {"generator": item.generator, "group": item.group, "words": len(item.prompt.split())}
+    facts = {"generator": item.generator, "group": item.prompt_id, "words": len(item.prompt.split())}
     if isinstance(listed, Sequence) and not isinstance(listed, str):
         for each in listed:
             if isinstance(each, Mapping) and any(each.get(key) is not None for key in _PLACE):

@@ -33,7 +33,7 @@ class Claim:
     position: float
     met: bool | None
     generator: str
-    group: str
+    prompt_id: str
     words: int
 
     @classmethod
@@ -197,7 +197,7 @@ def _rates(
     number = {text: k for k, text in enumerate(labels)}
     seen = [(claim, number[label(claim)[1]]) for claim in claims if claim.met is not None]
     unseen = [number[label(claim)[1]] for claim in claims if claim.met is None]
-    group, groups = codes(claim.group for claim, _ in seen)
+    group, groups = codes(claim.prompt_id for claim, _ in seen)
     met, asked = np.zeros((len(groups), len(labels))), np.zeros((len(groups), len(labels)))
     cell = np.array([k for _, k in seen], dtype=np.int64)
     np.add.at(asked, (group, cell), 1.0)
@@ -218,8 +218,8 @@ def _rates(
 
 
 def _step(generator: str, claims: Sequence[Claim], resamples: int, seed: int) -> Step:
-    seen = sorted((claim for claim in claims if claim.met is not None), key=lambda claim: (claim.group, claim.kind))
-    group, groups = codes(claim.group for claim in seen)
+    seen = sorted((claim for claim in claims if claim.met is not None), key=lambda claim: (claim.prompt_id, claim.kind))
+    group, groups = codes(claim.prompt_id for claim in seen)
     met = np.array([bool(claim.met) for claim in seen], dtype=np.float64)
     if len(groups) < 2 or not met.any() or met.all():
         reason = "fewer than two prompts" if len(groups) < 2 else "every claim has the same verdict"
@@ -229,7 +229,7 @@ def _step(generator: str, claims: Sequence[Claim], resamples: int, seed: int) ->
     np.add.at(hits, (group, cell), met)
     np.add.at(asked, (group, cell), 1.0)
     drop, at = _split(hits.sum(axis=0)[None], asked.sum(axis=0)[None])
-    alike, _ = codes((claim.group, claim.kind) for claim in seen)
+    alike, _ = codes((claim.prompt_id, claim.kind) for claim in seen)
     p_value = _exchange(met, cell, alike, float(drop[0]), seed)
     if p_value >= SIGNIFICANT:
         return Step(generator, None, None, None, None, None, p_value, "no step beyond chance")

@@ -31,7 +31,7 @@ def read_votes(path: Path | str) -> list[Vote]:
 def pair_records(pairs: Sequence[Pair]) -> list[dict[str, str]]:
     """Pairs as the lines of a `pairs.jsonl`, or the rows of a `pairs.csv`."""
     return [
-        {"prompt_id": p.group, "image_a": p.a, "image_b": p.b, "preference": p.preference, "source": p.source}
+        {"prompt_id": p.prompt_id, "image_a": p.a, "image_b": p.b, "preference": p.preference, "source": p.source}
         for p in pairs
     ]
 

@@ -20,8 +20,8 @@ def distinct(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
         a, b, preference = pair.a, pair.b, pair.preference
         if b < a:
             a, b, preference = b, a, _TURNED.get(preference, preference)
-        kept.setdefault((pair.group, a, b, preference, pair.source), pair)
-        said.setdefault((pair.group, a, b), set()).add(preference)
+        kept.setdefault((pair.prompt_id, a, b, preference, pair.source), pair)
+        said.setdefault((pair.prompt_id, a, b), set()).add(preference)
     notes = []
     if doubles := len(pairs) - len(kept):
         notes.append(f"{doubles} human pairs are exact doubles of others and count once")

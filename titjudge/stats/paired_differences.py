@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.errors import ConfigError, nearest
-from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
@@ -142,7 +142,7 @@ def mean_differences(
 
 
 def run_differences(
-    items: Iterable[Item | BadItem],
+    items: Iterable[Item | InvalidItem],
     runs: Mapping[str, Sequence[Score]],
     pairs: Sequence[Pair] = (),
     *,
@@ -161,7 +161,7 @@ def run_differences(
     if baseline is not None:
         _couples(list(runs), baseline)
     values = {run: values_by_metric(scores) for run, scores in runs.items()}
-    groups = {item.id: item.group or item.id for item in items}
+    groups = {item.id: item.prompt_id or item.id for item in items}
     index = pair_index(pairs)
     found: list[Difference] = []
     for metric in dict.fromkeys(name for metrics in values.values() for name in metrics):

@@ -56,9 +56,9 @@ class PairIndex:
             if pair.preference not in _SIGN:
                 raise DataError(f"pair {pair.a} / {pair.b}: preference '{pair.preference}' is not 'a', 'b' or 'tie'")
             if pair.a == pair.b:
-                raise DataError(f"prompt {pair.group}: {pair.a} is paired with itself")
+                raise DataError(f"prompt {pair.prompt_id}: {pair.a} is paired with itself")
         both, ids = codes([pair.a for pair in pairs] + [pair.b for pair in pairs])
-        group, groups = codes(pair.group for pair in pairs)
+        group, groups = codes(pair.prompt_id for pair in pairs)
         sign = np.fromiter((_SIGN[pair.preference] for pair in pairs), dtype=np.int64, count=len(pairs))
         a, b = both[: len(pairs)], both[len(pairs) :]
         return cls(tuple(ids), a, b, sign, group, tuple(groups))

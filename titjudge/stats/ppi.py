@@ -271,7 +271,7 @@ def _wins(pairs: Sequence[Pair]) -> dict[Key, float]:
             raise DataError(f"pair {pair.a} / {pair.b}: preference '{pair.preference}' is not 'a', 'b' or 'tie'")
         win = _WIN[pair.preference]
         turned = pair.a > pair.b
-        key = (pair.group, pair.b, pair.a) if turned else (pair.group, pair.a, pair.b)
+        key = (pair.prompt_id, pair.b, pair.a) if turned else (pair.prompt_id, pair.a, pair.b)
         seen.setdefault(key, []).append(1 - win if turned else win)
     return {key: sum(values) / len(values) for key, values in seen.items()}
 

@@ -25,7 +25,7 @@ Key = tuple[str, str, str]
 class Vote:
     """One person on one pair: `choice` is "a" (the first image is better), "b" or "tie"."""
 
-    group: str
+    prompt_id: str
     a: str
     b: str
     annotator: str
@@ -47,7 +47,7 @@ class Rule(StrEnum):
 class Outcome:
     """What the votes on one pair add up to; `preference` is None while it is open."""
 
-    group: str
+    prompt_id: str
     a: str
     b: str
     votes_a: int
@@ -78,7 +78,7 @@ class VoteSummary:
 
     @property
     def pairs(self) -> list[Pair]:
-        return [Pair(o.group, o.a, o.b, o.preference, f"votes: {o.rule}") for o in self.outcomes if o.preference]
+        return [Pair(o.prompt_id, o.a, o.b, o.preference, f"votes: {o.rule}") for o in self.outcomes if o.preference]
 
     @property
     def needs_experts(self) -> list[Outcome]:
@@ -90,7 +90,7 @@ class VoteSummary:
             "pairs": len(self.outcomes),
             "decided": len(self.pairs),
             "rules": dict(self.rules),
-            "needs_experts": [{"prompt_id": o.group, "image_a": o.a, "image_b": o.b} for o in self.needs_experts],
+            "needs_experts": [{"prompt_id": o.prompt_id, "image_a": o.a, "image_b": o.b} for o in self.needs_experts],
             "alpha": alpha.alpha,
             "alpha_interval": list(alpha.interval) if alpha.interval else None,
             "alpha_pairs": alpha.pairs,
@@ -180,11 +180,11 @@ def _tally(
             raise DataError(f"vote of {vote.annotator} on {vote.a} / {vote.b}: '{vote.choice}' is not a, b or tie")
         if vote.a == vote.b:
             raise DataError(f"vote of {vote.annotator}: {vote.a} is paired with itself")
-        key = (vote.group, min(vote.a, vote.b), max(vote.a, vote.b))
-        first = seen.setdefault(key, (vote.group, vote.a, vote.b))
+        key = (vote.prompt_id, min(vote.a, vote.b), max(vote.a, vote.b))
+        first = seen.setdefault(key, (vote.prompt_id, vote.a, vote.b))
         mine = tally.setdefault(key, {})
         if vote.annotator in mine:
-            raise DataError(f"{vote.annotator} voted twice on {vote.a} / {vote.b} of prompt {vote.group}: keep one")
+            raise DataError(f"{vote.annotator} voted twice on {vote.a} / {vote.b} of prompt {vote.prompt_id}: keep one")
         mine[vote.annotator] = vote.choice if first[1] == vote.a else _MIRROR[vote.choice]
     return tally, seen
 

@@ -24,7 +24,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import scan_jsonl
 from titjudge.core.images import SUFFIXES
 from titjudge.core.textfile import read_text
-from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 
 _MANIFESTS = (".jsonl", ".csv", ".json", ".ndjson")
 _GENERATOR = ("generator", "variant_model", "model")
@@ -40,7 +40,7 @@ class Folder:
     MARKS_JUDGE: frozenset[str] = frozenset()
     metrics: tuple[str, ...] = ("tit", "tit-llm")
 
-    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Items of a data folder or manifest, in the order of the files.
 
         Raises:
@@ -103,27 +103,27 @@ def read_pairs(file: Path, prompts: Mapping[str, str] | None = None) -> list[Pai
     return pairs
 
 
-def _images(folder: Path) -> Iterator[Item | BadItem]:
+def _images(folder: Path) -> Iterator[Item | InvalidItem]:
     prompts: dict[str, dict[str, Any]] = {}
     for number, record in scan_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
         if isinstance(record, DataError):
-            yield BadItem(f"prompts.jsonl:{number}", str(record))
+            yield InvalidItem(f"prompts.jsonl:{number}", str(record))
             continue
         first = prompts.setdefault(str(record["prompt_id"]), record)
         if first["prompt"] != record["prompt"]:
             reason = f"another text for the prompt '{record['prompt_id']}'; the first one counts"
-            yield BadItem(f"prompts.jsonl:{number}", reason, group=str(record["prompt_id"]))
+            yield InvalidItem(f"prompts.jsonl:{number}", reason, prompt_id=str(record["prompt_id"]))
     for number, record in scan_jsonl(folder / "images.jsonl", ("image", "prompt_id")):
         if isinstance(record, DataError):
-            yield BadItem(f"images.jsonl:{number}", str(record))
+            yield InvalidItem(f"images.jsonl:{number}", str(record))
             continue
         image, group, generator = record["image"], str(record["prompt_id"]), _generator(record)
         prompt = prompts.get(group)
         if not isinstance(image, str):
-            yield BadItem(f"images.jsonl:{number}", f"the image is no text: {image!r}", generator, group)
+            yield InvalidItem(f"images.jsonl:{number}", f"the image is no text: {image!r}", generator, group)
         elif prompt is None:
             reason = f"prompts.jsonl has no prompt '{group}' (images.jsonl:{number})"
-            yield BadItem(image, reason, generator, group)
+            yield InvalidItem(image, reason, generator, group)
         else:
             both = {**prompt, **record}
             meta = {key: value for key, value in both.items() if key not in ("prompt", "image", "prompt_id")}
@@ -145,18 +145,18 @@ def _check_manifest(file: Path) -> None:
         raise DataError("this is one JSON array: write one object a line (jq -c '.[]' does)", file)
 
 
-def _manifest(file: Path) -> Iterator[Item | BadItem]:
+def _manifest(file: Path) -> Iterator[Item | InvalidItem]:
     yield from _unique(_manifest_items(file))
 
 
-def _manifest_items(file: Path) -> Iterator[Item | BadItem]:
+def _manifest_items(file: Path) -> Iterator[Item | InvalidItem]:
     for number, record in scan_table(file, ("prompt",)):
         if isinstance(record, DataError):
-            yield BadItem(f"{file.name}:{number}", str(record))
+            yield InvalidItem(f"{file.name}:{number}", str(record))
             continue
         prompt = record["prompt"]
         if not record.get("image") and not record.get("description"):
-            yield BadItem(f"{file.name}:{number}", f"{file.name}:{number}: neither 'image' nor 'description'")
+            yield InvalidItem(f"{file.name}:{number}", f"{file.name}:{number}: neither 'image' nor 'description'")
             continue
         meta = {key: value for key, value in record.items() if key not in ("prompt", "image", "prompt_id")}
         group = str(record.get("prompt_id") or prompt)
@@ -166,13 +166,13 @@ def _manifest_items(file: Path) -> Iterator[Item | BadItem]:
         yield _item(file.parent, str(record["image"]), prompt, _generator(record), group, meta)
 
 
-def _text(name: str, prompt: Any, generator: str, group: str, meta: dict[str, Any]) -> Item | BadItem:
+def _text(name: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any]) -> Item | InvalidItem:
     """An item that is a description without its image."""
     if problem := _unusable(prompt):
-        return BadItem(name, problem, generator, group)
+        return InvalidItem(name, problem, generator, prompt_id)
     if not isinstance(meta["description"], str):
-        return BadItem(name, f"the description is no text: {meta['description']!r}", generator, group)
-    return Item(name, prompt, None, generator, group, meta)
+        return InvalidItem(name, f"the description is no text: {meta['description']!r}", generator, prompt_id)
+    return Item(name, prompt, None, generator, prompt_id, meta)
 
 
 def _unusable(prompt: Any) -> str:
@@ -182,35 +182,37 @@ def _unusable(prompt: Any) -> str:
     return "" if prompt.strip() else "the prompt is empty"
 
 
-def _item(root: Path, image: str, prompt: Any, generator: str, group: str, meta: dict[str, Any]) -> Item | BadItem:
+def _item(
+    root: Path, image: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any]
+) -> Item | InvalidItem:
     if problem := _unusable(prompt):
-        return BadItem(image, problem, generator, group)
+        return InvalidItem(image, problem, generator, prompt_id)
     try:
-        return Item(image, prompt, inside(root, image), generator, group, meta)
+        return Item(image, prompt, inside(root, image), generator, prompt_id, meta)
     except DataError as error:
-        return BadItem(image or "(empty)", error.message, generator, group)
+        return InvalidItem(image or "(empty)", error.message, generator, prompt_id)
 
 
 def _generator(record: dict[str, Any]) -> str:
     return next((str(record[key]) for key in _GENERATOR if record.get(key)), "")
 
 
-def _unique(items: Iterable[Item | BadItem]) -> Iterator[Item | BadItem]:
+def _unique(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]:
     seen: set[str] = set()
     for item in items:
         if isinstance(item, Item) and item.id in seen:
-            yield BadItem(
+            yield InvalidItem(
                 f"{item.id} (again)",
                 "the same image is listed twice; the first line counts",
                 item.generator,
-                item.group,
+                item.prompt_id,
             )
             continue
         seen.add(item.id)
         yield item
 
 
-def _loose(folder: Path) -> Iterator[Item | BadItem]:
+def _loose(folder: Path) -> Iterator[Item | InvalidItem]:
     """Images with same-named text files."""
     images = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not images:
@@ -222,24 +224,26 @@ def _loose(folder: Path) -> Iterator[Item | BadItem]:
     for path in images:
         place = path.relative_to(folder)
         if not _storable(place.as_posix()):
-            yield BadItem(_shown(place), "the file name is not UTF-8: rename it")
+            yield InvalidItem(_shown(place), "the file name is not UTF-8: rename it")
             continue
         text = next((file for file in (path.with_suffix(".txt"), folder / f"{path.stem}.txt") if file.is_file()), None)
         generator = place.parent.as_posix() if len(place.parts) > 1 else ""
         if text is None:
-            yield BadItem(place.as_posix(), f"no prompt: {place.with_suffix('.txt')} is missing", generator, path.stem)
+            yield InvalidItem(
+                place.as_posix(), f"no prompt: {place.with_suffix('.txt')} is missing", generator, path.stem
+            )
             continue
         used.add(text)
         try:
             prompt = read_text(inside(folder, text.relative_to(folder).as_posix(), "prompt")).strip()
         except DataError as error:
-            yield BadItem(place.as_posix(), f"{text.name}: {error.message}", generator, path.stem)
+            yield InvalidItem(place.as_posix(), f"{text.name}: {error.message}", generator, path.stem)
             continue
         same = groups.setdefault(path.stem, prompt) == prompt
         group = path.stem if same else place.with_suffix("").as_posix()  # the same name, but another prompt
         yield _item(folder, place.as_posix(), prompt, generator, group, {})
     for text in sorted(set(folder.rglob("*.txt")) - used):
-        yield BadItem(_shown(text.relative_to(folder)), "a prompt without an image of the same name")
+        yield InvalidItem(_shown(text.relative_to(folder)), "a prompt without an image of the same name")
 
 
 def _storable(name: str) -> bool:

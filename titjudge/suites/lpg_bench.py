@@ -22,7 +22,7 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl
 from titjudge.core.images import SUFFIXES
-from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.folder import Folder, read_pairs
 
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks
@@ -58,7 +58,7 @@ class LpgBench:
         "tit-llm, lmm-score and self-eval: the paper prints neither template nor scale; both are ours",
     )
 
-    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Items in the order of the files. `id` is the image path, `group` the prompt id.
 
         Raises:
@@ -67,7 +67,7 @@ class LpgBench:
         listed = Folder().load(folder) if (folder / "images.jsonl").is_file() else _tree(folder)
         for each in listed:
             if isinstance(each, Item) and not each.generator:
-                yield BadItem(each.id, "no generator is named", "", each.group)
+                yield InvalidItem(each.id, "no generator is named", "", each.prompt_id)
             else:
                 yield each
 
@@ -92,13 +92,13 @@ class LpgBench:
         images: dict[tuple[str, str], str] = {}
         for item in self.load(folder):
             if isinstance(item, Item):  # people ranked one image of each generator: the first
-                images.setdefault((item.group, item.generator), item.id)
+                images.setdefault((item.prompt_id, item.generator), item.id)
         return ranks_to_pairs(_with_images(read_ranks(there[0]), images, there[0]))
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """How much of the published set is here. Agreement with people is computed for every suite (titjudge.stats)."""
         here = {
-            "prompts": len({item.group for item in items}),
+            "prompts": len({item.prompt_id for item in items}),
             "generators": len({item.generator for item in items}),
             "images": len(items),
         }
@@ -117,8 +117,8 @@ class LpgBench:
         ]
 
 
-def _tree(folder: Path) -> Iterator[Item | BadItem]:
-    """`images/GENERATOR/PROMPT_ID.<suffix>` beside prompts.jsonl; a prompt that a generator lacks is a BadItem."""
+def _tree(folder: Path) -> Iterator[Item | InvalidItem]:
+    """`images/GENERATOR/PROMPT_ID.<suffix>` beside prompts.jsonl; a prompt that a generator lacks is a InvalidItem."""
     prompts = {
         str(record["prompt_id"]): str(record["prompt"])
         for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))
@@ -134,15 +134,15 @@ def _tree(folder: Path) -> Iterator[Item | BadItem]:
                 continue
             name = path.relative_to(folder).as_posix()
             if not prompts.get(path.stem, "").strip():
-                yield BadItem(name, f"prompts.jsonl has no prompt '{path.stem}'", place.name, path.stem)
+                yield InvalidItem(name, f"prompts.jsonl has no prompt '{path.stem}'", place.name, path.stem)
                 continue
             missing.pop(path.stem, None)
             try:
                 yield Item(name, prompts[path.stem], inside(folder, name), place.name, path.stem)
             except DataError as error:
-                yield BadItem(name, error.message, place.name, path.stem)
+                yield InvalidItem(name, error.message, place.name, path.stem)
         for prompt in missing:
-            yield BadItem(f"images/{place.name}/{prompt}", "there is no image for this prompt", place.name, prompt)
+            yield InvalidItem(f"images/{place.name}/{prompt}", "there is no image for this prompt", place.name, prompt)
 
 
 def read_ranks(file: Path) -> dict[str, dict[str, float]]:

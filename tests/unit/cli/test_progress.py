@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from titjudge.cli.progress import Plain
-from titjudge.engine.roles import Tally
+from titjudge.engine.roles import RoleStats
 from titjudge.runs.loop import Progress
 
 
 def test_what_goes_wrong_is_said_at_once_and_not_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:
-    tally = Tally()
+    tally = RoleStats()
     engine: Any = SimpleNamespace(
         roles=SimpleNamespace(open=lambda: [SimpleNamespace(tally=tally)]), budget=SimpleNamespace(spent=0.0)
     )

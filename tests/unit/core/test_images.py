@@ -19,12 +19,12 @@ from PIL.PngImagePlugin import PngInfo
 import titjudge
 from titjudge.core import images
 from titjudge.core.errors import DataError
-from titjudge.core.images import Pictures, open_image
-from titjudge.core.types import Picture
+from titjudge.core.images import ImageFiles, open_image
+from titjudge.core.types import ImageFile
 
 
-def opened(path: Path, facts: object = None) -> Picture:
-    return asyncio.run(Pictures(facts).open(path))  # type: ignore[arg-type]
+def opened(path: Path, facts: object = None) -> ImageFile:
+    return asyncio.run(ImageFiles(facts).open(path))  # type: ignore[arg-type]
 
 
 def image(path: Path, mode: str = "RGB", **options: object) -> Path:
@@ -259,7 +259,7 @@ def test_pictures_are_read_hashed_and_encoded_aside_from_the_event_loop(
         monkeypatch.setattr(images, "_hashed", noting("hash", images._hashed))
 
     async def send() -> None:
-        await _Encoded(1).get(await Pictures().open(tmp_path / name))
+        await _Encoded(1).get(await ImageFiles().open(tmp_path / name))
 
     asyncio.run(send())
     assert threads

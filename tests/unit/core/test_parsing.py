@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from titjudge.core.structured_output import objects, problem, validated
-from titjudge.metrics.agent.state import Settlement
+from titjudge.metrics.agent.state import ClaimVerdict
 from titjudge.metrics.dsg import SceneQuestion
 from titjudge.metrics.lmm_score import Rating
 from titjudge.metrics.tit import Verdict
@@ -105,7 +105,7 @@ def test_what_is_no_number_in_json_is_no_score(text: str) -> None:
         (Verdict, f'{{"missing": [], "contradicted": [], "reason": "", "score": {text}}}'),
         (Rating, f'{{"reason": "", "score": {text}}}'),
         (Semantics, f'{{"score": [{text}]}}'),
-        (Settlement, f'{{"verdict": "met", "evidence": "E1", "claim": {text}}}'),
+        (ClaimVerdict, f'{{"verdict": "met", "evidence": "E1", "claim": {text}}}'),
         (SceneQuestion, f'{{"question": "Is it?", "id": {text}}}'),
         (SceneQuestion, f'{{"question": "Is it?", "id": 2, "parents": [{text}]}}'),
     )

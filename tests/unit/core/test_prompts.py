@@ -9,10 +9,10 @@ import pytest
 from titjudge.core.errors import ConfigError
 from titjudge.core.paths import bundled_root
 from titjudge.core.prompts import Prompt, PromptLibrary
-from titjudge.core.types import Picture
+from titjudge.core.types import ImageFile
 
-PICTURE = Picture("0" * 64, "image/png", 1, 1, Path("x.png"), lambda: b"")
-OTHER = Picture("1" * 64, "image/png", 1, 1, Path("y.png"), lambda: b"")
+PICTURE = ImageFile("0" * 64, "image/png", 1, 1, Path("x.png"), lambda: b"")
+OTHER = ImageFile("1" * 64, "image/png", 1, 1, Path("y.png"), lambda: b"")
 
 
 def library(tmp_path: Path, body: str, front: str = "version: 1\nvars: [prompt]") -> PromptLibrary:

@@ -21,7 +21,7 @@ from titjudge.engine.roles import Roles
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
-from titjudge.runs.loop import Loop
+from titjudge.runs.loop import RunLoop
 
 QUESTIONS = 3
 
@@ -67,7 +67,7 @@ def test_the_money_that_items_hold_is_used_before_a_run_ends(tmp_path: Path, cap
         config = load_config(None, {"judge": "fake/m", "prices": {"m": {"input": 1.0, "output": 1.0}}})
         budget, planner = Budget(max_cost=cap), Sparing()
         engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"), budget)
-        loop = Loop(
+        loop = RunLoop(
             engine, {"talker": talker}, planner=planner, on_score=lambda score, _: scores.append(score), in_flight=8
         )
         status = await loop.run([Item(f"i{n}", "p", None, "g", "p") for n in range(8)])

@@ -14,7 +14,7 @@ import pytest
 from titjudge.core.errors import CacheWriteError, UserError
 from titjudge.core.keys import request_key
 from titjudge.core.serialization import reply_from, reply_record, request_record
-from titjudge.core.types import Message, Picture, Reply, Request, Tool, ToolCall, ToolResult
+from titjudge.core.types import ImageFile, Message, Reply, Request, Tool, ToolCall, ToolResult
 from titjudge.engine.cache import AnswerCache
 
 
@@ -187,7 +187,7 @@ def test_a_folder_that_cannot_be_is_the_persons_error(tmp_path: Path) -> None:
         AnswerCache(tmp_path / "file" / "cache")
 
 
-PICTURE = Picture("a" * 64, "image/png", 4, 4, Path("a.png"), lambda: b"x")
+PICTURE = ImageFile("a" * 64, "image/png", 4, 4, Path("a.png"), lambda: b"x")
 REQUEST = Request(
     "openai", "gpt-4o", (Message("user", (PICTURE, "hello")),), {"max_tokens": 5, "temperature": 0}, None, "", "http://h/v1",
     role="judge", item_id="i",

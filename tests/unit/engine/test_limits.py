@@ -12,18 +12,18 @@ import pytest
 from virtual_time import clock, run_virtual
 
 from titjudge.core.types import Failure, FailureKind
-from titjudge.engine.rate_limiter import Limiter, Slot
+from titjudge.engine.rate_limiter import RateLimiter, Slot
 
 
-def limiter(concurrency: int = 32, seed: int = 0, **options: Any) -> Limiter:
-    return Limiter(concurrency, now=clock, jitter=random.Random(seed).random, **options)
+def limiter(concurrency: int = 32, seed: int = 0, **options: Any) -> RateLimiter:
+    return RateLimiter(concurrency, now=clock, jitter=random.Random(seed).random, **options)
 
 
 def run(main: Coroutine[Any, Any, Any]) -> None:
     run_virtual(main)
 
 
-async def ask(gate: Limiter, seconds: float = 1.0, fail: float | None = None, tokens: int = 0) -> float:
+async def ask(gate: RateLimiter, seconds: float = 1.0, fail: float | None = None, tokens: int = 0) -> float:
     """One request; with `fail`, a 429 with that Retry-After. Returns when it was sent."""
     try:
         async with gate.slot(tokens) as slot:
@@ -101,7 +101,7 @@ def test_nobody_sends_before_retry_after_and_nobody_returns_in_a_herd() -> None:
 
 def test_the_end_of_a_pause_is_spread() -> None:
     async def main() -> None:
-        early, late = (Limiter(now=clock, tolerance=0, jitter=lambda share=share: share) for share in (0.0, 1.0))
+        early, late = (RateLimiter(now=clock, tolerance=0, jitter=lambda share=share: share) for share in (0.0, 1.0))
         for gate in (early, late):
             gate.rate_limited(4.0)
         assert early.paused_for == 4.0
@@ -273,12 +273,12 @@ def test_a_429_belongs_to_the_slot_of_its_own_task() -> None:
 
 def test_wrong_concurrency_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        Limiter(0)
+        RateLimiter(0)
 
 
 def test_without_limits_a_slot_costs_no_time() -> None:
     async def main() -> None:
-        gate = Limiter(2)
+        gate = RateLimiter(2)
         async with gate.slot() as slot:
             assert isinstance(slot, Slot)
             assert gate.in_flight == 1

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from titjudge.engine.rate_limiter import Limiter
-from titjudge.engine.token_bucket import Pacer, Told, read_limits, seconds_of
+from titjudge.engine.rate_limiter import RateLimiter
+from titjudge.engine.token_bucket import HeaderLimit, TokenBucket, read_limits, seconds_of
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,10 @@ def test_headers_of_openai() -> None:
         "x-ratelimit-limit-tokens": "200000", "x-ratelimit-remaining-tokens": "150000", "x-ratelimit-reset-tokens": "15s",
         "content-type": "application/json",
     }  # fmt: skip
-    assert read_limits(headers) == {"requests": Told(3000, 2999, 0.02), "tokens": Told(200_000, 150_000, 15)}
+    assert read_limits(headers) == {
+        "requests": HeaderLimit(3000, 2999, 0.02),
+        "tokens": HeaderLimit(200_000, 150_000, 15),
+    }
 
 
 def test_headers_of_others() -> None:
@@ -37,15 +40,15 @@ def test_headers_of_others() -> None:
         "anthropic-ratelimit-requests-remaining": "49",
         "anthropic-ratelimit-requests-reset": "2026-11-20T10:00:00Z",
     }
-    assert read_limits(anthropic) == {"requests": Told(50, 49)}  # by a clock we do not know
+    assert read_limits(anthropic) == {"requests": HeaderLimit(50, 49)}  # by a clock we do not know
     there = {**anthropic, "Date": "Fri, 20 Nov 2026 09:59:30 GMT"}
-    assert read_limits(there) == {"requests": Told(50, 49, 30.0)}
+    assert read_limits(there) == {"requests": HeaderLimit(50, 49, 30.0)}
     for reset in ("2026-11-20T10:00:00", "soon", "2099-01-01T00:00:00Z"):  # no zone, no time, no span
-        assert read_limits({**there, "anthropic-ratelimit-requests-reset": reset}) == {"requests": Told(50, 49)}
+        assert read_limits({**there, "anthropic-ratelimit-requests-reset": reset}) == {"requests": HeaderLimit(50, 49)}
     past = {**there, "anthropic-ratelimit-requests-reset": "2026-11-20T09:00:00Z"}
-    assert read_limits(past) == {"requests": Told(50, 49, 0.0)}
+    assert read_limits(past) == {"requests": HeaderLimit(50, 49, 0.0)}
     ietf = {"RateLimit-Limit": "100, 100;w=60", "RateLimit-Remaining": "7", "RateLimit-Reset": "30"}
-    assert read_limits(ietf) == {"requests": Told(100, 7, 30)}
+    assert read_limits(ietf) == {"requests": HeaderLimit(100, 7, 30)}
 
 
 @pytest.mark.parametrize("value", ["", "many", "-1", "nan", "inf", "0"])
@@ -55,15 +58,15 @@ def test_headers_that_make_no_sense_are_left_out(value: str) -> None:
 
 
 def test_a_daily_limit_is_recognised_by_its_reset() -> None:
-    daily, minute = Pacer(now=0.0), Pacer(now=0.0)
-    daily.observe(Told(14_400, 14_370, 179.56), 0, 0.0)
-    minute.observe(Told(3000, 0, 60), 0, 0.0)
+    daily, minute = TokenBucket(now=0.0), TokenBucket(now=0.0)
+    daily.observe(HeaderLimit(14_400, 14_370, 179.56), 0, 0.0)
+    minute.observe(HeaderLimit(3000, 0, 60), 0, 0.0)
     assert daily.rate == pytest.approx(14_400 / 86_400, rel=0.01)
     assert minute.rate == 50
 
 
 def test_more_than_the_bucket_holds_goes_when_it_is_full() -> None:
-    pacer = Pacer.explicit(600, 0.0, tokens=True)  # 10 a second, 10 at most
+    pacer = TokenBucket.explicit(600, 0.0, tokens=True)  # 10 a second, 10 at most
     assert pacer.delay(500, 0.0) == 0.0
     pacer.take(500, 0.0)
     assert pacer.delay(1, 0.0) == pytest.approx(49.1)
@@ -72,36 +75,36 @@ def test_more_than_the_bucket_holds_goes_when_it_is_full() -> None:
 
 
 def test_headers_hold_up_nobody_for_longer_than_a_minute() -> None:
-    pacer = Pacer(now=0.0)
-    pacer.observe(Told(10, 0, 86_400), 0, 0.0)
+    pacer = TokenBucket(now=0.0)
+    pacer.observe(HeaderLimit(10, 0, 86_400), 0, 0.0)
     assert pacer.delay(1, 0.0) == 60.0
     pacer.take(1, 60.0)
     assert pacer.delay(1, 60.0) == 60.0
 
 
 def test_a_little_is_left_in_a_servers_bucket_for_requests_that_overtake_each_other() -> None:
-    pacer = Pacer(now=0.0)
-    pacer.observe(Told(3000, 3, 5.0), 0, 0.0)
+    pacer = TokenBucket(now=0.0)
+    pacer.observe(HeaderLimit(3000, 3, 5.0), 0, 0.0)
     assert pacer.delay(1, 0.0) == pytest.approx(0.06)
-    small = Pacer(now=0.0)
-    small.observe(Told(60, 1, 1.0), 0, 0.0)
+    small = TokenBucket(now=0.0)
+    small.observe(HeaderLimit(60, 1, 1.0), 0, 0.0)
     assert small.delay(1, 0.0) == pytest.approx(0.1)
 
 
 def test_what_is_on_its_way_is_taken_off_only_where_it_may_be_uncounted() -> None:
-    pacer = Pacer(now=0.0)
-    pacer.observe(Told(600, 100, None), 30, 0.0)
+    pacer = TokenBucket(now=0.0)
+    pacer.observe(HeaderLimit(600, 100, None), 30, 0.0)
     assert pacer._level == 70
-    pacer.observe(Told(600, 100, None), 0, 0.0)
+    pacer.observe(HeaderLimit(600, 100, None), 0, 0.0)
     assert pacer._level == 100
-    pacer.observe(Told(600, 5, None), 0, 0.0)  # somebody else uses the account, too
+    pacer.observe(HeaderLimit(600, 5, None), 0, 0.0)  # somebody else uses the account, too
     assert pacer._level == pytest.approx(5.999)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.floats(1, 6000), st.lists(st.tuples(st.floats(0, 20), st.integers(1, 30)), min_size=1, max_size=80))
 def test_an_explicit_limit_is_never_passed_beyond_its_burst(rpm: float, bursts: list[tuple[float, int]]) -> None:
-    pacer, now, sent = Pacer.explicit(rpm, 0.0), 0.0, []
+    pacer, now, sent = TokenBucket.explicit(rpm, 0.0), 0.0, []
     for gap, wanted in bursts:
         now += gap
         for _ in range(wanted):
@@ -119,7 +122,7 @@ def test_an_explicit_limit_is_never_passed_beyond_its_burst(rpm: float, bursts: 
 @pytest.mark.parametrize(("every", "free_after"), [(0.1, 3), (60.0, 1)])
 def test_what_one_answer_said_is_forgotten_when_the_next_ones_say_nothing(every: float, free_after: int) -> None:
     now = 0.0
-    limiter = Limiter(8, now=lambda: now)
+    limiter = RateLimiter(8, now=lambda: now)
     odd = {"x-ratelimit-limit-requests": "1", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1d"}
     limiter.observe_headers(odd)
     for _ in range(free_after):

@@ -14,7 +14,7 @@ from virtual_time import clock, run_virtual
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Failure, FailureKind
 from titjudge.engine import retry
-from titjudge.engine.rate_limiter import Limiter
+from titjudge.engine.rate_limiter import RateLimiter
 
 
 class Refused(Exception):
@@ -67,7 +67,7 @@ class Server:
         self.not_before[number] = clock() + wait
         return Refused(Failure(FailureKind.RATE_LIMIT, "slow down", wait))
 
-    async def answer(self, number: int, gate: Limiter) -> None:
+    async def answer(self, number: int, gate: RateLimiter) -> None:
         await asyncio.sleep(self.chance.uniform(0.001, 0.02))  # the way there
         self.early += clock() < self.not_before.get(number, 0.0)
         self.in_flight += 1
@@ -91,7 +91,7 @@ class Server:
             gate.observe_headers(told)
 
 
-async def load(server: Server, gate: Limiter, requests: int) -> tuple[int, float]:
+async def load(server: Server, gate: RateLimiter, requests: int) -> tuple[int, float]:
     """Every request through the retry loop; returns how many got no answer, and the seconds it took."""
 
     async def one(number: int) -> bool:
@@ -114,9 +114,9 @@ async def load(server: Server, gate: Limiter, requests: int) -> tuple[int, float
     return answers.count(False), clock()
 
 
-def play(server: Server, requests: int, concurrency: int, **options: float) -> tuple[int, float, Limiter]:
-    async def main() -> tuple[int, float, Limiter]:
-        gate = Limiter(concurrency, now=clock, jitter=server.chance.random, **options)  # type: ignore[arg-type]
+def play(server: Server, requests: int, concurrency: int, **options: float) -> tuple[int, float, RateLimiter]:
+    async def main() -> tuple[int, float, RateLimiter]:
+        gate = RateLimiter(concurrency, now=clock, jitter=server.chance.random, **options)  # type: ignore[arg-type]
         return *await load(server, gate, requests), gate
 
     return run_virtual(main())
@@ -198,7 +198,7 @@ def test_nothing_is_lost_and_nobody_comes_back_early(
 def test_strictly_nobody_sends_while_the_account_is_paused(seed: int, waits: list[float]) -> None:
     async def main() -> None:
         chance = random.Random(seed)
-        gate = Limiter(16, tolerance=0, now=clock, jitter=chance.random)
+        gate = RateLimiter(16, tolerance=0, now=clock, jitter=chance.random)
         pauses: list[tuple[float, float]] = []
         sent: list[float] = []
 

@@ -29,7 +29,7 @@ from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.providers.hosted.failures import classify
 from titjudge.providers.hosted.http import Unreachable
-from titjudge.runs.loop import Loop
+from titjudge.runs.loop import RunLoop
 from titjudge.runs.run_folder import RunFolder
 
 PRICE = {"input": 1.0, "output": 1.0}  # USD per million tokens
@@ -381,7 +381,7 @@ def test_a_score_that_cannot_be_written_ends_the_run_as_a_full_disk(tmp_path: Pa
 
     async def work() -> str:
         engine, _ = build(tmp_path, lambda request: "fine")
-        status = await Loop(engine, {"m": mark}, on_score=full, in_flight=2).run([Item("i", "p", None, "g", "p")])
+        status = await RunLoop(engine, {"m": mark}, on_score=full, in_flight=2).run([Item("i", "p", None, "g", "p")])
         await engine.aclose()
         return status
 
@@ -395,7 +395,7 @@ def test_what_comes_before_the_items_is_interrupted_as_they_are(tmp_path: Path, 
     async def work() -> tuple[str, int]:
         engine, fake = build(tmp_path, lambda request: "fine", lambda kind, record: lines.append(kind))
         fake.latency = 0.05
-        loop = Loop(engine, {}, on_score=lambda score, of: None, in_flight=2)
+        loop = RunLoop(engine, {}, on_score=lambda score, of: None, in_flight=2)
 
         async def canaries() -> None:
             await asyncio.gather(*(ask(engine, f"p{i}") for i in range(20)))

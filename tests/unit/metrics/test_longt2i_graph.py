@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Item, Picture, Reply, Score, Status
+from titjudge.core.types import ImageFile, Item, Reply, Score, Status
 from titjudge.metrics.graph_alignment import (
     OFFICIAL_DECODING,
     Graph,
@@ -46,7 +46,7 @@ ALIGNMENT = {
     "relation": [(("cat", "lies on", "mat"), False)],
 }
 GRAPH = Graph(("cat", "mat"), (("cat", "black"), ("mat", "red")), (("cat", "lies on", "mat"),))
-PICTURE = Picture("0", "image/png", 1, 1, Path("x"), bytes)
+PICTURE = ImageFile("0", "image/png", 1, 1, Path("x"), bytes)
 
 
 def write(alignment: Alignment) -> str:

@@ -11,7 +11,7 @@ from PIL import Image
 
 from titjudge.core.config import load_config
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import BadItem, Item, Request, Score, Status
+from titjudge.core.types import InvalidItem, Item, Request, Score, Status
 from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
@@ -95,10 +95,10 @@ def test_over_descriptions_each_image_is_described_once(tmp_path: Path) -> None:
 
 
 def test_bad_items_are_no_siblings(tmp_path: Path) -> None:
-    ready = list(prepared([*items(tmp_path, 2), BadItem("x", "broken", "g", "p")], {"m": pairwise}))
+    ready = list(prepared([*items(tmp_path, 2), InvalidItem("x", "broken", "g", "p")], {"m": pairwise}))
     assert isinstance(ready[0], Item)
     assert [each.id for each in ready[0].meta["siblings"]] == ["0.png", "1.png"]
-    assert isinstance(ready[2], BadItem)
+    assert isinstance(ready[2], InvalidItem)
 
 
 @pytest.mark.parametrize("metric", [pairwise, pairwise_text])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Item, Picture, Reply, Score, Status
+from titjudge.core.types import ImageFile, Item, Reply, Score, Status
 from titjudge.metrics.checklist import (
     DECODING,
     checklist,
@@ -30,7 +30,7 @@ from titjudge.metrics.checklist import (
 )
 
 Q = "Quality"
-PICTURE = Picture("0", "image/png", 1, 1, Path("x"), bytes)
+PICTURE = ImageFile("0", "image/png", 1, 1, Path("x"), bytes)
 
 
 def quality(**marks: Any) -> str:
@@ -77,7 +77,7 @@ def run(
 def test_the_prompt_is_the_published_one() -> None:
     prompt = PromptLibrary().get("qwen_image_bench/pillar")
     system, user = prompt.messages({"prompt": "P", "pillar": Q, "checklist": checklist_text(Q)}, [PICTURE])
-    text = "".join("<image>" if isinstance(part, Picture) else part for part in user.parts)
+    text = "".join("<image>" if isinstance(part, ImageFile) else part for part in user.parts)
     assert hashlib.sha256(system.text.encode()).hexdigest()[:16] == "654a1e24488b20c4"
     assert len(text) == 1381
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "48bb6af4097b4bed"

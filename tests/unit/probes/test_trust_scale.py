@@ -56,7 +56,7 @@ def test_only_what_an_image_shows_can_be_made_wrong(example: Path) -> None:
     }
     assert prompt_edits.edits(*facts, "misspelt text", 99, seen) == []
     assert len(prompt_edits.edits(*facts, "missing entity", 99, seen)) == 8
-    perfect = next(item for item in items if item.meta["level"] == 0 and item.group == worst.group)
+    perfect = next(item for item in items if item.meta["level"] == 0 and item.prompt_id == worst.prompt_id)
     assert battery.shown(perfect) is None
     assert len(prompt_edits.edits(*facts, "wrong count", 99, None)) > 2
 

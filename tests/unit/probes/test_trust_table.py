@@ -38,7 +38,7 @@ def graph_scores(items: dict[str, Item], always: bool | None) -> list[Score]:
             ]
             for category, key in (("entity", "entities"), ("attribute", "attributes"), ("relation", "relations"))
         }
-        scores.append(Score(item.id, "graph-alignment", 1.0, parts={"alignment": alignment}, group=item.group))
+        scores.append(Score(item.id, "graph-alignment", 1.0, parts={"alignment": alignment}, prompt_id=item.prompt_id))
     return scores
 
 

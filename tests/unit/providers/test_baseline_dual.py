@@ -16,7 +16,7 @@ import tiny_models
 
 from titjudge.core.errors import ConfigError, Unanswered, UserError
 from titjudge.core.learned_metrics import TABLE
-from titjudge.core.types import FailureKind, Message, Picture, Request
+from titjudge.core.types import FailureKind, ImageFile, Message, Request
 from titjudge.providers import ProviderSettings
 from titjudge.providers.learned import clip_and_blip, state_dicts
 from titjudge.providers.learned.provider import Scorer
@@ -29,14 +29,14 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.clip(tmp_path_factory.mktemp("clip"))
 
 
-def picture(width: int = 80, height: int = 60, seed: int = 0, mode: str = "RGB") -> Picture:
+def picture(width: int = 80, height: int = 60, seed: int = 0, mode: str = "RGB") -> ImageFile:
     buffer = io.BytesIO()
     tiny_models.picture(width, height, seed).convert(mode).save(buffer, "PNG")
     raw = buffer.getvalue()
-    return Picture(hashlib.sha256(raw).hexdigest(), "image/png", width, height, Path("x.png"), lambda: raw)
+    return ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", width, height, Path("x.png"), lambda: raw)
 
 
-def score(key: str, pairs: Sequence[tuple[Picture, str]], **options: Any) -> list[dict[str, Any]]:
+def score(key: str, pairs: Sequence[tuple[ImageFile, str]], **options: Any) -> list[dict[str, Any]]:
     provider = Scorer(ProviderSettings(key, options={"device": "cpu", **options}))
 
     async def run() -> list[Any]:
@@ -49,7 +49,7 @@ def score(key: str, pairs: Sequence[tuple[Picture, str]], **options: Any) -> lis
     return [json.loads(reply.text) for reply in asyncio.run(run())]
 
 
-def cosine(folder: Path, shown: Picture, text: str) -> float:
+def cosine(folder: Path, shown: ImageFile, text: str) -> float:
     """The cosine as transformers' own processor and model give it for one picture and one text."""
     import torch
     from PIL import Image
@@ -126,13 +126,13 @@ def test_the_middle_is_where_the_source_cuts_it(clip: Path, width: int, height: 
 
     noise = np.random.default_rng(3).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
-    def stored(image: Any) -> Picture:
+    def stored(image: Any) -> ImageFile:
         buffer = io.BytesIO()
         image.save(buffer, "PNG")
         raw = buffer.getvalue()
-        return Picture(hashlib.sha256(raw).hexdigest(), "image/png", *image.size, Path("x.png"), lambda: raw)
+        return ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", *image.size, Path("x.png"), lambda: raw)
 
-    def square(left: int, top: int) -> Picture:
+    def square(left: int, top: int) -> ImageFile:
         return stored(Image.fromarray(noise[top : top + 56, left : left + 56]))
 
     whole, floored = stored(Image.fromarray(noise)), ((width - 56) // 2, (height - 56) // 2)
@@ -289,13 +289,13 @@ def test_hpsv2_sees_the_edges_that_clip_crops(hps: tuple[Path, Path]) -> None:
 
     base, file = hps
 
-    def edged(colour: str) -> Picture:
+    def edged(colour: str) -> ImageFile:
         image = Image.new("RGB", (160, 56), "grey")
         image.paste(Image.new("RGB", (30, 56), colour), (0, 0))
         buffer = io.BytesIO()
         image.save(buffer, "PNG")
         raw = buffer.getvalue()
-        return Picture(hashlib.sha256(raw).hexdigest(), "image/png", 160, 56, Path("x"), lambda: raw)
+        return ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", 160, 56, Path("x"), lambda: raw)
 
     pairs = [(edged("red"), "a"), (edged("blue"), "a")]
     red, blue = score("hpsv2.1", pairs, weights=file, base=base)
@@ -372,7 +372,7 @@ def test_not_a_number_is_a_failure(clip: Path) -> None:
 
 
 def test_a_bad_picture_fails_alone(clip: Path) -> None:
-    broken = Picture("0" * 64, "image/png", 4, 4, Path("x.png"), lambda: b"not a picture")
+    broken = ImageFile("0" * 64, "image/png", 4, 4, Path("x.png"), lambda: b"not a picture")
     provider = Scorer(ProviderSettings("pickscore", options={"weights": clip, "device": "cpu"}))
 
     async def run() -> list[Any]:

@@ -13,7 +13,7 @@ from test_baseline_dual import picture, score
 
 from titjudge.core.errors import UserError
 from titjudge.core.learned_metrics import TABLE
-from titjudge.core.types import Picture
+from titjudge.core.types import ImageFile
 from titjudge.providers.learned import clip_and_blip, vqascore
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow  # many in all, each of them short
 PROMPTS = ["a red cube on the left", "two dogs", "no"]
 
 
-def opened(shown: Picture) -> Any:
+def opened(shown: ImageFile) -> Any:
     from PIL import Image
 
     return Image.open(io.BytesIO(shown.load())).convert("RGB")
@@ -32,7 +32,7 @@ def blip2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.blip2(tmp_path_factory.mktemp("blip2"))
 
 
-def logits(folder: Path, shown: Picture, text: str, length: int = 35) -> Any:
+def logits(folder: Path, shown: ImageFile, text: str, length: int = 35) -> Any:
     """Matching logits of each query, shape (queries, 2), from the parts of the model."""
     import torch
     from transformers import AutoTokenizer, Blip2ForImageTextRetrieval, BlipImageProcessorPil
@@ -334,7 +334,7 @@ def flan(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return tiny_models.clip_flant5(tmp_path_factory.mktemp("flan"))
 
 
-def by_hand(folders: tuple[Path, Path], shown: Picture, text: str, limit: int = 2048) -> tuple[float, float]:
+def by_hand(folders: tuple[Path, Path], shown: ImageFile, text: str, limit: int = 2048) -> tuple[float, float]:
     """(P(Yes), P(end | Yes)) from the parts, one decoder step after the other."""
     import torch
     from safetensors.torch import load_file

@@ -19,7 +19,7 @@ import tiny_models
 from test_baseline_dual import picture, score
 
 from titjudge.core.learned_metrics import TABLE, Baseline
-from titjudge.core.types import Picture
+from titjudge.core.types import ImageFile
 from titjudge.metrics.dsg import SceneGraph
 from titjudge.providers.learned import clip_and_blip, vqascore
 
@@ -35,7 +35,7 @@ def test_a_metric_reads_as_much_as_its_authors_code(key: str) -> None:
     assert TABLE[key].tokens == TOKENS[key]
 
 
-def edged(colour: str, size: tuple[int, int] = (200, 60)) -> Picture:
+def edged(colour: str, size: tuple[int, int] = (200, 60)) -> ImageFile:
     """Grey, with a strip of colour at its left edge, which a centre crop cuts off."""
     from PIL import Image
 
@@ -43,7 +43,7 @@ def edged(colour: str, size: tuple[int, int] = (200, 60)) -> Picture:
     image.paste(Image.new("RGB", (30, size[1]), colour), (0, 0))
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
-    return Picture(colour.ljust(64, "0"), "image/png", *size, Path("x"), buffer.getvalue)
+    return ImageFile(colour.ljust(64, "0"), "image/png", *size, Path("x"), buffer.getvalue)
 
 
 def test_blip2_squashes_the_picture_and_crops_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from titjudge.core.errors import CacheWriteError, ConfigError, DataError
 from titjudge.core.keys import request_key
 from titjudge.core.types import FailureKind, Message, Request
 from titjudge.providers import ProviderSettings
-from titjudge.providers.batch.journal import Line, Log
+from titjudge.providers.batch.journal import JobJournal, ResultLine
 from titjudge.providers.batch.provider import Batch, Batches, folder_name, live_jobs
 from titjudge.providers.fake import Fake
 from titjudge.providers.hosted.gemini import Gemini
@@ -19,22 +19,22 @@ from titjudge.providers.hosted.http import TimedOut
 from titjudge.providers.hosted.openai import OpenAI
 
 
-def line(key: str, good: bool = True) -> Line:
-    return Line(key, good, b'{"says":"%s"}' % key.encode())
+def line(key: str, good: bool = True) -> ResultLine:
+    return ResultLine(key, good, b'{"says":"%s"}' % key.encode())
 
 
-def states(log: Log) -> dict[str, str]:
+def states(log: JobJournal) -> dict[str, str]:
     return {tag: job.state for tag, job in log.jobs.items()}
 
 
 def test_a_job_from_intent_to_answers_survives_reading_again(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = JobJournal(tmp_path)
     for tag in ("t1", "t2", "t3"):
         log.intent(tag, [f"{tag}-a", f"{tag}-b"], "file", False)
     log.job("t1", "id1")
     log.job("t2", "id2")
     log.done("t1", "completed", [line("t1-a"), line("t1-b", good=False)])
-    for each in (log, Log(tmp_path)):
+    for each in (log, JobJournal(tmp_path)):
         assert states(each) == {"t1": "done", "t2": "live", "t3": "unsure"}
         assert each.holder("t1-a") is None
         assert each.holder("t2-b") is each.jobs["t2"]
@@ -48,47 +48,47 @@ def test_a_job_from_intent_to_answers_survives_reading_again(tmp_path: Path) -> 
 
 
 def test_a_key_belongs_to_the_last_job_it_went_into(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = JobJournal(tmp_path)
     log.intent("t1", ["a"], "file", False)
     log.void("t1", "refused")
     log.intent("t2", ["a"], "file", True)
     log.job("t2", "id2")
-    holder = Log(tmp_path).holder("a")
+    holder = JobJournal(tmp_path).holder("a")
     assert holder is not None
     assert (holder.tag, holder.id, holder.in_prompt) == ("t2", "id2", True)
 
 
 def test_a_line_cut_by_a_kill_is_dropped_and_a_damaged_one_named(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = JobJournal(tmp_path)
     log.intent("t1", ["a"], "file", False)
     file = tmp_path / "jobs.jsonl"
     file.write_bytes(file.read_bytes() + b'{"event":"job","tag":"t1","i')
-    assert states(Log(tmp_path)) == {"t1": "unsure"}
+    assert states(JobJournal(tmp_path)) == {"t1": "unsure"}
     file.write_bytes(b"garbage\n" + file.read_bytes())
     with pytest.raises(DataError, match=r"jobs\.jsonl:1"):
-        Log(tmp_path)
+        JobJournal(tmp_path)
 
 
 def test_damaged_answers_count_as_absent(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = JobJournal(tmp_path)
     log.intent("t1", ["a", "b"], "file", False)
     log.job("t1", "id")
     log.done("t1", "completed", [line("a"), line("b")])
     file = tmp_path / "t1.answers.jsonl"
     file.write_bytes(b"\xff\xfe" + file.read_bytes()[2:])
-    again = Log(tmp_path)
+    again = JobJournal(tmp_path)
     assert "a" not in again
     assert again.take("b") is not None
 
 
 def test_leftovers_of_a_killed_upload_are_removed(tmp_path: Path) -> None:
     (tmp_path / "t9.part").write_text("half a job")
-    Log(tmp_path)
+    JobJournal(tmp_path)
     assert not (tmp_path / "t9.part").exists()
 
 
 def test_a_full_disk_is_said_before_a_job_exists(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = JobJournal(tmp_path)
     log._file._file = -1
     with pytest.raises(CacheWriteError):
         log.intent("t1", ["a"], "file", False)
@@ -96,7 +96,7 @@ def test_a_full_disk_is_said_before_a_job_exists(tmp_path: Path) -> None:
 
 
 def test_answers_on_a_full_disk_leave_the_job_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Log(tmp_path)
+    log = JobJournal(tmp_path)
     log.intent("t1", ["a"], "file", False)
     log.job("t1", "id")
 
@@ -106,13 +106,13 @@ def test_answers_on_a_full_disk_leave_the_job_live(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(CacheWriteError, match="No space"):
         log.done("t1", "completed", [line("a")])
-    assert states(Log(tmp_path)) == {"t1": "live"}
+    assert states(JobJournal(tmp_path)) == {"t1": "live"}
 
 
 def test_live_jobs_are_counted_for_a_run_that_goes_on_without_them(tmp_path: Path) -> None:
     assert live_jobs(tmp_path) == 0
     for name in ("one", "two"):
-        log = Log(tmp_path / name)
+        log = JobJournal(tmp_path / name)
         log.intent("t1", ["a"], "file", False)
         log.intent("t2", ["b"], "file", False)
         log.job("t2", "id")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import tiny_models
 
-from titjudge.core.types import Message, Picture, ProviderSettings, Reply, Request
+from titjudge.core.types import ImageFile, Message, ProviderSettings, Reply, Request
 from titjudge.providers.learned.external import External, variable
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "external"
@@ -46,7 +46,7 @@ def answers(name: str, arguments: list[str], prompts: list[str], monkeypatch: py
         buffer = io.BytesIO()
         tiny_models.picture(16, 16, seed=number).save(buffer, "PNG")
         raw = buffer.getvalue()
-        shown = Picture("0" * 64, "image/png", 16, 16, Path("x.png"), lambda: raw)
+        shown = ImageFile("0" * 64, "image/png", 16, 16, Path("x.png"), lambda: raw)
         return Request("external", name, (Message("user", (shown, prompt)),))
 
     async def run() -> list[Any]:

@@ -15,7 +15,7 @@ import pytest
 import tiny_models
 
 from titjudge.core.errors import DataError, Unanswered
-from titjudge.core.types import Message, Picture, Reply, Request, Status
+from titjudge.core.types import ImageFile, Message, Reply, Request, Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers.local import generation
 from titjudge.providers.local.huggingface import Local
@@ -37,11 +37,11 @@ def llm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.qwen3_llm(tmp_path_factory.mktemp("llm"))
 
 
-def picture(width: int, height: int, seed: int = 0, mode: str = "RGB") -> Picture:
+def picture(width: int, height: int, seed: int = 0, mode: str = "RGB") -> ImageFile:
     buffer = io.BytesIO()
     tiny_models.picture(width, height, seed).convert(mode).save(buffer, "PNG")
     raw = buffer.getvalue()
-    return Picture(hashlib.sha256(raw).hexdigest(), "image/png", width, height, Path("x.png"), lambda: raw)
+    return ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", width, height, Path("x.png"), lambda: raw)
 
 
 def ask(*parts: Any, schema: Any = None, sample: int = 0, **params: Any) -> Request:
@@ -82,7 +82,7 @@ def official(folder: Path, content: list[dict[str, Any]], new: int = 12) -> tupl
     return made.tolist(), processor.tokenizer.decode(made, skip_special_tokens=True)
 
 
-def as_pil(shown: Picture) -> Any:
+def as_pil(shown: ImageFile) -> Any:
     from PIL import Image
 
     return Image.open(io.BytesIO(shown.load()))
@@ -133,7 +133,7 @@ def test_a_row_that_ends_early_is_whole_and_the_others_are_cut(qwen: Path, tmp_p
 
 def _tokens(folder: Path, request: Request) -> list[int]:
     shown, text = request.messages[0].parts
-    assert isinstance(shown, Picture)
+    assert isinstance(shown, ImageFile)
     return official(folder, [{"type": "image", "image": as_pil(shown)}, {"type": "text", "text": text}])[0]
 
 
@@ -196,17 +196,17 @@ def test_a_picture_that_went_away_fails_alone(qwen: Path) -> None:
     def gone() -> bytes:
         raise DataError("the image changed while the run was going on", "x.png")
 
-    bad = Picture("0" * 64, "image/png", 64, 64, Path("x.png"), gone)
+    bad = ImageFile("0" * 64, "image/png", 64, 64, Path("x.png"), gone)
     good, broken = complete(qwen, [ask(picture(64, 64), "a"), ask(bad, "b")])
     assert isinstance(good, Reply)
     assert isinstance(broken, Unanswered)
     assert broken.status is Status.BAD_INPUT
 
 
-def stored(image: Any, kind: str = "PNG") -> Picture:
+def stored(image: Any, kind: str = "PNG") -> ImageFile:
     buffer = io.BytesIO()
     image.save(buffer, kind)
-    return Picture("0" * 64, "image/png", *image.size, Path("x"), buffer.getvalue)
+    return ImageFile("0" * 64, "image/png", *image.size, Path("x"), buffer.getvalue)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "YCbCr", "I;16"])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.core.types import Message, Picture, Request, Tool, ToolCall, ToolResult
+from titjudge.core.types import ImageFile, Message, Request, Tool, ToolCall, ToolResult
 from titjudge.providers import model_families, token_counts
 
 
@@ -116,7 +116,7 @@ def test_bound_holds_for_any_text(vocabularies: list[Any], text: str) -> None:
 
 
 def test_input_bound_counts_everything() -> None:
-    picture = Picture("0" * 64, "image/png", 1024, 1024, Path("x.png"), bytes)
+    picture = ImageFile("0" * 64, "image/png", 1024, 1024, Path("x.png"), bytes)
     request = Request("openai", "gpt-4o", (Message("system", ("four",)), Message("user", (picture, "é"))))
     total, images = token_counts.input_bound(request, "openai", "gpt-4o", {}, extra="123")
     assert images == 765

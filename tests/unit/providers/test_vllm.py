@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
-from titjudge.core.types import FailureKind, Message, Picture, Reply, Request, Status
+from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers.local.vllm import VLLM
 
 PIXELS = b"\x89PNG not really"
-PICTURE = Picture(hashlib.sha256(PIXELS).hexdigest(), "image/png", 32, 32, Path("a.png"), lambda: PIXELS)
+PICTURE = ImageFile(hashlib.sha256(PIXELS).hexdigest(), "image/png", 32, 32, Path("a.png"), lambda: PIXELS)
 SCHEMA = {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
 
 
@@ -103,7 +103,7 @@ def provider(model: Path, structured: str = "auto", **options: Any) -> VLLM:
 
 
 def question(
-    text: str, *, sample: int = 0, schema: Any = None, picture: Picture | None = None, **params: Any
+    text: str, *, sample: int = 0, schema: Any = None, picture: ImageFile | None = None, **params: Any
 ) -> Request:
     parts = (picture, text) if picture else (text,)
     return Request("vllm", "m", (Message("user", parts),), params, schema, sample=sample)
@@ -151,7 +151,7 @@ def test_a_picture_that_went_away_fails_alone(model: Path) -> None:
     def gone() -> bytes:
         raise DataError("no such image file", "a.png")
 
-    lost = Picture("0" * 64, "image/png", 1, 1, Path("a.png"), gone)
+    lost = ImageFile("0" * 64, "image/png", 1, 1, Path("a.png"), gone)
     bad, good = ask(provider(model), question("one", picture=lost), question("two"))
     assert isinstance(bad, Unanswered)
     assert bad.status is Status.BAD_INPUT

@@ -9,7 +9,7 @@ import pytest
 from report_runs import DESCRIPTION, PROMPT, picture, reply, score, sha256, small_results, small_run, write_run
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import BadItem, Item, Status
+from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.report.human_agreement import by_length, by_rank_gap, calibration, human_ranks, verdicts
 from titjudge.report.model import as_json, load
 from titjudge.report.summary import summary
@@ -288,8 +288,8 @@ def test_pictures_are_shared_between_runs(tmp_path: Path) -> None:
 
 
 def test_images_are_counted_as_in_the_results(tmp_path: Path) -> None:
-    bad = [BadItem("a.png (again)", "listed twice", "g", "p"), BadItem("prompts.jsonl:2", "no object"),
-           BadItem("c.png", "the image file is empty", "g", "p")]  # fmt: skip
+    bad = [InvalidItem("a.png (again)", "listed twice", "g", "p"), InvalidItem("prompts.jsonl:2", "no object"),
+           InvalidItem("c.png", "the image file is empty", "g", "p")]  # fmt: skip
     item = Item("a.png", PROMPT, picture(tmp_path / "a.png"), "g", "p")
     made = summary(load([write_run(tmp_path / "run", [item, *bad], [score(item, "tit", None, Status.REFUSED)])]))
     assert made["runs"][0]["counts"].startswith("2 images (1 of them unusable), 1 prompt, 1 generator")

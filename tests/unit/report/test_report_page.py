@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from report_runs import PROMPT, judged, picture, score, small_run, write_run
 
-from titjudge.core.types import BadItem, Item
+from titjudge.core.types import InvalidItem, Item
 from titjudge.report import write_report
 from titjudge.report.charts import charts, plain
 from titjudge.report.html import render, script_safe
@@ -72,7 +72,7 @@ def data_of(page: Page) -> dict[str, Any]:
 
 
 def hostile_run(folder: Path) -> Any:
-    items: list[Item | BadItem] = []
+    items: list[Item | InvalidItem] = []
     scores = []
     for number, text in enumerate(HOSTILE):
         path = picture(folder / "img" / f"{number} <b onclick=alert(1)>.png")
@@ -90,7 +90,7 @@ def hostile_run(folder: Path) -> Any:
                 odd={text: text},
             )
         )
-        items.append(BadItem(f"bad {text}", text, text, text))
+        items.append(InvalidItem(f"bad {text}", text, text, text))
     pairs = [
         {"group": "", "a": items[at].id, "b": items[at + 2].id, "preference": "a"} for at in range(0, len(items) - 2, 2)
     ]

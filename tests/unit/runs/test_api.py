@@ -18,7 +18,7 @@ from servers import Server
 
 from titjudge import Judge, Status, UserError
 from titjudge.core.errors import ConfigError
-from titjudge.runs.images_in_memory import MemoryPictures
+from titjudge.runs.images_in_memory import ImagesInMemory
 
 
 def picture(tmp_path: Path, name: str = "a.png", red: int = 0) -> Path:
@@ -87,7 +87,7 @@ def test_threads_that_place_images_at_once_share_one_folder(tmp_path: Path, monk
             made.append(self.name)
 
     monkeypatch.setattr(tempfile, "TemporaryDirectory", SlowFolder)
-    images = MemoryPictures()
+    images = ImagesInMemory()
     with ThreadPoolExecutor(4) as pool:
         placed = list(pool.map(images.place, [b"a", b"b", b"c", b"a"]))
     assert len(made) == 1

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from titjudge.core.grouped_reasons import alike, brief
-from titjudge.core.types import BadItem, Item
+from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.subset import Drawn
 
 
-def _data(generators: int = 3, prompts: int = 4) -> list[Item | BadItem]:
+def _data(generators: int = 3, prompts: int = 4) -> list[Item | InvalidItem]:
     """In the order of a folder: one generator after the other."""
     return [
         Item(f"g{g}/{p}.png", f"prompt {p}", None, f"g{g}", f"p{p}") for g in range(generators) for p in range(prompts)
     ]
 
 
-def _drawn(data: list[Item | BadItem], limit: int) -> tuple[list[str], str]:
-    def load() -> Iterator[Item | BadItem]:
+def _drawn(data: list[Item | InvalidItem], limit: int) -> tuple[list[str], str]:
+    def load() -> Iterator[Item | InvalidItem]:
         return iter(data)
 
     drawn = Drawn.of(load, limit)
@@ -43,7 +43,7 @@ def test_a_limit_that_holds_everything_says_nothing() -> None:
 
 
 def test_what_cannot_be_used_takes_no_room() -> None:
-    data = [BadItem("prompts.jsonl:1", "no object"), BadItem("g0/0.png", "no prompt", "g0", "p0"), *_data(2, 2)]
+    data = [InvalidItem("prompts.jsonl:1", "no object"), InvalidItem("g0/0.png", "no prompt", "g0", "p0"), *_data(2, 2)]
     ids, _ = _drawn(data, 2)
     assert ids == ["prompts.jsonl:1", "g0/0.png", "g0/0.png", "g1/0.png"]
 

@@ -48,7 +48,7 @@ def test_only_an_english_embedder_that_is_asked_is_named(embedder: str, metric: 
     config = load_config(None, {"embedder": embedder, "metrics": [metric], "captioner": "fake", "judge": "fake"})
     foreign = Foreign()
     for number in range(3):
-        foreign.look(Item(f"{number}.png", "一只猫", None, group=f"p{number // 2}"))
+        foreign.look(Item(f"{number}.png", "一只猫", None, prompt_id=f"p{number // 2}"))
     notes = foreign.notes(config, load_metrics(config).values())
     assert bool(notes) == said
     if said:

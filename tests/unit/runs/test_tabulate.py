@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from titjudge.core import registry
-from titjudge.core.types import BadItem, Item, Score
-from titjudge.runs.results import tabulate
+from titjudge.core.types import InvalidItem, Item, Score
+from titjudge.runs.results import summarize
 from titjudge.suites.folder import Folder
 
 
 def test_coverage_counts_images_only() -> None:
     items = [Item(f"{p}{g}", "a prompt", None, g, p) for p in "pq" for g in "xy"]
     bad = [
-        BadItem("px (again)", "the image is listed twice", "x", "p"),
-        BadItem("prompts.jsonl:3", "another text for the prompt 'p'", group="p"),
-        BadItem("qz", "no such image file", "y", "q"),
+        InvalidItem("px (again)", "the image is listed twice", "x", "p"),
+        InvalidItem("prompts.jsonl:3", "another text for the prompt 'p'", prompt_id="p"),
+        InvalidItem("qz", "no such image file", "y", "q"),
     ]
-    scores = [Score(item.id, "lmm-score", 1.0, generator=item.generator, group=item.group) for item in items]
+    scores = [Score(item.id, "lmm-score", 1.0, generator=item.generator, prompt_id=item.prompt_id) for item in items]
     metrics = {"lmm-score": registry.load("metrics", "lmm-score")}
-    results, _ = tabulate([*items, *bad], scores, Folder(), [], metrics, status="", money={"spent": 0, "list_cost": 0})
+    results, _ = summarize([*items, *bad], scores, Folder(), [], metrics, status="", money={"spent": 0, "list_cost": 0})
     about = results["metrics"]["lmm-score"]
     assert (about["images"], about["scored"], about["coverage"]) == (5, 4, 0.8)
     assert [row["generator"] for row in results["leaderboard"]] == ["x", "y"]

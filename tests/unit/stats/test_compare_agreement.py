@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import BadItem, Item, Pair, Score, Status
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Status
 from titjudge.stats.agreement import MARKS_JUDGE, NO_PAIRS, Agreement, agreement
 from titjudge.stats.tables import agreement_tables
 
@@ -97,7 +97,7 @@ def test_failures_lower_coverage_and_never_count(example: Path) -> None:
     lost = items[0]
     scores = [Score(i.id, "m", float(i.meta["alignment"])) for i in items[1:]]
     scores.append(Score(lost.id, "m", None, Status.REFUSED, "declined"))
-    bad = BadItem("broken.jpg", "truncated", lost.generator, lost.group)
+    bad = InvalidItem("broken.jpg", "truncated", lost.generator, lost.prompt_id)
     found = agreement([*items, bad], scores, pairs)
     each = found.metrics["m"]
     touched = sum(lost.id in (pair.a, pair.b) for pair in pairs)
@@ -157,7 +157,7 @@ def test_one_prompt_one_generator() -> None:
 
 
 def test_scores_alone_name_their_images() -> None:
-    scores = [Score(f"{g}{p}", "m", 1.0, generator=g, group=p) for g in "xy" for p in "pq"]
+    scores = [Score(f"{g}{p}", "m", 1.0, generator=g, prompt_id=p) for g in "xy" for p in "pq"]
     assert {row["generator"] for row in agreement([], scores).leaderboard} == {"x", "y"}
 
 
@@ -212,8 +212,8 @@ def test_a_metric_that_marks_the_judge_orders_no_images(example: Path) -> None:
 
 
 def test_doubles_count_once_and_opposites_are_said() -> None:
-    items = [Item(name, "", None, generator=name, group="p") for name in "xyz"]
-    scores = [Score(name, "m", float(k), group="p") for k, name in enumerate("xyz")]
+    items = [Item(name, "", None, generator=name, prompt_id="p") for name in "xyz"]
+    scores = [Score(name, "m", float(k), prompt_id="p") for k, name in enumerate("xyz")]
     pairs = [Pair("p", "x", "y", "a"), Pair("p", "y", "x", "b"), Pair("p", "x", "z", "b"), Pair("p", "z", "x", "b")]
     found = agreement(items, scores, pairs)
     assert found.metrics["m"]["pairs"] == 3
@@ -222,8 +222,8 @@ def test_doubles_count_once_and_opposites_are_said() -> None:
 
 
 def test_a_metric_that_does_not_beat_guessing_is_told_so() -> None:
-    items = [Item(f"{p}{name}", "", None, generator=name, group=p) for p in "pqr" for name in "xy"]
-    scores = [Score(item.id, "m", float(item.id in ("px", "qx", "ry")), group=item.group) for item in items]
+    items = [Item(f"{p}{name}", "", None, generator=name, prompt_id=p) for p in "pqr" for name in "xy"]
+    scores = [Score(item.id, "m", float(item.id in ("px", "qx", "ry")), prompt_id=item.prompt_id) for item in items]
     pairs = [Pair(p, f"{p}x", f"{p}y", "a") for p in "pqr"]
     found = agreement(items, scores, pairs)
     assert found.metrics["m"]["p_value"] == pytest.approx(0.5)

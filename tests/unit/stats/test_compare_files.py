@@ -21,7 +21,7 @@ def test_csv_and_json_lines_say_the_same(tmp_path: Path) -> None:
         f'\ufeff{HEADER},time\n"p,1",x,y,ann,A,1\n"p,1",x,y,bob,right,2\n\n"p,1",x,y,eve, Tie,3\n', "utf-8"
     )
     lines = tmp_path / "votes.jsonl"
-    rows = [dict(zip(COLUMNS, (v.group, v.a, v.b, v.annotator, v.choice), strict=True)) for v in votes]
+    rows = [dict(zip(COLUMNS, (v.prompt_id, v.a, v.b, v.annotator, v.choice), strict=True)) for v in votes]
     lines.write_text("\n".join(json.dumps(row) for row in rows) + "\n\n", "utf-8")
     assert read_votes(table) == read_votes(lines) == votes
 

@@ -54,7 +54,7 @@ def test_a_generator_that_reads_to_the_end_has_no_step() -> None:
 
 def test_a_generator_that_gets_better_has_no_step_down() -> None:
     turned = [
-        Claim(c.claim, c.kind, 1 - c.position, c.met, c.generator, c.group, c.words)
+        Claim(c.claim, c.kind, 1 - c.position, c.met, c.generator, c.prompt_id, c.words)
         for c in claims(0, 40, 20, stops=0.7)
     ]
     assert forgetting(turned, resamples=0).steps[0].position is None

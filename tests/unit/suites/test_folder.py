@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import BadItem, Item
+from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.folder import Folder, read_pairs
 
 
 def loaded(path: Path) -> tuple[list[Item], dict[str, str]]:
     found = list(Folder().load(path))
-    return [x for x in found if isinstance(x, Item)], {x.id: x.reason for x in found if isinstance(x, BadItem)}
+    return [x for x in found if isinstance(x, Item)], {x.id: x.reason for x in found if isinstance(x, InvalidItem)}
 
 
 def write_lines(path: Path, *records: object) -> Path:
@@ -29,7 +29,7 @@ def write_lines(path: Path, *records: object) -> Path:
 def test_the_bundled_example(example: Path) -> None:
     items, bad = loaded(example)
     assert (len(items), bad) == (24, {})
-    assert len({item.group for item in items}) == 6
+    assert len({item.prompt_id for item in items}) == 6
     assert items[0].generator == "model_a"
     assert items[0].meta["graph"]["entities"]
     assert len(Folder().pairs(example)) == 36
@@ -103,7 +103,7 @@ def test_images_with_text_files(tmp_path: Path) -> None:
     (tmp_path / "gen_b" / "2.txt").write_text("zwei ü", encoding="utf-8")
     (tmp_path / "orphan.txt").write_text("x")
     items, bad = loaded(tmp_path)
-    assert [(i.id, i.generator, i.group, i.prompt) for i in items] == [
+    assert [(i.id, i.generator, i.prompt_id, i.prompt) for i in items] == [
         ("gen_a/1.png", "gen_a", "1", "one"),
         ("gen_b/1.png", "gen_b", "1", "one"),
         ("gen_b/2.jpg", "gen_b", "2", "zwei ü"),
@@ -156,7 +156,7 @@ def test_bad_input_is_counted_for_its_generator(tmp_path: Path) -> None:
     write_lines(tmp_path / "prompts.jsonl", {"prompt_id": "p", "prompt": "a cat"})
     write_lines(tmp_path / "images.jsonl", {"image": "a.png", "prompt_id": "q", "generator": "g"})
     (bad,) = Folder().load(tmp_path)
-    assert (bad.generator, bad.group) == ("g", "q")
+    assert (bad.generator, bad.prompt_id) == ("g", "q")
 
 
 def test_file_names_that_are_not_utf_8_are_named(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_the_same_name_with_another_prompt_is_another_group(tmp_path: Path) -> N
         (tmp_path / generator).mkdir()
         (tmp_path / generator / "1.png").write_bytes(b"x")
         (tmp_path / generator / "1.txt").write_text(prompt)
-    assert [item.group for item in loaded(tmp_path)[0]] == ["1", "1", "c/1"]
+    assert [item.prompt_id for item in loaded(tmp_path)[0]] == ["1", "1", "c/1"]
 
 
 def test_an_image_paired_with_itself_is_named_with_its_line(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_prompt_in_utf16_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"x")
     (tmp_path / "a.txt").write_text("a cat", encoding="utf-16")
     (bad,) = Folder().load(tmp_path)
-    assert bad == BadItem("a.png", "a.txt: this is UTF-16 text: save the file as UTF-8", "", "a")
+    assert bad == InvalidItem("a.png", "a.txt: this is UTF-16 text: save the file as UTF-8", "", "a")
 
 
 # -- links -------------------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_no_suite_follows_links_that_lead_out(linked: Path) -> None:
     from titjudge.suites.qwen_image_bench.suite import QwenImageBench
 
     def reasons(suite: Any, folder: Path) -> list[str]:
-        return [each.reason for each in suite.load(folder) if isinstance(each, BadItem)]
+        return [each.reason for each in suite.load(folder) if isinstance(each, InvalidItem)]
 
     secret = linked.parent / "outside" / "secret.png"
     lpg, qwen, longt2i = linked / "lpg", linked / "qwen", linked / "longt2i"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.core.types import BadItem, Item, Score, Status, Table
+from titjudge.core.types import InvalidItem, Item, Score, Status, Table
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.slow  # many in all, each of them short
 @pytest.fixture
 def items(example: Path) -> list[Item]:
     found = list(KnownAnswer().load(example))
-    assert not [item for item in found if isinstance(item, BadItem)]
+    assert not [item for item in found if isinstance(item, InvalidItem)]
     return [item for item in found if isinstance(item, Item)]
 
 
 def answered(item: Item, metric: str, value: float | None, **parts: object) -> Score:
     status = Status.OK if value is not None else Status.REFUSED
-    return Score(item.id, metric, value, status, "", parts, (), item.generator, item.group)
+    return Score(item.id, metric, value, status, "", parts, (), item.generator, item.prompt_id)
 
 
 def table(found: list[Table], word: str) -> Table:
@@ -29,10 +29,10 @@ def table(found: list[Table], word: str) -> Table:
 
 
 def test_what_a_metric_finds_is_true_of_the_image(items: list[Item]) -> None:
-    subtle = next(item for item in items if item.group == "ka_01" and item.meta["level"] == 1)
+    subtle = next(item for item in items if item.prompt_id == "ka_01" and item.meta["level"] == 1)
     assert subtle.meta["prompt_answers"][1] == "yes"  # the prompt asks for exactly three apples
     assert subtle.meta["gold_answers"][1] == "no"  # the image has two
-    wrong = next(item for item in items if item.group == "ka_01" and item.meta["level"] == 2)
+    wrong = next(item for item in items if item.prompt_id == "ka_01" and item.meta["level"] == 2)
     assert wrong.meta["text_words"] == ["FRESH", "FARM", "FRIUT"]
     assert wrong.meta["prompt_words"] == ["FRESH", "FARM", "FRUIT"]
 
@@ -124,7 +124,7 @@ def test_an_annotation_that_is_wrong_is_named_and_not_judged(
     (tmp_path / "prompts.jsonl").write_text((example / "prompts.jsonl").read_text())
     (tmp_path / "images.jsonl").write_text(json.dumps(first | change) + "\n")
     (found,) = KnownAnswer().load(tmp_path)
-    assert isinstance(found, BadItem)
+    assert isinstance(found, InvalidItem)
     assert word in found.reason
 
 

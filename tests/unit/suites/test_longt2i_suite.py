@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import BadItem, Item, Score, Status
+from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.metrics.longt2ibench_text import CATEGORIES
 from titjudge.suites.longt2ibench.dataset import number, read_annotation, read_split, to_ready
 from titjudge.suites.longt2ibench.statistics import MATCHINGS, Recall, by_interval, correlate, interval, words
@@ -355,12 +355,12 @@ def test_loading(tmp_path: Path, place: str) -> None:
     (root / "image_prompts_1st" / "b.png").write_bytes(b"")
     loaded = list(LongT2IBench().load(tmp_path))
     assert [each.id for each in loaded] == ["a/1.png", "a/1.png (2)", "../x.png", "test.json[3]", "b.png"]
-    assert [isinstance(each, BadItem) for each in loaded] == [False, False, True, True, False]
+    assert [isinstance(each, InvalidItem) for each in loaded] == [False, False, True, True, False]
     first, last = loaded[0], loaded[4]
     assert isinstance(first, Item)
     assert isinstance(last, Item)
     assert (first.image, last.image) == (root / "a" / "1.png", root / "image_prompts_1st" / "b.png")
-    assert first.group != last.group
+    assert first.prompt_id != last.prompt_id
     assert first.meta["graph"]["attributes"] == [["cat", "black"], ["cat", "small"], ["cat", "old"], ["mat", "red"]]
     assert first.meta["align_ratio"] == 0.5
     assert len(last.meta["annotation_problems"]) == 2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import BadItem, Item
+from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.lpg_bench import LpgBench, read_ranks
 
 GENERATORS = [f"g{i}" for i in range(13)]
@@ -37,17 +37,19 @@ def test_listed_images(tmp_path: Path) -> None:
         file.write('{"image": "again.png", "prompt_id": 0, "generator": "g0"}\n{"image": "x.png", "prompt_id": 9}\n')
     loaded = list(LpgBench().load(tmp_path))
     assert loaded[0] == Item("g0/0.png", "prompt 0", tmp_path / "g0/0.png", "g0", "0", {"generator": "g0"})
-    bad = {each.id: each.reason for each in loaded if isinstance(each, BadItem)}
+    bad = {each.id: each.reason for each in loaded if isinstance(each, InvalidItem)}
     assert list(bad) == ["/0.png", "x.png"]
     assert [
-        (each.id, each.generator, each.group) for each in loaded if isinstance(each, Item) and each.id == "again.png"
+        (each.id, each.generator, each.prompt_id)
+        for each in loaded
+        if isinstance(each, Item) and each.id == "again.png"
     ]
 
 
 def test_images_without_a_generator_are_named(tmp_path: Path) -> None:
     lines(tmp_path / "prompts.jsonl", [{"prompt_id": 1, "prompt": "p"}])
     lines(tmp_path / "images.jsonl", [{"image": "a.png", "prompt_id": 1}])
-    assert list(LpgBench().load(tmp_path)) == [BadItem("a.png", "no generator is named", "", "1")]
+    assert list(LpgBench().load(tmp_path)) == [InvalidItem("a.png", "no generator is named", "", "1")]
 
 
 def test_a_tree_of_images(tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_a_tree_of_images(tmp_path: Path) -> None:
         "images/g0/b.png",
         "images/g1/a.webp",
     ]
-    reasons = {name: each.reason for name, each in loaded.items() if isinstance(each, BadItem)}
+    reasons = {name: each.reason for name, each in loaded.items() if isinstance(each, InvalidItem)}
     assert list(reasons) == ["images/g1/c.png", "images/g1/b"]
     assert reasons["images/g1/c.png"] == "prompts.jsonl has no prompt 'c'"
 
@@ -199,7 +201,8 @@ def test_agreement_with_the_pairs(tmp_path: Path) -> None:
     items = [item for item in suite.load(tmp_path) if isinstance(item, Item)]
     value = {"g0": 0.9, "g1": 0.5, "g2": 0.4, "g3": 0.6}
     scores = [
-        Score(item.id, "tit", value[item.generator], generator=item.generator, group=item.group) for item in items
+        Score(item.id, "tit", value[item.generator], generator=item.generator, prompt_id=item.prompt_id)
+        for item in items
     ]
     found = agreement(items, scores, suite.pairs(tmp_path), resamples=10).to_json()
     assert found["metrics"]["tit"]["accuracy"] == pytest.approx(3 / 5)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import BadItem, Item, Score
+from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.suites.qwen_image_bench.dataset import id_text, parse_facets, read_metadata
 from titjudge.suites.qwen_image_bench.suite import (
     QwenImageBench,
@@ -297,7 +297,7 @@ def test_loading(tmp_path: Path, metadata: Path) -> None:
         "gen/1", "a", tmp_path / "img/1.png", "gen", "1",
         {"lang": "en", "ID": "1", "facets": {"Quality": [["Detail", "Noise"]], "Aesthetics": [["Composition", "Composition"]]}},
     )  # fmt: skip
-    bad = {item.id: item.reason for item in loaded if isinstance(item, BadItem)}
+    bad = {item.id: item.reason for item in loaded if isinstance(item, InvalidItem)}
     assert list(bad) == ["gen/3", "gen/2", "gen.jsonl:7", "gen.jsonl:8"]
     assert bad["gen/3"] == "the metadata have no ID 3"
     assert "outside" in bad["gen/2"]
@@ -307,7 +307,7 @@ def test_loading(tmp_path: Path, metadata: Path) -> None:
 def test_loading_without_metadata_and_from_one_file(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\ufeffID,prompt,image_path\n1,a,1.png\n1,b\n", encoding="utf-8")
     loaded = list(QwenImageBench().load(tmp_path / "t.csv"))
-    assert [type(each) for each in loaded] == [BadItem, BadItem]
+    assert [type(each) for each in loaded] == [InvalidItem, InvalidItem]
     assert "no metadata" in loaded[0].reason  # type: ignore[union-attr]
     write_lines(tmp_path / "m.jsonl", META)
     item = next(iter(QwenImageBench(metadata=tmp_path / "m.jsonl").load(tmp_path / "t.csv")))

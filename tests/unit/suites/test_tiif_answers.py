@@ -292,7 +292,7 @@ def test_answers_come_back_as_scores(tmp_path: Path) -> None:
     put(tmp_path, "g/text/short/1.json", b"broken")
     back = {score.item_id: score for score in answers_as_scores(tmp_path)}
     assert set(back) == {item.id for item in items[:3]}
-    assert all(score.value == 0.5 and score.group == score.item_id[2:] for score in back.values())
+    assert all(score.value == 0.5 and score.prompt_id == score.item_id[2:] for score in back.values())
     assert back["g/text/short/0"].parts["gold"] == ["yes", "no"]
 
 

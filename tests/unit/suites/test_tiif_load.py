@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import BadItem, Item, Score
+from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.suites.tiif.suite import Tiif
 
 Builder = Callable[..., Path]
@@ -49,7 +49,7 @@ def image(
 def load(folder: Path, **options: Any) -> tuple[dict[str, Item], dict[str, str]]:
     found = list(Tiif(**options).load(folder))
     good = {item.id: item for item in found if isinstance(item, Item)}
-    bad = {item.id: item.reason for item in found if isinstance(item, BadItem)}
+    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
     assert len(good) + len(bad) == len(found)
     return good, bad
 
@@ -71,7 +71,7 @@ def test_items_of_testmini(mini: Path) -> None:
     assert bad == {}
     assert len(good) == 2 * sum(MINI.values())
     item = good["g/text/long/3"]
-    assert (item.prompt, item.generator, item.group) == ("text 3, at length", "g", "text/long/3")
+    assert (item.prompt, item.generator, item.prompt_id) == ("text 3, at length", "g", "text/long/3")
     assert item.image == mini / "images/text/g/long_description/3.webp"
     assert item.meta["questions"] == ["Is the text 'a3' in the image?", "Is the text 'b3' in the image?"]
     assert item.meta["gold_answers"] == ["Yes", "Yes"]
@@ -104,7 +104,7 @@ def test_stray_and_double_images_are_named(mini: Path) -> None:
     (mini / "images/text/g/short_description/Thumbs.db").write_bytes(b"")
     good, bad = load(mini)
     assert [good[name].image.name for name in ("g/text/short/0", "g/text/short/0 (2)")] == ["0.jpg", "0.png"]  # type: ignore[union-attr]
-    assert good["g/text/short/0 (2)"].group == good["g/text/short/0"].group
+    assert good["g/text/short/0 (2)"].prompt_id == good["g/text/short/0"].prompt_id
     assert "no prompt of this number" in bad["g/text/short/30"]
     assert "not the number of a prompt" in bad["g/text/short/cover.png"]
     assert len(bad) == 2

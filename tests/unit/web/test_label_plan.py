@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.errors import UserError
-from titjudge.web.label.question_order import Sorting, all_pairs, implied, merge_sort, plan_of, shuffled
+from titjudge.web.label.question_order import SortState, all_pairs, implied, merge_sort, plan_of, shuffled
 
 
 def answer_all(
     images: list[str], quality: dict[str, int], plan=merge_sort
-) -> tuple[Sorting, dict[tuple[str, str], int]]:
+) -> tuple[SortState, dict[tuple[str, str], int]]:
     """Ask until nothing is left, with a person who sees `quality` without fail."""
     outcomes: dict[tuple[str, str], int] = {}
     bound = plan(images, outcomes).at_most

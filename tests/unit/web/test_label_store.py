@@ -14,21 +14,21 @@ from PIL import Image
 from titjudge.core.errors import DataError, MissingExtra, UserError
 from titjudge.core.types import Item, Pair
 from titjudge.web import http_guard
-from titjudge.web.label.annotator import Ballot
-from titjudge.web.label.dataset import Material, load_material
+from titjudge.web.label.annotator import AnnotatorQueue
+from titjudge.web.label.dataset import LabelingData, load_material
 from titjudge.web.label.question_order import merge_sort
 from titjudge.web.label.server import serve_label
-from titjudge.web.label.service import Voting
+from titjudge.web.label.service import LabelingService
 from titjudge.web.label.store import Store
 
 
-def material(groups: int = 2, images: int = 6, gold: tuple[Pair, ...] = ()) -> Material:
-    found = Material(Path("nowhere"))
+def material(groups: int = 2, images: int = 6, gold: tuple[Pair, ...] = ()) -> LabelingData:
+    found = LabelingData(Path("nowhere"))
     for group in range(groups):
         names = tuple(f"g{group}i{number}" for number in range(images))
         found.prompts[f"g{group}"] = f"prompt {group}"
         found.images[f"g{group}"] = names
-        found.items |= {name: Item(name, f"prompt {group}", Path(name), group=f"g{group}") for name in names}
+        found.items |= {name: Item(name, f"prompt {group}", Path(name), prompt_id=f"g{group}") for name in names}
     found.gold = gold
     return found
 
@@ -84,7 +84,9 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 
 def test_two_processes_on_one_store_see_each_other(tmp_path: Path) -> None:
     first, second = Store(tmp_path / "votes.db"), Store(tmp_path / "votes.db")
-    here, there = (Voting(material(), opened, annotators=1, plan="merge", seed=1) for opened in (first, second))
+    here, there = (
+        LabelingService(material(), opened, annotators=1, plan="merge", seed=1) for opened in (first, second)
+    )
     name = here.names[0]
     assert here.state(name) == there.state(name)
     after = here.vote(name, here.state(name)["question"], "left")
@@ -96,21 +98,21 @@ def test_two_processes_on_one_store_see_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [0, 1001])
 def test_the_number_of_annotators_is_checked(store: Store, number: int) -> None:
     with pytest.raises(UserError, match="between 1 and 1000"):
-        Voting(material(), store, annotators=number, plan="merge", seed=1)
+        LabelingService(material(), store, annotators=number, plan="merge", seed=1)
 
 
 def test_tokens_differ_and_hold_over_restarts(tmp_path: Path) -> None:
     tokens = []
     for _ in range(2):
         opened = Store(tmp_path / "votes.db")
-        voting = Voting(material(), opened, annotators=15, plan="merge", seed=1)
+        voting = LabelingService(material(), opened, annotators=15, plan="merge", seed=1)
         tokens.append([voting.token(name) for name in voting.names])
         opened.close()
     assert tokens[0] == tokens[1]
     assert len(set(tokens[0])) == 15
 
 
-def run_through(ballot: Ballot) -> list:
+def run_through(ballot: AnnotatorQueue) -> list:
     asked = []
     while (question := ballot.question()) is not None:
         following = ballot.upcoming(question)
@@ -127,23 +129,23 @@ def run_through(ballot: Ballot) -> list:
 
 def test_order_and_sides_are_random_and_reproducible() -> None:
     sides = Counter()
-    first = run_through(Ballot("one", material(8), merge_sort, 3))
-    assert first == run_through(Ballot("one", material(8), merge_sort, 3))
-    assert first != run_through(Ballot("two", material(8), merge_sort, 3))
-    assert first != run_through(Ballot("one", material(8), merge_sort, 4))
+    first = run_through(AnnotatorQueue("one", material(8), merge_sort, 3))
+    assert first == run_through(AnnotatorQueue("one", material(8), merge_sort, 3))
+    assert first != run_through(AnnotatorQueue("two", material(8), merge_sort, 3))
+    assert first != run_through(AnnotatorQueue("one", material(8), merge_sort, 4))
     for question in first:
         sides[question.left < question.right] += 1
     assert min(sides.values()) > len(first) / 4
 
 
 def test_a_prompt_is_asked_to_its_end_before_the_next() -> None:
-    groups = [question.group for question in run_through(Ballot("one", material(4), merge_sort, 3))]
+    groups = [question.prompt_id for question in run_through(AnnotatorQueue("one", material(4), merge_sort, 3))]
     assert len([1 for x, y in itertools.pairwise(groups) if x != y]) == 3
 
 
 def test_gold_pairs_are_mixed_in_once_each() -> None:
     gold = tuple(Pair("g0", "g0i0", f"g1i{number}", "a") for number in range(3))
-    ballot = Ballot("one", material(4, 8, gold), merge_sort, 3)
+    ballot = AnnotatorQueue("one", material(4, 8, gold), merge_sort, 3)
     asked = run_through(ballot)
     places = [place for place, question in enumerate(asked) if question.kind == "gold"]
     assert len(places) == 3

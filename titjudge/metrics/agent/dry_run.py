@@ -13,10 +13,10 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Message, Reply, ToolCall
 from titjudge.metrics.agent.claims import sketched
 from titjudge.metrics.agent.looks import DECODING as LOOK_DECODING
-from titjudge.metrics.agent.looks import Order, Report
+from titjudge.metrics.agent.looks import LookRequest, Observation
 from titjudge.metrics.agent.loop import DECODING
-from titjudge.metrics.agent.state import Case, Evidence, Talk, Turn
-from titjudge.metrics.agent.tool_calls import SETTLE, TOOLS, following
+from titjudge.metrics.agent.state import AgentState, AgentTurn, Conversation, Evidence
+from titjudge.metrics.agent.tool_calls import SETTLE, TOOLS, conversation_so_far
 from titjudge.metrics.tit import describe
 
 EXPECTED_LOOKS = 5  # of which the first is the description, the others come in two answers
@@ -30,7 +30,7 @@ _DESCRIPTION = "word " * 380
 async def plan(
     item: Item,
     ask: Ask,
-    case: Case,
+    case: AgentState,
     max_looks: int,
     *,
     max_cost: float | None = None,
@@ -49,7 +49,7 @@ async def plan(
     report = "word " * (_EXPECTED_REPORT // 5)
     if not case.evidence:
         paid += await _stub(describe(item, ask))
-        _found(case, Order("describe"), f"{item.id} {_DESCRIPTION}")  # no item asks what another one asks
+        _found(case, LookRequest("describe"), f"{item.id} {_DESCRIPTION}")  # no item asks what another one asks
     first, seen = case.counts["rounds"] or 1, len(case.evidence)
     rounds = max(first, EXPECTED_ROUNDS)
     for number in range(first, rounds + 1):
@@ -64,7 +64,7 @@ async def plan(
             break
         share = 0 if last else -(-(looks - 1) // (EXPECTED_ROUNDS - 1))
         for _ in range(max(0, min(share, looks - len(case.evidence)))):
-            order = Order("ask", f"{len(case.evidence)} {question.strip()}")
+            order = LookRequest("ask", f"{len(case.evidence)} {question.strip()}")
             paid += await _stub(_look(item, ask, order))
             _found(case, order, report)
 
@@ -77,25 +77,25 @@ async def _stub(question: Awaitable[Reply]) -> float:
     return 0.0
 
 
-async def _consult(case: Case, ask: Ask, left: int) -> Reply:
+async def _consult(case: AgentState, ask: Ask, left: int) -> Reply:
     if ask.has_tools("judge"):
-        talk = case.talk = case.talk or Talk(case.variables(left))
-        turns = following(case, talk, left)
+        talk = case.talk = case.talk or Conversation(case.variables(left))
+        turns = conversation_so_far(case, talk, left)
         return await ask("agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, **talk.opening)
-    return await ask("agent/orchestrate", role="judge", schema=Turn, params=DECODING, **case.variables(left))
+    return await ask("agent/orchestrate", role="judge", schema=AgentTurn, params=DECODING, **case.variables(left))
 
 
-def _answered(case: Case, length: int, seen: int) -> None:
+def _answered(case: AgentState, length: int, seen: int) -> None:
     """The conversation with a filler for the last answer; the evidence from number `seen` on is what it brought."""
     if case.talk is None:
         return
-    turns = following(case, case.talk, 1)
+    turns = conversation_so_far(case, case.talk, 1)
     call = ToolCall(SETTLE, '{"verdicts": "' + "word " * (length // 5) + '"}', f"call_{len(turns)}")
     case.talk.turns, case.talk.calls = [*turns, Message("assistant", (), (call,))], (call,)
     case.talk.told = ["\n".join(evidence.shown for evidence in case.evidence[seen:])]
 
 
-async def _look(item: Item, ask: Ask, order: Order) -> Reply:
+async def _look(item: Item, ask: Ask, order: LookRequest) -> Reply:
     assert item.image is not None
     return await ask(
         "agent/ask",
@@ -107,5 +107,5 @@ async def _look(item: Item, ask: Ask, order: Order) -> Reply:
     )
 
 
-def _found(case: Case, order: Order, text: str) -> None:
-    case.evidence.append(Evidence(len(case.evidence) + 1, order, Report(text.strip())))
+def _found(case: AgentState, order: LookRequest, text: str) -> None:
+    case.evidence.append(Evidence(len(case.evidence) + 1, order, Observation(text.strip())))

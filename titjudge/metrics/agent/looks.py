@@ -51,7 +51,7 @@ class Look(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LookRequest:
     """A look that can be carried out."""
 
     tool: str
@@ -83,7 +83,7 @@ class Refused:
     note: str
 
 
-def ordered(look: Look) -> Order | Refused:
+def ordered(look: Look) -> LookRequest | Refused:
     """The look to carry out, or why it is refused (an unknown tool, no question, no usable box)."""
     tool = look.tool.strip().lower()
     if tool not in TOOLS:
@@ -92,25 +92,27 @@ def ordered(look: Look) -> Order | Refused:
     if tool == "describe" and look.box:
         place = fitted(look.box)
         return (
-            Order(tool, "", place.box, place.clamped) if place.box else Refused("bad_boxes", f"{tool}: {place.problem}")
+            LookRequest(tool, "", place.box, place.clamped)
+            if place.box
+            else Refused("bad_boxes", f"{tool}: {place.problem}")
         )
     if tool not in ASKING:
-        return Order(tool)
+        return LookRequest(tool)
     question = " ".join(look.question.split())
     if not any(char.isalnum() for char in question):
         return Refused("empty_questions", f"{tool} needs a question")
     cut = len(question) > MAX_QUESTION
     question = question[:MAX_QUESTION].rstrip()
     if tool != "zoom":
-        return Order(tool, question, cut=cut)
+        return LookRequest(tool, question, cut=cut)
     place = fitted(look.box)
     if place.box is None:
         return Refused("bad_boxes", f"zoom: {place.problem}")
-    return Order(tool, question, place.box, place.clamped, cut)
+    return LookRequest(tool, question, place.box, place.clamped, cut)
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Observation:
     """What a look brought. `cut` when the answer was longer than is read; `settles` unless it only compares texts."""
 
     text: str
@@ -119,11 +121,11 @@ class Report:
     source: str = ""
 
 
-class Planned(Exception):
+class DryRunReached(Exception):
     """A plan: the answers are stubs from here on."""
 
 
-class Watched:
+class CostTrackingAsk:
     """An `ask` that stops a metric as soon as an estimating provider answers (`providers.estimate` says so itself), and
     adds up the list price of the answers in `cost` (USD).
 
@@ -139,7 +141,7 @@ class Watched:
         reply: Reply = await self._ask(template, **rest)
         if reply.model_version == "estimate":
             self.cost += reply.list_cost or 0.0
-            raise Planned
+            raise DryRunReached
         if reply.list_cost is None and self._priced:
             raise ConfigError(
                 f"the price of the {rest['role']} is unknown, so an item's budget cannot hold: add --price"
@@ -154,7 +156,7 @@ class Watched:
         return await self._ask.embed(texts)
 
 
-class Eyes:
+class ImageInspector:
     """Looks at one image.
 
     Args:
@@ -168,7 +170,7 @@ class Eyes:
         self._item, self._image, self._ask, self._crops = item, item.image, ask, crops
         self.description = ""
 
-    async def look(self, order: Order) -> Report:
+    async def look(self, order: LookRequest) -> Observation:
         """Carry out one look.
 
         Raises:
@@ -186,7 +188,7 @@ class Eyes:
             return await self._part(order, order.box)
         return await self._question("agent/ask", self._image, question=fenced(order.question))
 
-    async def _describe(self) -> Report:
+    async def _describe(self) -> Observation:
         """The description of the TIT metrics: the same question, so that all of them share one answer."""
         try:
             reply = await describe(self._item, self._ask)
@@ -198,7 +200,7 @@ class Eyes:
         self.description = reply.text.strip()
         return report
 
-    async def _part(self, order: Order, box: Box) -> Report:
+    async def _part(self, order: LookRequest, box: Box) -> Observation:
         """A part of the image: a question about it, or a description of it."""
         try:
             part = await self._crops.cut(self._image, box)
@@ -210,13 +212,13 @@ class Eyes:
 
     async def _question(
         self, template: str, image: Path, params: Mapping[str, Any] = DECODING, **variables: Any
-    ) -> Report:
+    ) -> Observation:
         reply = await self._ask(
             template, role="captioner", images=[image], params=params, accept_truncated=True, **variables
         )
         return _report(reply, MAX_REPORT)
 
-    async def _read_text(self) -> Report:
+    async def _read_text(self) -> Observation:
         """OCR where it is installed and can read the file, else the captioner."""
         try:
             strings = await ocr.read_text_async(self._image)
@@ -224,11 +226,11 @@ class Eyes:
             params = {**DECODING, "max_tokens": TEXT_TOKENS}
             return await self._question("agent/read_text", self._image, params)
         text = " | ".join(strings)
-        return Report(
+        return Observation(
             shortened(text, MAX_REPORT) or "no text was found", len(text) > MAX_REPORT, source=ocr.engine_version()
         )
 
-    async def _compare(self) -> Report:
+    async def _compare(self) -> Observation:
         if not self.description:
             raise Unanswered(Status.MISSING, "there is no description to compare with the prompt")
         reply = await self._ask(
@@ -236,14 +238,14 @@ class Eyes:
         )
         verdict: Verdict = reply.data
         text = f"not mentioned: {'; '.join(verdict.missing) or 'nothing'}. contradicted: {'; '.join(verdict.contradicted) or 'nothing'}"
-        return Report(shortened(text, MAX_REPORT), len(text) > MAX_REPORT, settles=False)
+        return Observation(shortened(text, MAX_REPORT), len(text) > MAX_REPORT, settles=False)
 
 
-def _report(reply: Reply, longest: int) -> Report:
+def _report(reply: Reply, longest: int) -> Observation:
     text = " ".join(after_thinking(reply.text).split())
     if not text:
         raise Unanswered(Status.UNPARSED, "the answer is empty", reply)
-    return Report(shortened(text, longest), reply.status is Status.TRUNCATED or len(text) > longest)
+    return Observation(shortened(text, longest), reply.status is Status.TRUNCATED or len(text) > longest)
 
 
 async def together(*looks: Any) -> list[Any]:

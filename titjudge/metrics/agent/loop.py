@@ -18,9 +18,18 @@ from typing import Any
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Status
 from titjudge.metrics.agent.claims import shortened
-from titjudge.metrics.agent.looks import Eyes, Look, Order, Refused, Watched, ordered, together
-from titjudge.metrics.agent.state import PARALLEL, VERDICTS, Case, Evidence, Ruling, Settlement, Talk, Turn
-from titjudge.metrics.agent.tool_calls import TOOLS, following, heard, tell
+from titjudge.metrics.agent.looks import CostTrackingAsk, ImageInspector, Look, LookRequest, Refused, ordered, together
+from titjudge.metrics.agent.state import (
+    PARALLEL,
+    VERDICTS,
+    AgentState,
+    AgentTurn,
+    ClaimVerdict,
+    Conversation,
+    Evidence,
+    SettledClaim,
+)
+from titjudge.metrics.agent.tool_calls import TOOLS, conversation_so_far, parse_turn, record_outcomes
 
 SPARE_ROUNDS = 3  # answers beyond one for each look
 IDLE = 2  # answers without progress that end the loop
@@ -29,7 +38,7 @@ DECODING = {"temperature": 0, "max_tokens": 6144}
 _ENDS_RUN = (Status.FAILED, Status.BAD_INPUT)  # of a look: an outage is not an answer, and the item has no score
 
 
-async def consult(case: Case, ask: Ask, looks_left: int) -> tuple[Turn, str]:
+async def consult(case: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTurn, str]:
     """One question to the orchestrator; its turn, and the protocol: tools or json.
 
     Raises:
@@ -42,26 +51,30 @@ async def consult(case: Case, ask: Ask, looks_left: int) -> tuple[Turn, str]:
             if ask.has_tools("judge"):
                 raise
             case.talk = None  # the server has just said that it knows no tools
-    reply = await ask("agent/orchestrate", role="judge", schema=Turn, params=DECODING, **case.variables(looks_left))
+    reply = await ask(
+        "agent/orchestrate", role="judge", schema=AgentTurn, params=DECODING, **case.variables(looks_left)
+    )
     case.notes = []
-    turn: Turn = reply.data
+    turn: AgentTurn = reply.data
     return turn, "json"
 
 
-async def _converse(case: Case, ask: Ask, looks_left: int) -> Turn:
-    talk = case.talk or Talk(case.variables(looks_left))
-    turns = following(case, talk, looks_left)
+async def _converse(case: AgentState, ask: Ask, looks_left: int) -> AgentTurn:
+    talk = case.talk or Conversation(case.variables(looks_left))
+    turns = conversation_so_far(case, talk, looks_left)
     reply = await ask("agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, **talk.opening)
-    return heard(case, talk, turns, reply)
+    return parse_turn(case, talk, turns, reply)
 
 
-async def investigate(case: Case, eyes: Eyes, ask: Watched, max_looks: int, max_cost: float | None = None) -> None:
+async def investigate(
+    case: AgentState, eyes: ImageInspector, ask: CostTrackingAsk, max_looks: int, max_cost: float | None = None
+) -> None:
     """Look and settle until one of the six ends; `case.stopped` says which. The first look is a description.
 
     Raises:
         Unanswered: the orchestrator has no answer, or a look ended in an outage or on an image that cannot be used.
     """
-    await _carry_out(case, eyes, [Order("describe")], case.begin(""))
+    await _carry_out(case, eyes, [LookRequest("describe")], case.begin(""))
     most, idle = max_looks + SPARE_ROUNDS, 0
     while not case.stopped:
         case.counts["rounds"] += 1
@@ -75,7 +88,7 @@ async def investigate(case: Case, eyes: Eyes, ask: Watched, max_looks: int, max_
         elif _little_left(case, max_looks):
             case.stopped = "little left"
         outcomes = [] if case.stopped else _admit(case, turn.looks, left)
-        orders = [each for each in outcomes if isinstance(each, Order)]
+        orders = [each for each in outcomes if isinstance(each, LookRequest)]
         await _carry_out(case, eyes, orders, entry)
         entry["refused"] = list(case.notes)
         idle = 0 if settled or orders else idle + 1
@@ -85,15 +98,15 @@ async def investigate(case: Case, eyes: Eyes, ask: Watched, max_looks: int, max_
             case.stopped = "looks" if case.counts["looks"] >= max_looks else "budget" if paid else "rounds"
         if not case.stopped and idle >= IDLE:
             case.stopped = "no progress"
-        tell(case, outcomes, settled)
+        record_outcomes(case, outcomes, settled)
 
 
-def _little_left(case: Case, max_looks: int) -> bool:
+def _little_left(case: AgentState, max_looks: int) -> bool:
     late = 100 * case.counts["looks"] >= LATE_PERCENT * max_looks
     return late and 100 * sum(claim.weight for claim in case.open) < LITTLE_PERCENT * case.claims.weight
 
 
-def _settle(case: Case, given: list[Settlement], entry: dict[str, Any]) -> int:
+def _settle(case: AgentState, given: list[ClaimVerdict], entry: dict[str, Any]) -> int:
     """Take over the verdicts that stand on evidence; returns how many are new."""
     known = {claim.number for claim in case.claims.claims}
     proposed: dict[int, set[str]] = {}
@@ -118,11 +131,11 @@ def _settle(case: Case, given: list[Settlement], entry: dict[str, Any]) -> int:
     return taken
 
 
-def _verdict(settlement: Settlement) -> str:
+def _verdict(settlement: ClaimVerdict) -> str:
     return settlement.verdict.lower().replace(" ", "_").replace("-", "_")
 
 
-def _evidence(case: Case, name: str) -> Evidence | None:
+def _evidence(case: AgentState, name: str) -> Evidence | None:
     """The evidence of that id, if it can settle anything."""
     digits = name.strip().strip("[]()").upper().removeprefix("E")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 6) or not 1 <= int(digits) <= len(case.evidence):
@@ -131,7 +144,7 @@ def _evidence(case: Case, name: str) -> Evidence | None:
     return found if found.usable else None
 
 
-def _rule(case: Case, claim: int, verdict: str, evidence: Evidence, entry: dict[str, Any]) -> bool:
+def _rule(case: AgentState, claim: int, verdict: str, evidence: Evidence, entry: dict[str, Any]) -> bool:
     """Settle a claim, or change its verdict where the evidence is newer. Saying the same again changes nothing."""
     old = case.rulings.get(claim)
     if old is not None and old.verdict == verdict:
@@ -141,17 +154,17 @@ def _rule(case: Case, claim: int, verdict: str, evidence: Evidence, entry: dict[
         return False
     before = () if old is None else (*old.before, (old.verdict, old.evidence))
     case.counts["revised"] += old is not None
-    case.rulings[claim] = Ruling(verdict, evidence.number, before)
+    case.rulings[claim] = SettledClaim(verdict, evidence.number, before)
     entry["settled"].append({"claim": claim, "verdict": verdict, "evidence": evidence.id})
     return True
 
 
-def _admit(case: Case, looks: list[Look], left: int) -> list[Order | str]:
+def _admit(case: AgentState, looks: list[Look], left: int) -> list[LookRequest | str]:
     """For each look the order to carry out now, or why it is refused: known tools, good boxes, nothing twice, no more
     than are left."""
     done = {evidence.order.key: evidence.id for evidence in case.evidence}
     most, taken = min(PARALLEL, left), 0
-    outcomes: list[Order | str] = []
+    outcomes: list[LookRequest | str] = []
     for look in looks:
         order = ordered(look)
         if isinstance(order, Refused):
@@ -168,7 +181,7 @@ def _admit(case: Case, looks: list[Look], left: int) -> list[Order | str]:
     return outcomes
 
 
-async def _carry_out(case: Case, eyes: Eyes, orders: list[Order], entry: dict[str, Any]) -> None:
+async def _carry_out(case: AgentState, eyes: ImageInspector, orders: list[LookRequest], entry: dict[str, Any]) -> None:
     """All looks at once; each leaves evidence, also of having brought nothing.
 
     Raises:

@@ -44,9 +44,9 @@ from titjudge.metrics import metric
 from titjudge.metrics.agent.claims import WEIGHTS, shortened, split, words_of
 from titjudge.metrics.agent.crops import Crops
 from titjudge.metrics.agent.dry_run import plan
-from titjudge.metrics.agent.looks import Eyes, Planned, Watched
+from titjudge.metrics.agent.looks import CostTrackingAsk, DryRunReached, ImageInspector
 from titjudge.metrics.agent.loop import investigate
-from titjudge.metrics.agent.state import COUNTS, Case
+from titjudge.metrics.agent.state import COUNTS, AgentState
 
 MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
 DECIDED_PERCENT = 60
@@ -96,11 +96,11 @@ async def tit_agent(
         return Score.none(Status.BAD_INPUT, "this metric needs an image")
     if not words_of(item.prompt):
         return Score.none(Status.BAD_INPUT, "the prompt is empty")
-    case, watched = Case(), Watched(ask, priced=max_cost is not None)
+    case, watched = AgentState(), CostTrackingAsk(ask, priced=max_cost is not None)
     try:
         score = await _judge(item, watched, case, looks, max_cost)
         return replace(score, parts={**score.parts, "max_cost": max_cost})
-    except Planned:
+    except DryRunReached:
         await plan(item, ask, case, looks, max_cost=max_cost, paid=watched.cost)
         return Score.none(Status.MISSING, "a plan: nothing was asked")
 
@@ -114,7 +114,7 @@ def _max_looks(given: Any) -> int | None:
     return given
 
 
-async def _judge(item: Item, ask: Watched, case: Case, looks: int, max_cost: float | None) -> Score:
+async def _judge(item: Item, ask: CostTrackingAsk, case: AgentState, looks: int, max_cost: float | None) -> Score:
     case.claims = await split(item.prompt, ask)
     claims, unfounded = len(case.claims.claims), len(case.claims.unfounded)
     if unfounded >= max(1, claims):
@@ -122,14 +122,14 @@ async def _judge(item: Item, ask: Watched, case: Case, looks: int, max_cost: flo
         return Score.none(Status.UNPARSED, reason, **_parts(item, case, looks))
     try:
         with Crops() as crops:
-            await investigate(case, Eyes(item, ask, crops), ask, looks, max_cost)
+            await investigate(case, ImageInspector(item, ask, crops), ask, looks, max_cost)
     except Unanswered as failure:
         case.stopped = f"no answer: {failure.status}"
         return Score.none(failure.status, failure.reason, **_parts(item, case, looks))
     return _scored(item, case, looks)
 
 
-def _scored(item: Item, case: Case, looks: int) -> Score:
+def _scored(item: Item, case: AgentState, looks: int) -> Score:
     parts = _parts(item, case, looks)
     weight = parts["weight"]
     met, decided = weight["met"], weight["met"] + weight["not_met"]
@@ -155,7 +155,7 @@ def _summary(parts: Mapping[str, Any]) -> str:
     return f"{text}; {parts['counts']['looks']} looks; stopped: {parts['stopped']}"
 
 
-def _parts(item: Item, case: Case, looks: int) -> dict[str, Any]:
+def _parts(item: Item, case: AgentState, looks: int) -> dict[str, Any]:
     """Everything behind a score, in JSON types."""
     rows = _table(item.prompt, case)
     return {
@@ -178,7 +178,7 @@ def _parts(item: Item, case: Case, looks: int) -> dict[str, Any]:
     }
 
 
-def _table(prompt: str, case: Case) -> list[dict[str, Any]]:
+def _table(prompt: str, case: AgentState) -> list[dict[str, Any]]:
     rows = []
     for claim in case.claims.claims:
         ruling = case.rulings.get(claim.number)

@@ -12,7 +12,7 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Message, ToolCall
 from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, shortened
-from titjudge.metrics.agent.looks import Look, Order, Report
+from titjudge.metrics.agent.looks import Look, LookRequest, Observation
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
 PARALLEL = 6  # looks in one answer
@@ -27,7 +27,7 @@ COUNTS = (
 _NOTE = 250  # characters
 _NOTES = 20  # refusals that are told to the orchestrator, and kept in the transcript
 _THOUGHT = 500  # characters
-_NOTHING = Report("")
+_NOTHING = Observation("")
 
 
 def _text(value: Any) -> Any:
@@ -38,7 +38,7 @@ def _blank(value: Any) -> Any:
     return "" if value is None else value
 
 
-class Settlement(BaseModel):
+class ClaimVerdict(BaseModel):
     """The verdict on one claim, and the evidence for it."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
@@ -48,13 +48,13 @@ class Settlement(BaseModel):
     evidence: Annotated[str, BeforeValidator(_text)]
 
 
-class Turn(BaseModel):
+class AgentTurn(BaseModel):
     """Verdicts and looks of one answer."""
 
     model_config = ConfigDict(extra="ignore")
 
     thought: Annotated[str, BeforeValidator(_blank)] = ""
-    settle: list[Settlement]
+    settle: list[ClaimVerdict]
     looks: list[Look]
 
 
@@ -63,8 +63,8 @@ class Evidence:
     """What one look brought, or why it brought nothing (`failed` is then the status)."""
 
     number: int
-    order: Order
-    report: Report = _NOTHING
+    order: LookRequest
+    report: Observation = _NOTHING
     failed: str = ""
 
     @property
@@ -96,7 +96,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class SettledClaim:
     """The verdict on a claim, the number of the evidence that settled it, and the verdicts it replaced."""
 
     verdict: str
@@ -105,7 +105,7 @@ class Ruling:
 
 
 @dataclass(slots=True)
-class Talk:
+class Conversation:
     """A conversation with an orchestrator that calls tools: how it went on after `opening`, the variables of its template.
 
     `turns` end with its last answer; `calls` are those of that answer. `places` says of each which look of the turn it is,
@@ -120,17 +120,17 @@ class Talk:
 
 
 @dataclass(slots=True)
-class Case:
+class AgentState:
     """Everything known about one image and its claims."""
 
     claims: Claims = field(default_factory=lambda: Claims(()))
-    rulings: dict[int, Ruling] = field(default_factory=dict)
+    rulings: dict[int, SettledClaim] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     transcript: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failures: list[Unanswered] = field(default_factory=list)
-    talk: Talk | None = None
+    talk: Conversation | None = None
     stopped: str = ""
 
     @property

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from titjudge.core.structured_output import after_thinking, json_object
 from titjudge.core.types import Message, Reply, Tool, ToolCall, ToolResult
 from titjudge.metrics.agent.claims import fenced, shortened
-from titjudge.metrics.agent.looks import Look, Order
-from titjudge.metrics.agent.state import VERDICTS, Case, Settlement, Talk, Turn
+from titjudge.metrics.agent.looks import Look, LookRequest
+from titjudge.metrics.agent.state import VERDICTS, AgentState, AgentTurn, ClaimVerdict, Conversation
 
 SETTLE = "settle"
 MOST_CALLS = 24  # of one answer that are read; further ones are dropped and counted
@@ -56,7 +56,7 @@ TOOLS = (
 )
 
 
-def following(case: Case, talk: Talk, looks_left: int) -> list[Message]:
+def conversation_so_far(case: AgentState, talk: Conversation, looks_left: int) -> list[Message]:
     """The conversation after the template: with the results of the last answer's calls, and how things stand."""
     if not talk.turns:
         return []
@@ -68,7 +68,7 @@ def following(case: Case, talk: Talk, looks_left: int) -> list[Message]:
     return [*talk.turns, Message("user", (), (), results)]
 
 
-def _state(case: Case, talk: Talk, looks_left: int) -> str:
+def _state(case: AgentState, talk: Conversation, looks_left: int) -> str:
     lines = [
         f"Open claims: {', '.join(str(claim.number) for claim in case.open) or 'none'}",
         f"Looks left: {looks_left}",
@@ -78,7 +78,7 @@ def _state(case: Case, talk: Talk, looks_left: int) -> str:
     return "\n".join(lines if looks_left else [*lines, NO_LOOK_LEFT])
 
 
-def heard(case: Case, talk: Talk, turns: Sequence[Message], reply: Reply) -> Turn:
+def parse_turn(case: AgentState, talk: Conversation, turns: Sequence[Message], reply: Reply) -> AgentTurn:
     """The turn that an answer's calls come to; the answer joins the conversation. What cannot be read is noted."""
     case.talk, case.notes = talk, []
     calls = reply.tool_calls[:MOST_CALLS]
@@ -90,7 +90,7 @@ def heard(case: Case, talk: Talk, turns: Sequence[Message], reply: Reply) -> Tur
         case.note("no_calls", "no tool was called")
     talk.turns = [*turns, Message("assistant", _said(said, calls), calls)]
     talk.calls = calls
-    turn = Turn(thought=said, settle=[], looks=[])
+    turn = AgentTurn(thought=said, settle=[], looks=[])
     talk.places = [_read(case, turn, call) for call in calls]
     return turn
 
@@ -101,7 +101,7 @@ def _said(text: str, calls: Sequence[ToolCall]) -> tuple[str, ...]:
     return () if calls else (_SILENT,)
 
 
-def _read(case: Case, turn: Turn, call: ToolCall) -> int | str | None:
+def _read(case: AgentState, turn: AgentTurn, call: ToolCall) -> int | str | None:
     """Add a call to the turn: its number among the looks, None for a settlement, or why it cannot be read."""
     name = call.name.strip().lower()
     arguments = json_object(call.arguments or "{}")
@@ -117,13 +117,13 @@ def _read(case: Case, turn: Turn, call: ToolCall) -> int | str | None:
     return len(turn.looks) - 1
 
 
-def _settled(case: Case, turn: Turn, arguments: Mapping[str, Any]) -> str | None:
+def _settled(case: AgentState, turn: AgentTurn, arguments: Mapping[str, Any]) -> str | None:
     given = arguments.get("verdicts", [arguments] if "claim" in arguments else None)
     if not isinstance(given, list):
         return case.note("bad_arguments", f"{SETTLE}: verdicts is a list of claim, verdict and evidence")
     for each in given:
         try:
-            turn.settle.append(Settlement.model_validate(each))
+            turn.settle.append(ClaimVerdict.model_validate(each))
         except ValidationError as error:
             case.note("bad_arguments", f"{SETTLE}: {_first(error)}")
     return None
@@ -134,14 +134,14 @@ def _first(error: ValidationError) -> str:
     return f"{'.'.join(map(str, problem['loc'])) or 'the arguments'}: {problem['msg']}"
 
 
-def tell(case: Case, outcomes: Sequence[Order | str], settled: int) -> None:
+def record_outcomes(case: AgentState, outcomes: Sequence[LookRequest | str], settled: int) -> None:
     """Note what each call of the last answer brought: the evidence of a look, why it was refused, or how many verdicts
     are new. `outcomes` are those of the looks; the looks carried out are the last of `case.evidence`."""
     if case.talk is None:
         return
-    carried = sum(isinstance(each, Order) for each in outcomes)
+    carried = sum(isinstance(each, LookRequest) for each in outcomes)
     found = iter(case.evidence[len(case.evidence) - carried :])
-    looks = [next(found).shown if isinstance(each, Order) else f"refused: {fenced(each)}" for each in outcomes]
+    looks = [next(found).shown if isinstance(each, LookRequest) else f"refused: {fenced(each)}" for each in outcomes]
     news = f"{settled} new verdicts"
     case.talk.told = [
         news if place is None else looks[place] if isinstance(place, int) else fenced(place)

@@ -11,8 +11,14 @@ from typing import Any
 import orjson
 
 from titjudge.core.types import FailureKind, Reply, Request
-from titjudge.providers.batch.journal import Line
-from titjudge.providers.batch.service import LONG, Look, Service, known, lines_of
+from titjudge.providers.batch.journal import ResultLine
+from titjudge.providers.batch.service import (
+    MIN_TRANSFER_TIMEOUT,
+    BaseBatchService,
+    JobStatus,
+    known,
+    parse_result_lines,
+)
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
@@ -37,7 +43,7 @@ _GRPC = {
 }
 
 
-class GeminiBatches(Service):
+class GeminiBatches(BaseBatchService):
     """The Gemini API's Files and `batchGenerateContent`. Jobs are always given as files, which carry keys."""
 
     most_requests = 50_000  # no limit is documented
@@ -57,7 +63,7 @@ class GeminiBatches(Service):
             headers.pop("x-goog-api-key", None)
             versioned = re.search(r"/(v\d\w*)$", self.address)
             # held whole: a client that is only held by its `aio` part closes itself
-            seconds = max(LONG, self.real.settings.timeout)
+            seconds = max(MIN_TRANSFER_TIMEOUT, self.real.settings.timeout)
             self._web = self._http(seconds)
             self._made = genai.Client(
                 vertexai=False,
@@ -102,19 +108,19 @@ class GeminiBatches(Service):
 
         return await self._call(walk())
 
-    async def look(self, ident: str) -> Look:
+    async def look(self, ident: str) -> JobStatus:
         job = await self._call(known(self._client().aio.batches.get(name=ident)))
         word = str(getattr(job.state, "name", job.state) or "").removeprefix("JOB_STATE_").lower()
         ended = word in ("succeeded", "failed", "cancelled", "expired", "partially_succeeded")
         file = job.dest.file_name if job.dest is not None else None
         complete = word in ("succeeded", "partially_succeeded")
-        return Look(ident, ended, word, (file,) if file and ended else (), complete=complete)
+        return JobStatus(ident, ended, word, (file,) if file and ended else (), complete=complete)
 
-    async def answers(self, look: Look, keys: Sequence[str]) -> list[Line]:
-        lines: list[Line] = []
+    async def answers(self, look: JobStatus, keys: Sequence[str]) -> list[ResultLine]:
+        lines: list[ResultLine] = []
         for file in look.files:
             content = await self._call(known(self._client().aio.files.download(file=file)))
-            lines += lines_of(content, "key", self._good, keys, ordered=True)
+            lines += parse_result_lines(content, "key", self._good, keys, ordered=True)
         return lines
 
     @staticmethod

@@ -42,7 +42,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ResultLine:
     """One line of a job's answers: `content` as the provider wrote it, `good` when it holds an answer."""
 
     key: str
@@ -57,7 +57,7 @@ class _Place:
     length: int
 
 
-class Log:
+class JobJournal:
     """The jobs of one model, read from `folder` and written there.
 
     Raises:
@@ -125,7 +125,7 @@ class Log:
         """There is no such job."""
         self._write(event="void", tag=tag, reason=reason)
 
-    def done(self, tag: str, word: str, lines: Iterable[Line]) -> None:
+    def done(self, tag: str, word: str, lines: Iterable[ResultLine]) -> None:
         """The job has ended; its answers are on disk before the event is."""
         target = self._answers(tag)
         aside = target.with_suffix(".part")

@@ -10,8 +10,14 @@ from urllib.parse import parse_qsl
 import orjson
 
 from titjudge.core.types import FailureKind, Reply, Request
-from titjudge.providers.batch.journal import Line
-from titjudge.providers.batch.service import LONG, Look, Service, known, lines_of
+from titjudge.providers.batch.journal import ResultLine
+from titjudge.providers.batch.service import (
+    MIN_TRANSFER_TIMEOUT,
+    BaseBatchService,
+    JobStatus,
+    known,
+    parse_result_lines,
+)
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.openai import IN_PROMPT, OpenAI
@@ -20,7 +26,7 @@ TAG = "titjudge"  # key of the tag in a batch's metadata
 _SLACK = 3600.0  # seconds by which the clocks of this machine and the provider may differ
 
 
-class OpenAIBatches(Service):
+class OpenAIBatches(BaseBatchService):
     """OpenAI's Files and Batches, and servers that speak them."""
 
     most_requests = 50_000
@@ -44,8 +50,8 @@ class OpenAIBatches(Service):
                 default_headers=headers,
                 default_query=dict(parse_qsl(self._endpoint.query.removeprefix("?"))),
                 max_retries=0,
-                timeout=max(LONG, self.real.settings.timeout),
-                http_client=self._http(max(LONG, self.real.settings.timeout)),
+                timeout=max(MIN_TRANSFER_TIMEOUT, self.real.settings.timeout),
+                http_client=self._http(max(MIN_TRANSFER_TIMEOUT, self.real.settings.timeout)),
             )
         return self._made
 
@@ -79,11 +85,11 @@ class OpenAIBatches(Service):
 
         return await self._call(walk())
 
-    async def look(self, ident: str) -> Look:
+    async def look(self, ident: str) -> JobStatus:
         batch = await self._call(known(self._client().batches.retrieve(ident)))
         listed = (batch.errors.data if batch.errors else None) or []
         errors = tuple((each.line, each.code or "", each.message or "") for each in listed)
-        return Look(
+        return JobStatus(
             ident,
             batch.status in ("completed", "failed", "expired", "cancelled"),
             batch.status,
@@ -93,11 +99,11 @@ class OpenAIBatches(Service):
             batch.status == "completed",
         )
 
-    async def answers(self, look: Look, keys: Sequence[str]) -> list[Line]:
-        lines: list[Line] = []
+    async def answers(self, look: JobStatus, keys: Sequence[str]) -> list[ResultLine]:
+        lines: list[ResultLine] = []
         for file in look.files:
             content = await self._call(known(self._client().files.content(file)))
-            lines += lines_of(content.content, "custom_id", self._good, keys, ordered=False)
+            lines += parse_result_lines(content.content, "custom_id", self._good, keys, ordered=False)
         return lines
 
     @staticmethod

@@ -20,13 +20,13 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.keys import request_key
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, Provider
-from titjudge.providers.batch.queue import Desk, Pace
-from titjudge.providers.batch.service import Wire
+from titjudge.providers.batch.queue import BatchQueue, BatchTiming
+from titjudge.providers.batch.service import BatchService
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 
-__all__ = ["Batch", "Batches", "Pace", "folder_name", "live_jobs"]
+__all__ = ["Batch", "BatchTiming", "Batches", "folder_name", "live_jobs"]
 
 FLAG = "batch"  # flag of a reply that came from a batch job
 _AGAIN = 1  # times a question is sent again after an answer that cannot be used
@@ -69,7 +69,7 @@ class Batch:
         max_requests: int | None = None,
         max_bytes: int | None = None,
         say: Callable[[str], None] = _quiet,
-        desk: Desk | None = None,
+        desk: BatchQueue | None = None,
     ) -> None:
         if any(size is not None and size < 1 for size in (max_requests, max_bytes)):
             raise ConfigError("the size of a batch job is at least 1")
@@ -77,8 +77,8 @@ class Batch:
         self.name, self.version, self.base_url = real.name, real.version, real.base_url
         self.account = f"batch|{real.account}"
         self.capabilities: Capabilities = replace(real.capabilities, in_flight=None)
-        pace = Pace(poll_seconds, idle_seconds, settle_seconds, gone_seconds, max_requests, max_bytes)
-        self.desk = desk or Desk(wire_of(real), folder, _label(real), pace, say)
+        pace = BatchTiming(poll_seconds, idle_seconds, settle_seconds, gone_seconds, max_requests, max_bytes)
+        self.desk = desk or BatchQueue(batch_service_for(real), folder, _label(real), pace, say)
         self._paid_for_nothing: dict[str, int] = {}  # answers to a question that could not be used
 
     async def complete(self, request: Request) -> Reply:
@@ -142,9 +142,9 @@ class Batches:
     Args: as `Batch`.
     """
 
-    def __init__(self, folder: Path, *, say: Callable[[str], None] = _quiet, pace: Pace | None = None) -> None:
-        self.folder, self._say, self._pace = folder, say, pace or Pace()
-        self._desks: dict[str, Desk] = {}
+    def __init__(self, folder: Path, *, say: Callable[[str], None] = _quiet, pace: BatchTiming | None = None) -> None:
+        self.folder, self._say, self._pace = folder, say, pace or BatchTiming()
+        self._desks: dict[str, BatchQueue] = {}
 
     def wrap(self, real: Provider) -> Provider:
         """`real` in batch jobs; a provider that costs nothing stays as it is.
@@ -156,7 +156,9 @@ class Batches:
             return real
         name = folder_name(real)
         if name not in self._desks:
-            self._desks[name] = Desk(wire_of(real), self.folder / name, _label(real), self._pace, self._say)
+            self._desks[name] = BatchQueue(
+                batch_service_for(real), self.folder / name, _label(real), self._pace, self._say
+            )
         return Batch(real, self.folder / name, desk=self._desks[name])
 
 
@@ -169,11 +171,11 @@ def folder_name(real: Provider) -> str:
 
 def live_jobs(folder: Path) -> int:
     """How many jobs below a run's batch folder were begun and have not ended, as far as its files say."""
-    from titjudge.providers.batch.journal import Log
+    from titjudge.providers.batch.journal import JobJournal
 
     count = 0
     for each in sorted(folder.glob("*/jobs.jsonl")):
-        log = Log(each.parent)
+        log = JobJournal(each.parent)
         count += len(log.those("live")) + len(log.those("unsure"))
         log.close()
     return count
@@ -188,7 +190,7 @@ def _label(real: Provider) -> str:
     return f"{real.name}/{getattr(real, 'model', '')}"
 
 
-def wire_of(real: Provider) -> Wire:
+def batch_service_for(real: Provider) -> BatchService:
     """The batch service of a provider.
 
     Raises:

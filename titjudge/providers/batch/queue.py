@@ -22,8 +22,8 @@ import orjson
 
 from titjudge.core.errors import TitjudgeError
 from titjudge.core.types import FailureKind, Request
-from titjudge.providers.batch.journal import Job, Log
-from titjudge.providers.batch.service import Gone, Look, Wire
+from titjudge.providers.batch.journal import Job, JobJournal
+from titjudge.providers.batch.service import BatchService, JobNotFound, JobStatus
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.http import TransportError, Unreachable, Untrusted
 
@@ -65,7 +65,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class BatchTiming:
     """Seconds and sizes. `poll` between looks at live jobs; `idle` without a new request before a job is sent; `settle`
     before a job that cannot be found counts as never created; `gone` before a job, or its answers, that the provider says
     it does not know is given up (and three polls at least); None takes the provider's own limit of a job."""
@@ -78,14 +78,16 @@ class Pace:
     max_bytes: int | None = None
 
 
-class Desk:
+class BatchQueue:
     """See the module. One desk for one folder; use it inside one event loop."""
 
-    def __init__(self, wire: Wire, folder: Path, label: str, pace: Pace, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, wire: BatchService, folder: Path, label: str, pace: BatchTiming, say: Callable[[str], None]
+    ) -> None:
         self.wire, self.folder, self.label, self.pace = wire, folder, label, pace
         self.submitted = self.done = 0
         self._say = say
-        self._log: Log | None = None
+        self._log: JobJournal | None = None
         self._asked: dict[str, _Asked] = {}
         self._waiting: dict[str, _Asked] = {}
         self._task: asyncio.Task[None] | None = None
@@ -99,10 +101,10 @@ class Desk:
         self._missed: dict[str, list[float]] = {}  # when the provider said that it does not know a job
 
     @property
-    def log(self) -> Log:
+    def log(self) -> JobJournal:
         """The log, read at first use."""
         if self._log is None:
-            self._log = Log(self.folder)
+            self._log = JobJournal(self.folder)
             live, unsure = len(self._log.those("live")), len(self._log.those("unsure"))
             if live or unsure:
                 self._say(f"batch {self.label}: going on with {live + unsure} jobs of an earlier session")
@@ -334,7 +336,7 @@ class Desk:
                 if look.ended:
                     await self._collect(job, look)
                 self._missed.pop(job.tag, None)
-            except Gone:
+            except JobNotFound:
                 self._miss(job)
             except Exception as error:
                 if not self._transient(error):
@@ -353,7 +355,7 @@ class Desk:
         self._say(f"batch {self.label}: job {job.id} is gone; it may have been billed, and what it held is sent again")
         self._fail(job.keys, self._missing(job, "is not known to the provider", billed=True))
 
-    async def _collect(self, job: Job, look: Look) -> None:
+    async def _collect(self, job: Job, look: JobStatus) -> None:
         if look.crowded:
             return self._put_back(job)
         lines = await self.wire.answers(look, job.keys)
@@ -392,7 +394,7 @@ class Desk:
         then = "when another job has ended" if self._crowded else f"in jobs of {self._most}"
         self._say(f"batch {self.label}: the account's queue is full; {len(job.keys)} requests go {then}")
 
-    def _reason(self, job: Job, look: Look, number: int) -> Exception:
+    def _reason(self, job: Job, look: JobStatus, number: int) -> Exception:
         """Why the request in line `number` of a job has no answer."""
         own = [error for error in look.errors if error[0] == number]
         whole = [error for error in look.errors if error[0] is None]

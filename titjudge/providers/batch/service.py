@@ -18,24 +18,24 @@ import orjson
 
 from titjudge.core.errors import TitjudgeError
 from titjudge.core.types import Reply, Request
-from titjudge.providers.batch.journal import Line
+from titjudge.providers.batch.journal import ResultLine
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted.base import Hosted
 from titjudge.providers.hosted.failures import ProviderFailure, one_line
 
 T = TypeVar("T")
-LONG = 600.0  # seconds at least for moving a file
+MIN_TRANSFER_TIMEOUT = 600.0  # seconds at least for moving a file
 LONGEST_FILE = 2**30  # bytes of a file of answers, decompressed
 _GOOGLE = ".googleapis.com"
 _PACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 
-class Gone(Exception):
+class JobNotFound(Exception):
     """The provider knows no such job, or its answers have been deleted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class JobStatus:
     """A job as the provider sees it. `word` is the provider's own; `files` hold its answers; `errors` are those of the
     job itself, as (line from 1 or None, code, message); `crowded`: too much is queued already, try later; `complete`: it
     has worked through its lines, so that each is billed."""
@@ -49,7 +49,7 @@ class Look:
     complete: bool = False
 
 
-class Wire(Protocol):
+class BatchService(Protocol):
     """One batch service, for one model. Methods that talk raise what the adapter's `classify` knows."""
 
     most_requests: int
@@ -72,9 +72,9 @@ class Wire(Protocol):
         """Tag to job id, for those of `tags` (tag to uploaded file) that have a job created after `since`."""
         ...
 
-    async def look(self, ident: str) -> Look: ...
+    async def look(self, ident: str) -> JobStatus: ...
 
-    async def answers(self, look: Look, keys: Sequence[str]) -> list[Line]: ...
+    async def answers(self, look: JobStatus, keys: Sequence[str]) -> list[ResultLine]: ...
 
     def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
         """The reply in a line.
@@ -89,7 +89,7 @@ class Wire(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Service:
+class BaseBatchService:
     """What both services share."""
 
     def __init__(self, real: Hosted) -> None:
@@ -112,7 +112,7 @@ class Service:
         """Await a call of the SDK; its exceptions become ours."""
         try:
             return await doing
-        except (TitjudgeError, ProviderFailure, wire.TransportError, Gone):
+        except (TitjudgeError, ProviderFailure, wire.TransportError, JobNotFound):
             raise
         except Exception as error:
             raise self._translated(error) from None
@@ -178,11 +178,13 @@ async def known(doing: Awaitable[T]) -> T:
         return await doing
     except Exception as error:
         if 404 in (getattr(error, "status_code", None), getattr(error, "code", None)):
-            raise Gone(str(error)) from None
+            raise JobNotFound(str(error)) from None
         raise
 
 
-def lines_of(content: bytes, name: str, good: Any, keys: Collection[str], *, ordered: bool) -> Iterable[Line]:
+def parse_result_lines(
+    content: bytes, name: str, good: Any, keys: Collection[str], *, ordered: bool
+) -> Iterable[ResultLine]:
     """The lines of an answer file that belong to the job; without keys in them, they go by their order."""
     in_order = list(keys)
     known = set(in_order)
@@ -197,6 +199,6 @@ def lines_of(content: bytes, name: str, good: Any, keys: Collection[str], *, ord
             if key is None and ordered and number < len(in_order):
                 key = in_order[number]
             if key in known:
-                yield Line(key, good(line), raw)
+                yield ResultLine(key, good(line), raw)
         except (ValueError, TypeError, AttributeError):
             continue

@@ -13,7 +13,7 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.images import loaded
-from titjudge.core.types import Failure, FailureKind, Picture, Request, Usage
+from titjudge.core.types import Failure, FailureKind, ImageFile, Request, Usage
 from titjudge.providers import Capabilities, ProviderSettings, model_families, token_counts
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted import tool_calls
@@ -35,7 +35,7 @@ class _Encoded:
         self._most, self._held = most, 0
         self._kept: OrderedDict[str, bytes] = OrderedDict()
 
-    async def get(self, picture: Picture) -> bytes:
+    async def get(self, picture: ImageFile) -> bytes:
         """Base64 of the picture's bytes.
 
         Raises:

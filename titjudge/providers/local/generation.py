@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from titjudge.core.errors import UserError
-from titjudge.core.types import Picture, Reply, Request, Status, Usage
+from titjudge.core.types import ImageFile, Reply, Request, Status, Usage
 from titjudge.providers.json_schema import instruction
 from titjudge.providers.local.base import RowError, answer_limit
 from titjudge.providers.local.images import decoded
@@ -30,7 +30,7 @@ class Plan:
     at: int
     request: Request
     turns: list[dict[str, Any]]
-    pictures: tuple[Picture, ...]
+    pictures: tuple[ImageFile, ...]
     tokens: int
     limit: int
 
@@ -145,7 +145,7 @@ def _with_instruction(turns: list[dict[str, Any]], words: str) -> list[dict[str,
     return [*turns[:at], {**turns[at], "content": content}, *turns[at + 1 :]]
 
 
-def _picture_tokens(loaded: Loaded, pictures: Sequence[Picture]) -> int:
+def _picture_tokens(loaded: Loaded, pictures: Sequence[ImageFile]) -> int:
     if not pictures:
         return 0
     try:

@@ -6,10 +6,10 @@ from typing import Any
 
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.images import eight_bits, open_image
-from titjudge.core.types import Picture, Status
+from titjudge.core.types import ImageFile, Status
 
 
-def decoded(picture: Picture, *, on_white: bool) -> Any:
+def decoded(picture: ImageFile, *, on_white: bool) -> Any:
     """The picture as a PIL image in RGB.
 
     Args:

@@ -20,7 +20,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
 from titjudge.core.keys import request_key
-from titjudge.core.types import Message, Picture, Reply, Request, Status, Usage
+from titjudge.core.types import ImageFile, Message, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, ProviderSettings
 from titjudge.providers.json_schema import instruction
 from titjudge.providers.local.base import InProcess, RowError, answer_limit
@@ -221,7 +221,7 @@ def conversation(request: Request) -> list[dict[str, Any]]:
 
 def _content(message: Message) -> Any:
     """Parts in their order; plain text where there is no picture, which every chat template takes."""
-    if not any(isinstance(part, Picture) for part in message.parts):
+    if not any(isinstance(part, ImageFile) for part in message.parts):
         return message.text
     return [
         {"type": "text", "text": part} if isinstance(part, str) else {"type": "image_url", "image_url": {"url": _url(part)}}
@@ -229,7 +229,7 @@ def _content(message: Message) -> Any:
     ]  # fmt: skip
 
 
-def _url(picture: Picture) -> str:
+def _url(picture: ImageFile) -> str:
     return f"data:{picture.media_type};base64,{b64encode(picture.load()).decode()}"
 
 

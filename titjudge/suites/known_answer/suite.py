@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.folder import Folder
 
 
@@ -41,14 +41,14 @@ class KnownAnswer:
     )
     metrics: tuple[str, ...] = ("tit", "tit-llm", "yes-no", "graph-alignment", "text-rendering")
 
-    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Items with true answers in their meta, in the order of images.jsonl.
 
         Raises:
             DataError: there is nothing to judge at that place.
         """
         for item in Folder().load(folder):
-            yield item if isinstance(item, BadItem) else _with_truth(item)
+            yield item if isinstance(item, InvalidItem) else _with_truth(item)
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Preferences by construction, if the folder has them."""
@@ -61,10 +61,10 @@ class KnownAnswer:
         return tables(items, scores)
 
 
-def _with_truth(item: Item) -> Item | BadItem:
+def _with_truth(item: Item) -> Item | InvalidItem:
     problem = _problem(item.meta)
     if problem:
-        return BadItem(item.id, f"no known answers: {problem}", item.generator, item.group)
+        return InvalidItem(item.id, f"no known answers: {problem}", item.generator, item.prompt_id)
     meta = dict(item.meta)
     graph, truth = _graph(meta)
     drop = ("answers", "text_present", "entity_scores", "attribute_scores", "relation_scores")
@@ -79,7 +79,7 @@ def _with_truth(item: Item) -> Item | BadItem:
         "graph_truth": truth,
         "alignment": float(meta["alignment"]),
     }
-    return Item(item.id, item.prompt, item.image, item.generator, item.group, found)
+    return Item(item.id, item.prompt, item.image, item.generator, item.prompt_id, found)
 
 
 def _problem(meta: Mapping[str, Any]) -> str:

@@ -64,7 +64,7 @@ def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Sc
         each = [known[score.item_id] for score in scores]
         values = [adherence(item, score) for item, score in zip(each, scores, strict=True)]
         truth = [item.meta["alignment"] for item in each]
-        found = correlation(values, truth, [item.group for item in each], resamples=RESAMPLES)
+        found = correlation(values, truth, [item.prompt_id for item in each], resamples=RESAMPLES)
         rows.append(
             (
                 metric,
@@ -135,7 +135,7 @@ def _answers(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]
             if score.value is None or len(truth) != len(given):
                 continue
             level = f"level {item.meta['level']}" if "level" in item.meta else "all"
-            verdicts += [(level, item.group, t == "yes", g == "yes") for t, g in zip(truth, given, strict=True)]
+            verdicts += [(level, item.prompt_id, t == "yes", g == "yes") for t, g in zip(truth, given, strict=True)]
         if verdicts:
             rows += _verdict_rows(metric, verdicts)
     columns = ("metric", "images", "questions", "right", "accuracy", "yes where it is no", "no where it is yes")
@@ -166,7 +166,7 @@ def _element_verdicts(item: Item, alignment: Mapping[str, Any]) -> list[Verdict]
         true = dict(zip(elements, truth[category], strict=True))
         for element, aligned in alignment.get(category, ()):
             if tuple(element) in true:
-                found.append((category, item.group, true[tuple(element)], bool(aligned)))
+                found.append((category, item.prompt_id, true[tuple(element)], bool(aligned)))
     return found
 
 
@@ -178,8 +178,8 @@ def _words(by_metric: Mapping[str, Sequence[Score]]) -> Table | None:
         some = [score for score in scores if base(metric) == READS_TEXT and score.value is not None]
         if not some:
             continue
-        value, interval = mean_by_group((score.group, score.value or 0.0) for score in some)
-        recall, recall_interval = mean_by_group((score.group, float(score.parts["recall"])) for score in some)
+        value, interval = mean_by_group((score.prompt_id, score.value or 0.0) for score in some)
+        recall, recall_interval = mean_by_group((score.prompt_id, float(score.parts["recall"])) for score in some)
         exact = sum(score.value == 0 for score in some)
         rows.append((metric, plain(value, interval), plain(recall, recall_interval), exact, len(some)))
     columns = ("metric", "GNED", "recall", "read without error", "images with words")

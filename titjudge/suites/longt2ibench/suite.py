@@ -12,7 +12,7 @@ from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics.graph_alignment import Graph, forced, ratio
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target
 from titjudge.suites.longt2ibench.dataset import Annotated, Generation, number, read_generations, read_json, read_split
@@ -189,7 +189,7 @@ class LongT2IBench:
         Recall(matching)
         self._split, self._matching = split, matching
 
-    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Items in the order of the split file. `id` is the image path (with "(2)" and so on where it is listed again, which
         counts again, as upstream), `group` stands for the prompt.
 
@@ -202,7 +202,7 @@ class LongT2IBench:
         seen: Counter[str] = Counter()
         for each in read_split(file):
             if not isinstance(each, Annotated):
-                yield BadItem(f"{file.name}[{each[0]}]", each[1])
+                yield InvalidItem(f"{file.name}[{each[0]}]", each[1])
                 continue
             found = _item(each, root)
             seen[found.id] += 1
@@ -257,12 +257,12 @@ def _alignment(raw: Mapping[str, Any]) -> Alignment:
     }
 
 
-def _item(each: Annotated, root: Path) -> Item | BadItem:
+def _item(each: Annotated, root: Path) -> Item | InvalidItem:
     group = hashlib.sha256(each.prompt.encode("utf-8", "replace")).hexdigest()[:12]
     try:
         places = [inside(root, each.image), inside(root, f"image_prompts_1st/{each.image}")]
     except DataError as error:
-        return BadItem(each.image, error.message, "", group)
+        return InvalidItem(each.image, error.message, "", group)
     image = next((place for place in places if place.is_file()), places[0])
     generator = str(each.raw.get("model") or each.raw.get("generator") or "")
     truth = {

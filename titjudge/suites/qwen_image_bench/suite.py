@@ -10,7 +10,7 @@ from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
     Problem,
@@ -154,7 +154,7 @@ class QwenImageBench:
     def __init__(self, *, metadata: Path | str | None = None) -> None:
         self._metadata = Path(metadata) if metadata else None
 
-    def load(self, folder: Path) -> Iterator[Item | BadItem]:
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Items in the order of the files. `id` is `<generator>/<ID>`, `group` the ID; `meta`: ID, facets, further columns.
 
         Further rows of an ID are further images, `<generator>/<ID> (2)` and so on: every row counts in the means, as
@@ -199,50 +199,50 @@ class QwenImageBench:
             row = {level: score.parts.get(level, {}) for level in ("level1", "level2", "level3")}
             rows[item.generator].append(row)
             failed = score.parts.get("failed", {})
-            statuses[item.generator][item.group, item.id] = dict.fromkeys(row["level1"], "ok") | {
+            statuses[item.generator][item.prompt_id, item.id] = dict.fromkeys(row["level1"], "ok") | {
                 pillar: "invalid" if ": invalid:" in f": {reason}" else "parse_failure"
                 for pillar, reason in failed.items()
             }
             problems += [
                 Problem(f"{item.id}: {pillar}", str(reason), item.generator) for pillar, reason in failed.items()
             ]
-        facets = {item.group: item.meta.get("facets", {}) for item in items}
+        facets = {item.prompt_id: item.meta.get("facets", {}) for item in items}
         counts = {name: coverage(of, facets) for name, of in statuses.items()}
         return {name: summarise(of) for name, of in rows.items()}, counts, problems
 
 
-def _items(file: Path, known: Metadata | None) -> Iterator[Item | BadItem]:
+def _items(file: Path, known: Metadata | None) -> Iterator[Item | InvalidItem]:
     for number, row in read_rows(file):
         where = f"{file.name}:{number}"
         if isinstance(row, DataError):
-            yield BadItem(where, str(row))
+            yield InvalidItem(where, str(row))
             continue
         absent = [key for key in ("ID", "prompt", "image_path") if not str(row.get(key) or "").strip()]
         generator = str(row.get("model") or row.get("generator") or file.stem)
         if absent:
-            yield BadItem(where, f"the row has no {' and no '.join(absent)}", generator)
+            yield InvalidItem(where, f"the row has no {' and no '.join(absent)}", generator)
             continue
         group = id_text(row["ID"])
         name = f"{generator}/{group}"
         facets = _facets(row, known, group)
         if isinstance(facets, str):
-            yield BadItem(name, facets, generator, group)
+            yield InvalidItem(name, facets, generator, group)
             continue
         meta = {str(key): value for key, value in row.items() if key not in _OWN} | {"ID": group, "facets": facets}
         try:
             yield Item(name, str(row["prompt"]), inside(file.parent, str(row["image_path"])), generator, group, meta)
         except DataError as error:
-            yield BadItem(name, error.message, generator, group)
+            yield InvalidItem(name, error.message, generator, group)
 
 
-def _facets(row: Mapping[str, Any], known: Metadata | None, group: str) -> dict[str, list[list[str]]] | str:
+def _facets(row: Mapping[str, Any], known: Metadata | None, prompt_id: str) -> dict[str, list[list[str]]] | str:
     """The activated facets of a row, or why there are none."""
-    if known is not None and group in known.facets:
-        facets = known.facets[group]
+    if known is not None and prompt_id in known.facets:
+        facets = known.facets[prompt_id]
     elif isinstance(row.get("dims_en"), str) and row["dims_en"].strip():
         facets, _ = parse_facets(row["dims_en"])
     elif known is None:
         return "no metadata: put bench_metadata.json into the data folder"
     else:
-        return f"the metadata have no ID {group}"
-    return facets or f"ID {group}: the metadata name no facet of the rubric"
+        return f"the metadata have no ID {prompt_id}"
+    return facets or f"ID {prompt_id}: the metadata name no facet of the rubric"

@@ -189,7 +189,7 @@ def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> 
         marks = {pillar: judge_answer(text, pillar).corrected for pillar, text in outputs.items()}
         marks = {pillar: of for pillar, of in marks.items() if of is not None}
         row: dict[str, Any] = {
-            "ID": item.group,
+            "ID": item.prompt_id,
             "model": item.generator,
             "prompt": item.prompt,
             "image_path": str(item.image or ""),

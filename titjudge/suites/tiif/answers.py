@@ -105,7 +105,7 @@ def answers_as_scores(folder: Path) -> Iterator[Score]:
             }
             group = f"{kind}/{length}/{index}"
             yield Score(
-                f"{generator}/{group}", METRIC, correct / questions, parts=parts, generator=generator, group=group
+                f"{generator}/{group}", METRIC, correct / questions, parts=parts, generator=generator, prompt_id=group
             )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.ocr import words_from_questions
-from titjudge.core.types import BadItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.tiif import dataset as official
 from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, Cell
@@ -100,8 +100,8 @@ class Tiif:
         if template is not None:
             self._extra["template"] = choices[template]
 
-    def load(self, folder: Path) -> Iterator[Item | BadItem]:
-        """One item for each generator, prompt and length, in a fixed order; what has no usable image is a BadItem.
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+        """One item for each generator, prompt and length, in a fixed order; what has no usable image is a InvalidItem.
 
         `id` is `<generator>/<type>/<length>/<number>`, `group` the same without the generator. `meta`: type, length,
         index, questions, gold_answers, set, numbering, and text_words where the questions ask for words.
@@ -123,7 +123,7 @@ class Tiif:
             how = official.numbering(lines, tree, subset, top)
         extra = {"set": "sample" if self._sample else subset, "numbering": how, **self._extra}
         for found in _items(lines, tree, how, extra):
-            if not (self._sample and isinstance(found, BadItem) and found.reason.endswith(_STRAY)):
+            if not (self._sample and isinstance(found, InvalidItem) and found.reason.endswith(_STRAY)):
                 yield found
 
     def pairs(self, folder: Path) -> list[Pair]:
@@ -154,9 +154,9 @@ class Tiif:
                 expected[key] = SIZES[item.meta["set"]]
             else:
                 counts = expected.setdefault(key, {})
-                new = (*key, item.group) not in prompts
+                new = (*key, item.prompt_id) not in prompts
                 counts[item.meta["type"]] = counts.get(item.meta["type"], 0) + new
-                prompts.add((*key, item.group))
+                prompts.add((*key, item.prompt_id))
         for score in scores:
             known = by_id.get(score.item_id)
             if score.metric != METRIC or known is None:
@@ -168,7 +168,7 @@ class Tiif:
                 continue
             preds, gold = score.parts["preds"], score.parts["gold"]
             found = sum(a == b for a, b in zip(preds, gold, strict=True)), len(gold)
-            hits.setdefault((known.generator, length, kind, known.group), []).append(found)
+            hits.setdefault((known.generator, length, kind, known.prompt_id), []).append(found)
         for (generator, length, kind, _), images in hits.items():
             cell = answers.cells[generator, length].setdefault(kind, Cell())
             correct = [right for right, _ in images]
@@ -182,7 +182,7 @@ def _subset_of(tree: official.Tree) -> str:
     return "full" if any(len(images.by_number) > mini[kind] for (_, kind, _), images in tree.items()) else "testmini"
 
 
-def _items(lines: official.Lines, tree: official.Tree, how: str, extra: dict[str, Any]) -> Iterator[Item | BadItem]:
+def _items(lines: official.Lines, tree: official.Tree, how: str, extra: dict[str, Any]) -> Iterator[Item | InvalidItem]:
     lengths = [length for length in LENGTHS if any(key[2] == length for key in tree)]
     for generator in sorted({key[0] for key in tree}):
         for length in lengths:
@@ -191,7 +191,7 @@ def _items(lines: official.Lines, tree: official.Tree, how: str, extra: dict[str
                 yield from _folder_items(generator, kind, length, lines[kind], images, how, extra)
             for kind in sorted({key[1] for key in tree if key[0] == generator and key[2] == length} - lines.keys()):
                 reason = "there are no prompts of this type"
-                yield BadItem(f"{generator}/{kind}/{length}", reason, generator, f"{kind}/{length}")
+                yield InvalidItem(f"{generator}/{kind}/{length}", reason, generator, f"{kind}/{length}")
 
 
 def _folder_items(
@@ -202,12 +202,12 @@ def _folder_items(
     images: official.Images,
     how: str,
     extra: dict[str, Any],
-) -> Iterator[Item | BadItem]:
+) -> Iterator[Item | InvalidItem]:
     place = f"{kind}/{generator}/{length}_description"
     if how == "full" and any(line.full is None for line in lines):
         reason = f"{place} is numbered as the full set: which prompt is which takes test_prompts and test_eval_prompts"
         for line in lines:
-            yield BadItem(f"{generator}/{kind}/{length}/line-{line.number}", reason, generator, f"{kind}/{length}")
+            yield InvalidItem(f"{generator}/{kind}/{length}/line-{line.number}", reason, generator, f"{kind}/{length}")
         return
     left = set(images.by_number)
     for line in lines:
@@ -216,7 +216,7 @@ def _folder_items(
         group = f"{kind}/{length}/{number}"
         name = f"{generator}/{group}"
         if number not in images.by_number:
-            yield BadItem(name, f"no image {number}.png, .jpg, .jpeg or .webp in {place}", generator, group)
+            yield InvalidItem(name, f"no image {number}.png, .jpg, .jpeg or .webp in {place}", generator, group)
             continue
         prompt = line.short if length == "short" else line.long
         meta = {"type": kind, "length": length, "index": number, **_asked(line), **extra}
@@ -226,15 +226,15 @@ def _folder_items(
             try:
                 inside(top, image.relative_to(top).as_posix())
             except DataError as error:
-                yield BadItem(own, error.message, generator, group)
+                yield InvalidItem(own, error.message, generator, group)
                 continue
             yield Item(own, prompt, image, generator, group, meta)
     for number in sorted(left):
         group = f"{kind}/{length}/{number}"
-        yield BadItem(f"{generator}/{group}", f"{place}: image {number}: {_STRAY}", generator, group)
+        yield InvalidItem(f"{generator}/{group}", f"{place}: image {number}: {_STRAY}", generator, group)
     for file in images.unplaced:
         group = f"{kind}/{length}/{file}"
-        yield BadItem(
+        yield InvalidItem(
             f"{generator}/{group}", f"{place}/{file}: the name is not the number of a prompt", generator, group
         )
 

@@ -31,7 +31,7 @@ class Cast:
 
     @property
     def pair(self) -> PairKey:
-        return self.choice.group, self.choice.a, self.choice.b
+        return self.choice.prompt_id, self.choice.a, self.choice.b
 
 
 def casts(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]], *, sorting: bool) -> list[Cast]:
@@ -46,9 +46,9 @@ def casts(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]], *, sorti
         if vote.kind != "pair" or vote.left not in place or vote.right not in place:
             continue
         outcome = vote.outcome
-        answers[vote.annotator, vote.group] |= {(vote.left, vote.right): outcome, (vote.right, vote.left): -outcome}
+        answers[vote.annotator, vote.prompt_id] |= {(vote.left, vote.right): outcome, (vote.right, vote.left): -outcome}
         if sorting and vote.source == "page":
-            sorted_by.add((vote.annotator, vote.group))
+            sorted_by.add((vote.annotator, vote.prompt_id))
     found = []
     for (annotator, group), outcomes in answers.items():
         direct = {pair: outcome for pair, outcome in outcomes.items() if place[pair[0]] < place[pair[1]]}
@@ -81,7 +81,7 @@ def ranks(
         for image, mine in ((outcome.a, "a"), (outcome.b, "b")):
             result = outcome.preference
             word = "open" if result is None else "tie" if result == "tie" else "win" if result == mine else "loss"
-            tallies[outcome.group][image][word] += 1
+            tallies[outcome.prompt_id][image][word] += 1
     rows = []
     for group, tally in tallies.items():
         points = {image: count["win"] + count["tie"] / 2 for image, count in tally.items()}
@@ -97,7 +97,7 @@ def ranks(
 
 def annotator_table(votes: Sequence[Vote], gold: Sequence[Pair]) -> tuple[list[dict[str, Any]], Table]:
     """How each annotator voted: number, undone, ties, side, seconds, and how many attention checks they got right."""
-    truth = {(pair.group, *sorted((pair.a, pair.b))): pair for pair in gold}
+    truth = {(pair.prompt_id, *sorted((pair.a, pair.b))): pair for pair in gold}
     everyone: dict[str, list[Vote]] = defaultdict(list)
     for vote in votes:
         everyone[vote.annotator].append(vote)
@@ -117,7 +117,7 @@ def _annotator(name: str, all_votes: Sequence[Vote], truth: Mapping[tuple[str, .
     decided = [vote for vote in pairs if vote.answer != "tie"]
     seconds = [vote.duration_ms / 1000 for vote in pairs if vote.duration_ms is not None]
     checks = [
-        (vote, truth.get((vote.group, *sorted((vote.left, vote.right))))) for vote in votes if vote.kind == "gold"
+        (vote, truth.get((vote.prompt_id, *sorted((vote.left, vote.right))))) for vote in votes if vote.kind == "gold"
     ]
     right = [vote.outcome == _expected(vote, pair) for vote, pair in checks if pair is not None]
     return {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from titjudge.core.types import Pair
-from titjudge.web.label.dataset import Material
-from titjudge.web.label.question_order import Plan, Sorting, draw, shuffled
+from titjudge.web.label.dataset import LabelingData
+from titjudge.web.label.question_order import Plan, SortState, draw, shuffled
 from titjudge.web.label.store import Vote
 
 _GOLD_EVERY = 12  # about one question in twelve is a check, fewer pairs to a check when there is little to ask
@@ -17,7 +17,7 @@ class Question:
     """A pair as it is shown. `kind` is `pair`, or `gold` for an attention check."""
 
     kind: str
-    group: str
+    prompt_id: str
     left: str
     right: str
 
@@ -32,14 +32,14 @@ class Standing:
     prompts: int
 
 
-class Ballot:
+class AnnotatorQueue:
     """The questions of one annotator. Order, sides and checks depend on (`seed`, `annotator`) and on the answers alone.
 
     Prompts come in a random order; a prompt is asked to its end before the next begins, so that a long text is read
     once.
     """
 
-    def __init__(self, annotator: str, material: Material, plan: Plan, seed: int) -> None:
+    def __init__(self, annotator: str, material: LabelingData, plan: Plan, seed: int) -> None:
         self.annotator, self._material, self._plan = annotator, material, plan
         self._key = (seed, annotator)
         self._groups = shuffled(material.images, *self._key, "prompts")
@@ -58,9 +58,9 @@ class Ballot:
         every = max(3, min(_GOLD_EVERY, expected // (len(gold) + 1)))
         return [(n * every + 1 + draw(*self._key, "due", n) % (every - 1), pair) for n, pair in enumerate(gold)]
 
-    def _sort(self, group: str) -> Sorting:
-        usable = set(self._material.usable(group))
-        return self._plan([image for image in self._order[group] if image in usable], self._outcomes[group])
+    def _sort(self, prompt_id: str) -> SortState:
+        usable = set(self._material.usable(prompt_id))
+        return self._plan([image for image in self._order[prompt_id] if image in usable], self._outcomes[prompt_id])
 
     def refresh(self) -> None:
         """Plan anew, after an image turned out to be unusable."""
@@ -69,29 +69,29 @@ class Ballot:
     def take(self, vote: Vote | Question, outcome: int) -> None:
         """Count an answer: 1 when left is better, -1 when right is, 0 for a tie."""
         if vote.kind == "gold":
-            self._checked.add((vote.group, frozenset((vote.left, vote.right))))
+            self._checked.add((vote.prompt_id, frozenset((vote.left, vote.right))))
             return
         self._pairs += 1
-        if vote.group in self._outcomes:
-            self._outcomes[vote.group] |= {(vote.left, vote.right): outcome, (vote.right, vote.left): -outcome}
-            self._states[vote.group] = self._sort(vote.group)
+        if vote.prompt_id in self._outcomes:
+            self._outcomes[vote.prompt_id] |= {(vote.left, vote.right): outcome, (vote.right, vote.left): -outcome}
+            self._states[vote.prompt_id] = self._sort(vote.prompt_id)
 
     def give_back(self, vote: Vote | Question) -> None:
         """Forget an answer."""
         if vote.kind == "gold":
-            self._checked.discard((vote.group, frozenset((vote.left, vote.right))))
+            self._checked.discard((vote.prompt_id, frozenset((vote.left, vote.right))))
             return
         self._pairs -= 1
-        if vote.group in self._outcomes:
-            self._outcomes[vote.group].pop((vote.left, vote.right), None)
-            self._outcomes[vote.group].pop((vote.right, vote.left), None)
-            self._states[vote.group] = self._sort(vote.group)
+        if vote.prompt_id in self._outcomes:
+            self._outcomes[vote.prompt_id].pop((vote.left, vote.right), None)
+            self._outcomes[vote.prompt_id].pop((vote.right, vote.left), None)
+            self._states[vote.prompt_id] = self._sort(vote.prompt_id)
 
     def question(self) -> Question | None:
         """The next question; None when everything is answered."""
         check = self._check()
         if check is not None:
-            return self._sides("gold", check.group, check.a, check.b)
+            return self._sides("gold", check.prompt_id, check.a, check.b)
         for group in self._groups:
             asked = self._states[group].question
             if asked is not None:
@@ -103,15 +103,15 @@ class Ballot:
             if due > self._pairs:
                 return None
             broken = {pair.a, pair.b} & self._material.broken.keys()
-            if not broken and (pair.group, frozenset((pair.a, pair.b))) not in self._checked:
+            if not broken and (pair.prompt_id, frozenset((pair.a, pair.b))) not in self._checked:
                 return pair
         return None
 
-    def _sides(self, kind: str, group: str, one: str, other: str) -> Question:
+    def _sides(self, kind: str, prompt_id: str, one: str, other: str) -> Question:
         first, second = sorted((one, other))
-        if draw(*self._key, "side", kind, group, first, second) & 1:
+        if draw(*self._key, "side", kind, prompt_id, first, second) & 1:
             first, second = second, first
-        return Question(kind, group, first, second)
+        return Question(kind, prompt_id, first, second)
 
     def upcoming(self, question: Question) -> list[str]:
         """Images of the questions that can come next, whatever is answered now."""
@@ -127,7 +127,7 @@ class Ballot:
     def standing(self) -> Standing:
         left = sum(state.at_most for state in self._states.values())
         due = sum(
-            at <= self._pairs + left and (pair.group, frozenset((pair.a, pair.b))) not in self._checked
+            at <= self._pairs + left and (pair.prompt_id, frozenset((pair.a, pair.b))) not in self._checked
             for at, pair in self._checks
         )
         finished = sum(state.question is None for state in self._states.values())

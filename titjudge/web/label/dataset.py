@@ -9,11 +9,11 @@ from pathlib import Path
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.images import glance
-from titjudge.core.types import BadItem, Item, Pair
+from titjudge.core.types import InvalidItem, Item, Pair
 
 
 @dataclass(slots=True)
-class Material:
+class LabelingData:
     """Prompts with at least two usable images each.
 
     `images` maps a prompt id to image ids; `gold` are pairs whose answer is known; `problems` says in one line each
@@ -28,9 +28,9 @@ class Material:
     problems: list[str] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
 
-    def usable(self, group: str) -> list[str]:
+    def usable(self, prompt_id: str) -> list[str]:
         """Images of a prompt that can be shown."""
-        return [image for image in self.images[group] if image not in self.broken]
+        return [image for image in self.images[prompt_id] if image not in self.broken]
 
     def file(self, image: str) -> Path:
         """The file of an image id.
@@ -44,7 +44,7 @@ class Material:
         return inside(self.root, item.image.relative_to(self.root).as_posix())
 
 
-def load_material(data: Path, gold: Path | None = None) -> Material:
+def load_material(data: Path, gold: Path | None = None) -> LabelingData:
     """Prompts and images of a data folder or manifest (see `titjudge.suites.folder`), and gold pairs (as
     `pairs.jsonl`).
 
@@ -55,17 +55,17 @@ def load_material(data: Path, gold: Path | None = None) -> Material:
     """
     from titjudge.suites.folder import Folder
 
-    material = Material(data if data.is_dir() else data.parent)
+    material = LabelingData(data if data.is_dir() else data.parent)
     found: dict[str, list[str]] = {}
     for item in Folder().load(data):
-        reason = item.reason if isinstance(item, BadItem) else _unusable(material, item)
+        reason = item.reason if isinstance(item, InvalidItem) else _unusable(material, item)
         if reason:
             material.problems.append(f"{item.id}: {reason}".encode("utf-8", "backslashreplace").decode())
             continue
         assert isinstance(item, Item)
-        material.prompts.setdefault(item.group, item.prompt)
+        material.prompts.setdefault(item.prompt_id, item.prompt)
         material.items[item.id] = item
-        found.setdefault(item.group, []).append(item.id)
+        found.setdefault(item.prompt_id, []).append(item.id)
     for group, images in found.items():
         if len(images) > 1:
             material.images[group] = tuple(images)
@@ -84,10 +84,10 @@ def _first(problems: Iterable[str]) -> str:
     return next((f" ({problem})" for problem in problems), "")
 
 
-def _unusable(material: Material, item: Item) -> str:
-    if item.group in material.prompts and material.prompts[item.group] != item.prompt:
-        return f"its prompt differs from that of the other images of '{item.group}'"
-    if not _is_utf8(item.id + item.group + item.prompt):
+def _unusable(material: LabelingData, item: Item) -> str:
+    if item.prompt_id in material.prompts and material.prompts[item.prompt_id] != item.prompt:
+        return f"its prompt differs from that of the other images of '{item.prompt_id}'"
+    if not _is_utf8(item.id + item.prompt_id + item.prompt):
         return "its name is not valid UTF-8"
     material.items[item.id] = item
     try:
@@ -107,15 +107,15 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def _gold(file: Path, material: Material) -> list[Pair]:
+def _gold(file: Path, material: LabelingData) -> list[Pair]:
     from titjudge.suites.folder import read_pairs
 
     pairs = read_pairs(file)
     if not pairs:
         raise DataError("no gold pair in it", file)
     for number, pair in enumerate(pairs, 1):
-        if pair.group not in material.prompts:
-            raise DataError(f"gold pair {number}: no prompt '{pair.group}' in the data", file)
+        if pair.prompt_id not in material.prompts:
+            raise DataError(f"gold pair {number}: no prompt '{pair.prompt_id}' in the data", file)
         for image in (pair.a, pair.b):
             if image not in material.items:
                 raise DataError(f"gold pair {number}: no usable image '{image}' in the data", file)

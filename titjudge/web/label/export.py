@@ -79,8 +79,8 @@ def export_labels(
         "annotator_details": people,
     }
     records = [
-        {"prompt_id": o.group, "image_a": o.a, "image_b": o.b, "preference": o.preference, "source": f"votes: {o.rule}",
-         "votes_a": o.votes_a, "votes_b": o.votes_b, "votes_tie": o.votes_tie, "direct": asked[o.group, o.a, o.b]}
+        {"prompt_id": o.prompt_id, "image_a": o.a, "image_b": o.b, "preference": o.preference, "source": f"votes: {o.rule}",
+         "votes_a": o.votes_a, "votes_b": o.votes_b, "votes_tie": o.votes_tie, "direct": asked[o.prompt_id, o.a, o.b]}
         for o in summary.outcomes
     ]  # fmt: skip
     decided = [record for record in records if record["preference"] is not None]
@@ -112,7 +112,7 @@ def _for_experts(
     """Pairs with verdicts first, as they were, then the open ones; without vote counts, so that nobody is led."""
     entries: dict[tuple[str, str, str], list[str]] = {key: verdicts for key, verdicts in known.items() if verdicts}
     for outcome in outcomes:
-        one, other = (outcome.group, outcome.a, outcome.b), (outcome.group, outcome.b, outcome.a)
+        one, other = (outcome.prompt_id, outcome.a, outcome.b), (outcome.prompt_id, outcome.b, outcome.a)
         if one not in entries and other not in entries:
             entries[one] = []
     return [

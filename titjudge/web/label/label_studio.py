@@ -74,8 +74,8 @@ def write_annotations(store: Path, out: Path, *, address: str = "") -> int:
     people = {name: number for number, name in enumerate(sorted({vote.annotator for vote in votes}), 1)}
     tasks: dict[tuple[str, str, str], dict[str, Any]] = {}
     for vote in votes:
-        data = _data(vote.group, prompts.get(vote.group, ""), vote.left, vote.right, address)
-        task = tasks.setdefault((vote.group, vote.left, vote.right), {"data": data, "annotations": []})
+        data = _data(vote.prompt_id, prompts.get(vote.prompt_id, ""), vote.left, vote.right, address)
+        task = tasks.setdefault((vote.prompt_id, vote.left, vote.right), {"data": data, "annotations": []})
         task["annotations"].append(_annotation(vote, people[vote.annotator]))
     _write(out, list(tasks.values()))
     return len(tasks)
@@ -117,7 +117,7 @@ def read_annotations(file: Path, store: Path) -> int:
                     continue
                 data = task["data"]
                 group, left, right = (str(data[key]) for key in ("prompt_id", "left_image", "right_image"))
-                opened.add(kind="pair", group=group, left=left, right=right, **vote)
+                opened.add(kind="pair", prompt_id=group, left=left, right=right, **vote)
                 added += 1
     finally:
         opened.close()
@@ -184,9 +184,9 @@ def _time(text: Any) -> float:
         return time.time()
 
 
-def _data(group: str, prompt: str, left: str, right: str, address: str) -> dict[str, str]:
+def _data(prompt_id: str, prompt: str, left: str, right: str, address: str) -> dict[str, str]:
     return {
-        "prompt_id": group,
+        "prompt_id": prompt_id,
         "prompt": prompt,
         "left_image": left,
         "right_image": right,

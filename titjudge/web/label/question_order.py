@@ -24,7 +24,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Sorting:
+class SortState:
     """Where one prompt stands for one annotator.
 
     `question` is the next pair to ask, None when there is nothing left to ask; `at_most` bounds the questions still
@@ -37,45 +37,45 @@ class Sorting:
     width: int = 0  # the most tiers this part can still have
 
 
-Plan = Callable[[Sequence[str], Outcomes], Sorting]
+Plan = Callable[[Sequence[str], Outcomes], SortState]
 
 
-def merge_sort(images: Sequence[str], outcomes: Outcomes) -> Sorting:
+def merge_sort(images: Sequence[str], outcomes: Outcomes) -> SortState:
     """Top-down merge sort in which equals join one tier, as TIT paper 3.3 sorts the pairs of a prompt.
 
     A tier is compared through its first member, so n images need at most n*ceil(log2 n) - 2**ceil(log2 n) + 1
     answers, and ties save further ones. No pair is asked twice.
     """
     if len(images) < 2:
-        return Sorting(None, 0, tuple((image,) for image in images), len(images))
+        return SortState(None, 0, tuple((image,) for image in images), len(images))
     middle = (len(images) + 1) // 2
     upper, lower = merge_sort(images[:middle], outcomes), merge_sort(images[middle:], outcomes)
     if upper.question or lower.question:
         width = upper.width + lower.width
-        return Sorting(upper.question or lower.question, upper.at_most + lower.at_most + width - 1, (), width)
+        return SortState(upper.question or lower.question, upper.at_most + lower.at_most + width - 1, (), width)
     return _merge(upper.tiers, lower.tiers, outcomes)
 
 
-def _merge(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]], outcomes: Outcomes) -> Sorting:
+def _merge(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]], outcomes: Outcomes) -> SortState:
     merged: list[tuple[str, ...]] = []
     i = j = 0
     while i < len(left) and j < len(right):
         outcome = outcomes.get((left[i][0], right[j][0]))
         if outcome is None:
             open_tiers = len(left) - i + len(right) - j
-            return Sorting((left[i][0], right[j][0]), open_tiers - 1, (), len(merged) + open_tiers)
+            return SortState((left[i][0], right[j][0]), open_tiers - 1, (), len(merged) + open_tiers)
         merged.append(left[i] + right[j] if outcome == 0 else left[i] if outcome > 0 else right[j])
         i, j = i + (outcome >= 0), j + (outcome <= 0)
     tiers = (*merged, *left[i:], *right[j:])
-    return Sorting(None, 0, tiers, len(tiers))
+    return SortState(None, 0, tiers, len(tiers))
 
 
-def all_pairs(images: Sequence[str], outcomes: Outcomes) -> Sorting:
+def all_pairs(images: Sequence[str], outcomes: Outcomes) -> SortState:
     """Every pair once, in an order in which neighbours seldom share an image by more than chance."""
     order, place = _order(tuple(images)), {image: at for at, image in enumerate(images)}
     pairs = ((images[at // len(images)], images[at % len(images)]) for at in order)
     answered = sum(place.get(a, len(place)) < place.get(b, -1) for a, b in outcomes)
-    return Sorting(next((pair for pair in pairs if pair not in outcomes), None), len(order) - answered)
+    return SortState(next((pair for pair in pairs if pair not in outcomes), None), len(order) - answered)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.web.http_guard import App, Guard, address, listen, need_serve, read_json, run, static
 from titjudge.web.label.dataset import load_material
-from titjudge.web.label.service import Stale, Voting
+from titjudge.web.label.service import LabelingService, Stale
 from titjudge.web.label.store import Store
 
 PORT = 8765
@@ -57,7 +57,7 @@ def serve_label(
         _log.warning("left out: %s", problem)
     votes = Store(store)
     try:
-        voting = Voting(material, votes, annotators=annotators, plan=plan, seed=seed)
+        voting = LabelingService(material, votes, annotators=annotators, plan=plan, seed=seed)
         sock = listen(host, port, PORT)
         if ready is not None:
             ready([f"{address(host, sock)}/#{voting.token(name)}" for name in voting.names])
@@ -66,7 +66,7 @@ def serve_label(
         votes.close()
 
 
-def build_app(voting: Voting, host: str = "127.0.0.1") -> App:
+def build_app(voting: LabelingService, host: str = "127.0.0.1") -> App:
     """The page and its four endpoints as an ASGI application."""
     from starlette.applications import Starlette
     from starlette.routing import Route
@@ -89,11 +89,11 @@ def build_app(voting: Voting, host: str = "127.0.0.1") -> App:
 
 
 class _Page:
-    def __init__(self, voting: Voting) -> None:
-        from titjudge.core.images import Pictures
+    def __init__(self, voting: LabelingService) -> None:
+        from titjudge.core.images import ImageFiles
 
         self._voting = voting
-        self._pictures = Pictures()
+        self._pictures = ImageFiles()
 
     def file(self, name: str) -> Callable[[Any], Any]:
         return lambda request: static(_STATIC, name)

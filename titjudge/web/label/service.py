@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.web.label.annotator import Ballot, Question
-from titjudge.web.label.dataset import Material
+from titjudge.web.label.annotator import AnnotatorQueue, Question
+from titjudge.web.label.dataset import LabelingData
 from titjudge.web.label.question_order import plan_of
 from titjudge.web.label.store import ANSWERS, Store
 
@@ -23,14 +23,14 @@ class Stale(Exception):
     """The answer is to a question that is no longer the current one (another tab, or a repeated request)."""
 
 
-class Voting:
+class LabelingService:
     """Takes votes. Methods may be called from any thread; what an annotator sees depends on the store alone.
 
     Raises:
         UserError: the number of annotators or the plan is wrong, or the store was begun otherwise.
     """
 
-    def __init__(self, material: Material, store: Store, *, annotators: int, plan: str, seed: int) -> None:
+    def __init__(self, material: LabelingData, store: Store, *, annotators: int, plan: str, seed: int) -> None:
         if not 1 <= annotators <= MAX_ANNOTATORS:
             raise UserError(f"the number of annotators is between 1 and {MAX_ANNOTATORS}, not {annotators}")
         self.material, self.store = material, store
@@ -41,7 +41,7 @@ class Voting:
         self._tokens = {self.token(name): name for name in self.names}
         self._images = {self._sign("image", image): image for image in material.items}
         self._codes = {image: code for code, image in self._images.items()}
-        self._ballots: dict[str, tuple[int, Ballot]] = {}
+        self._ballots: dict[str, tuple[int, AnnotatorQueue]] = {}
         self._shown: dict[str, tuple[str, float]] = {}
         self._lock = threading.RLock()
 
@@ -98,7 +98,7 @@ class Voting:
                 vote = self.store.add(
                     annotator,
                     asked.kind,
-                    asked.group,
+                    asked.prompt_id,
                     asked.left,
                     asked.right,
                     answer,
@@ -126,11 +126,11 @@ class Voting:
                 self._ballots[annotator] = (turn + 1, ballot)
             return self.state(annotator)
 
-    def _ballot(self, annotator: str) -> tuple[int, Ballot]:
+    def _ballot(self, annotator: str) -> tuple[int, AnnotatorQueue]:
         turn = self.store.turn(annotator)
         known = self._ballots.get(annotator)
         if known is None or known[0] != turn:  # the first time, or another process wrote
-            ballot = Ballot(annotator, self.material, self._plan, self._seed)
+            ballot = AnnotatorQueue(annotator, self.material, self._plan, self._seed)
             for vote in self.store.votes(annotator):
                 ballot.take(vote, vote.outcome)
             known = self._ballots[annotator] = (turn, ballot)
@@ -144,7 +144,7 @@ class Voting:
         pair = ("done",) if question is None else (question.kind, question.left, question.right)
         return f"{turn}-{self._sign('question', annotator, str(turn), *pair)[:16]}"
 
-    def _state(self, annotator: str, turn: int, ballot: Ballot) -> dict[str, Any]:
+    def _state(self, annotator: str, turn: int, ballot: AnnotatorQueue) -> dict[str, Any]:
         question = ballot.question()
         name = self._id(annotator, turn, question)
         standing = ballot.standing()
@@ -162,7 +162,7 @@ class Voting:
             if self._shown.get(annotator, ("",))[0] != name:
                 self._shown[annotator] = (name, time.time())
             state["pair"] = {
-                "prompt": self.material.prompts[question.group],
+                "prompt": self.material.prompts[question.prompt_id],
                 "left": self._codes[question.left],
                 "right": self._codes[question.right],
             }

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
-from titjudge.web.label.dataset import Material
+from titjudge.web.label.dataset import LabelingData
 
 SCHEMA_VERSION = "1"
 ANSWERS = ("left", "right", "tie")
@@ -57,7 +57,7 @@ class Vote:
     annotator: str
     turn: int
     kind: str
-    group: str
+    prompt_id: str
     left: str
     right: str
     answer: str
@@ -142,7 +142,7 @@ class Store:
         """The key from which tokens and the ids of images are derived: links hold over restarts."""
         return bytes.fromhex(self.setting("secret", secrets.token_hex(32)) or "")
 
-    def begin(self, material: Material, *, plan: str, seed: int, annotators: int) -> None:
+    def begin(self, material: LabelingData, *, plan: str, seed: int, annotators: int) -> None:
         """Write down what is labelled, or check that it is what this store began with.
 
         Raises:
@@ -163,7 +163,7 @@ class Store:
                         f"the prompt '{group}' has changed since the votes of {self.path} began: use another store"
                     )
             self._db.execute("INSERT OR REPLACE INTO meta VALUES('annotators', ?)", (str(annotators),))
-            images = [(item.id, item.group, item.generator) for item in material.items.values()]
+            images = [(item.id, item.prompt_id, item.generator) for item in material.items.values()]
             self.describe(material.prompts, images, material.gold)
 
     def describe(
@@ -173,7 +173,7 @@ class Store:
         with self.writing():
             self._db.executemany("INSERT OR IGNORE INTO prompts VALUES(?, ?)", prompts.items())
             self._db.executemany("INSERT OR IGNORE INTO images VALUES(?, ?, ?)", images)
-            rows = [(pair.group, pair.a, pair.b, pair.preference) for pair in gold]
+            rows = [(pair.prompt_id, pair.a, pair.b, pair.preference) for pair in gold]
             self._db.executemany("INSERT OR REPLACE INTO gold VALUES(?, ?, ?, ?)", rows)
 
     def prompts(self) -> dict[str, str]:
@@ -214,7 +214,7 @@ class Store:
         self,
         annotator: str,
         kind: str,
-        group: str,
+        prompt_id: str,
         left: str,
         right: str,
         answer: str,
@@ -228,7 +228,7 @@ class Store:
         now = time.time() if voted_at is None else voted_at
         with self.writing():
             turn = self.turn(annotator)
-            values = (annotator, turn, kind, group, left, right, answer, shown_at, now, duration_ms, source)
+            values = (annotator, turn, kind, prompt_id, left, right, answer, shown_at, now, duration_ms, source)
             cursor = self._db.execute(
                 "INSERT INTO votes(annotator, turn, kind, prompt_id, left_image, right_image, answer, shown_at,"
                 " voted_at, duration_ms, source) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
