@@ -39,6 +39,7 @@ def score(
       python cli.py score --prompt-file prompt.txt --provider gemini a.png
     """
     from titjudge.cli.output import show_tables, write_json
+    from titjudge.core.config import load_config
     from titjudge.core.errors import UserError
     from titjudge.core.textfile import read_text
     from titjudge.core.types import Table
@@ -50,9 +51,9 @@ def score(
         prompt = read_text(prompt_file).strip()
     if not (prompt or "").strip():
         raise UserError("the prompt is empty")
-    settings = _with_file(model_overrides(flags), flags["config_file"])
-    names = list(dict.fromkeys(metrics)) or ["tit-llm" if settings.get("judge") else "tit"]
-    with Judge(names, **settings) as judge:
+    config = load_config(flags["config_file"], model_overrides(flags))
+    names = list(dict.fromkeys(metrics)) or ["tit-llm" if config.judge else "tit"]
+    with Judge.from_config(config, names) as judge:
         scores = judge.score_many([(image, prompt or "") for image in images])
     tables = []
     for name in names:
@@ -64,12 +65,3 @@ def score(
     if any(score.status == "budget" for score in scores):
         return 3
     return 0 if any(score.value is not None for score in scores) else 1
-
-
-def _with_file(overrides: dict[str, Any], config_file: Path | None) -> dict[str, Any]:
-    from titjudge.core.config import load_config
-
-    config = load_config(config_file, overrides)
-    keep = {"captioner", "judge", "panel", "samples", "vote", "quorum", "embedder", "protocol", "prompts", "cache"}
-    keep |= {"lenient", "limits", "prices", "seed"}
-    return {key: value for key, value in config.model_dump(mode="json").items() if key in keep and value is not None}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from titjudge.core.config import Limits, load_config
+from titjudge.core.config import Limits, RunConfig, load_config
 from titjudge.core.errors import BudgetExhausted, UserError
 from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
@@ -96,15 +96,35 @@ class Judge:
         protocol: str = "strict",
         **settings: Any,
     ) -> None:
-        from titjudge.runs.resolve import load_metrics
-
-        names = [metric] if isinstance(metric, str) else list(metric)
         limits = {key: settings.pop(key) for key in list(settings) if key in Limits.model_fields}
         given = {"captioner": captioner, "judge": judge, "embedder": embedder, "protocol": protocol, **settings}
         if limits:
             given["limits"] = {**(given.get("limits") or {}), **limits}
-        self._config = load_config(None, {**given, "metrics": names})
-        self._metrics = load_metrics(self._config)
+        self._prepare(load_config(None, {**given, "metrics": _names(metric)}))
+
+    @classmethod
+    def from_config(cls, config: RunConfig, metric: str | Sequence[str] | None = None) -> Judge:
+        """Make a judge from a run.yaml: `Judge.from_config(load_config(Path("run.yaml")))`.
+
+        Args:
+            config: The models, limits and other keys; what says which data to judge is not used.
+            metric: One metric or several, in place of those of the configuration.
+
+        Raises:
+            ConfigError: There is no metric of that name.
+        """
+        if metric is not None:
+            names = _names(metric)
+            options = {name: given for name, given in config.metric_options.items() if name in names}
+            config = config.model_copy(update={"metrics": names, "metric_options": options})
+        judge = cls.__new__(cls)
+        judge._prepare(config)
+        return judge
+
+    def _prepare(self, config: RunConfig) -> None:
+        from titjudge.runs.resolve import load_metrics
+
+        self._config, self._metrics = config, load_metrics(config)
         self._panel = Panel.of(self._config)
         self._memory = ImagesInMemory()
         self._runner: asyncio.Runner | None = None
@@ -246,6 +266,10 @@ class Judge:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _names(metric: str | Sequence[str]) -> list[str]:
+    return [metric] if isinstance(metric, str) else list(metric)
 
 
 def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:

@@ -17,6 +17,7 @@ from PIL import Image
 from servers import Server
 
 from titjudge import Judge, Status, UserError
+from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError
 from titjudge.runs.images_in_memory import ImagesInMemory
 
@@ -217,3 +218,16 @@ def test_a_judge_that_nobody_closes_leaves_no_noise(tmp_path: Path) -> None:
                              env={**os.environ, "OPENAI_API_KEY": "sk-test"})  # fmt: skip
     assert ran.stdout.split() == ["ok", "ok"]
     assert "nclosed" not in ran.stderr, ran.stderr
+
+
+def test_a_judge_from_a_configuration_keeps_its_models_and_the_options_of_its_metrics(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(
+        "captioner: fake/x\nmetrics: [lmm-score, tit-agent]\ncache: {}\n"
+        "metric_options: {{tit-agent: {{max_looks: 3}}}}\n".format(tmp_path / "cache")
+    )
+    config = load_config(tmp_path / "run.yaml")
+    with Judge.from_config(config, "lmm-score") as judge:
+        assert judge.score(picture(tmp_path), "a red square").value == 0
+    assert dict(Judge.from_config(config)._metrics["tit-agent"].options)["max_looks"] == 3
+    with pytest.raises(ConfigError, match="unknown metric"):
+        Judge.from_config(config, "lmm-scores")
