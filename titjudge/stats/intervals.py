@@ -27,7 +27,7 @@ def share_intervals(hits: Floats, trials: Floats) -> list[Interval | None]:
     from scipy.special import expit, logit, stdtrit
 
     found: list[Interval | None] = []
-    for prompts, share, error, _ in _linearised(hits, trials):
+    for prompts, share, error, _ in moments(hits, trials):
         if prompts < 2:
             found.append(None)
         elif error <= _FLAT or min(share, 1 - share) <= _FLAT:
@@ -49,16 +49,18 @@ def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None)
     from scipy.special import stdtrit
 
     found: list[Interval | None] = []
-    for prompts, mean, error, skewness in _linearised(sums, counts):
+    for prompts, mean, error, skewness in moments(sums, counts):
         if prompts < 2:
             found.append(None)
         elif error <= _FLAT * max(1.0, abs(mean)):
             found.append(exact_bound(mean, prompts, bounds) if bounds and np.isfinite(bounds).all() else None)
         else:
             t = -float(stdtrit(prompts - 1, TAIL))
-            tail = skewness / (6 * prompts**0.5) * (1 + 2 * t**2)
+            tail = _lean(prompts, skewness) * (1 + 2 * t**2)
             low, high = bounds or (-np.inf, np.inf)
-            found.append((max(low, mean - (t + max(0.0, -tail)) * error), min(high, mean + (t + max(0.0, tail)) * error)))
+            found.append(
+                (max(low, mean - (t + max(0.0, -tail)) * error), min(high, mean + (t + max(0.0, tail)) * error))
+            )
     return found
 
 
@@ -69,7 +71,21 @@ def exact_bound(value: float, prompts: int, bounds: Interval) -> Interval:
     return value - share * (value - low), value + share * (high - value)
 
 
-def _linearised(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, float]]:
+def mean_p(distance: float, prompts: int, skewness: float) -> float:
+    """One-sided p of a mean that lies `distance` standard errors below a limit: below .025 exactly where its interval is."""
+    from scipy.special import stdtr
+
+    lean = max(0.0, _lean(prompts, skewness))
+    beyond = distance - lean
+    t = 2 * beyond / (1 + (1 + 8 * lean * beyond) ** 0.5) if beyond > 0 else beyond  # t + lean (1 + 2 t^2) = distance
+    return float(stdtr(prompts - 1, -t))
+
+
+def _lean(prompts: int, skewness: float) -> float:
+    return skewness / (6 * prompts**0.5)
+
+
+def moments(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, float]]:
     """For each statistic: prompts with data, the ratio of the sums, its standard error and the skewness between prompts.
 
     Few prompts look less skewed than they are; the factors are the usual one for samples, and 1 + 3 / n, by simulation.
