@@ -82,7 +82,7 @@ def mean_p(distance: float, prompts: int, skewness: float) -> float:
 
 
 def _lean(prompts: int, skewness: float) -> float:
-    return skewness / (6 * prompts**0.5)
+    return float(skewness / (6 * prompts**0.5))
 
 
 def moments(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, float]]:
