@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ QUESTIONS = [f"question {number}: what is in the picture?" for number in range(3
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting between attempts, and keys that no provider knows."""
-    monkeypatch.setitem(retry.call.__kwdefaults__, "policy", retry.Policy(base=0.001, limited=2))
+    quick = partial(retry.RetryState, retry.Policy(base=0.001, limited=2))
+    monkeypatch.setattr(retry, "RetryState", quick)
     for name in ("OPENAI", "GEMINI", "ANTHROPIC"):
         monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
 

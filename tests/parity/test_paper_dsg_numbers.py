@@ -14,8 +14,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from titjudge.metrics.dsg import dsg_score
-from titjudge.metrics.tifa import ChoiceQuestion, by_type
+from titjudge.metrics.dsg import ChoiceQuestion, by_type, dsg_score
 
 ANNOTATIONS, ANSWERS = "dsg-1k-anns.csv", "pali17b_dsg.csv"
 CATEGORIES = {

@@ -32,8 +32,22 @@ from typing import Self
 
 from titjudge.core.errors import BudgetExhausted, BudgetHeld
 
+JOB = "job:"  # how the ledger's entries of batch jobs begin
 _PICO = 10**12
 _GRACE = 0.05  # seconds for holders between two requests to go on, before an item that needs more steps back
+
+
+def job_entry(key: str) -> str:
+    """Name the ledger's entry of a request that goes into a batch job: the same in every session."""
+    return f"{JOB}{key.rpartition(':')[2][:32]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a request cost, or costs at most: USD, and input plus output tokens."""
+
+    cost: float = 0.0
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

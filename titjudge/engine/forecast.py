@@ -8,19 +8,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouped_reasons import Refused, alike
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import DryRun, InvalidItem, Item, Status, Table, Usage
-from titjudge.engine.budget import Budget, Reservation
+from titjudge.core.types import InvalidItem, Item, Status, Table, Usage
+from titjudge.engine.budget import Budget, Reservation, job_entry
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import Role, Roles
+from titjudge.engine.roles import EmbedderRole, ProviderRole, Roles
 from titjudge.engine.scoring import Panel
-from titjudge.engine.sender import job_entry
 from titjudge.metrics import Metric
+from titjudge.providers import Embedder, Provider, make_embedder, make_provider
 from titjudge.providers.dry_run import BLANK_VECTOR, Estimate, EstimateEmbedder, Expected, Lengths
 
 
@@ -28,37 +27,36 @@ class Planner:
     """Prices items before they are asked.
 
     Args:
-        dry_run: EXPECTED counts a question that several items ask for the first of them, WORST for each.
+        once: a question that several items ask is counted for the first of them (a dry run), not for each (a reservation).
     """
 
-    def __init__(self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, dry_run: DryRun) -> None:
+    def __init__(self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, once: bool) -> None:
         self._found: dict[str, dict[str, Expected]] = defaultdict(dict)
         self._asked: set[str] = set()
         self.embedding_tokens = 0
         self.embeddings = 0
         self.refused: list[Refused] = []  # of a dry run: items that no metric could use
-        self._dry_run = dry_run
+        self._once = once
         self._panel = Panel.of(config)
         self._timeout = config.limits.timeout
         self.library = library
         self.roles = Roles(config, make=self._provider, embedder=self._embedder)
         view: Any = None if cache is None else _Blank(cache)
-        self.engine = Engine(self.roles, library, view, protocol=config.protocol, dry_run=dry_run, failed=config.failed)
+        self.engine = Engine(self.roles, library, view, protocol=config.protocol, read_only=True, failed=config.failed)
 
-    def _provider(self, config: RoleConfig) -> Any:
-        real = registry.load("providers", config.provider)(config.settings(self._timeout))
-        return Estimate(real, self._lengths, self._note)
+    def _provider(self, config: RoleConfig) -> Provider:
+        return Estimate(make_provider(config.provider, config.settings(self._timeout)), self._lengths, self._note)
 
     def _note(self, found: Expected) -> None:
         """Keep a request once: an item's metrics share answers, and a dry run's items do, too."""
-        if self._dry_run is DryRun.EXPECTED:
+        if self._once:
             if found.key in self._asked:
                 return
             self._asked.add(found.key)
         self._found[found.item_id][found.key] = found
 
-    def _embedder(self, config: RoleConfig) -> Any:
-        real = registry.load("embedders", config.provider)(config.model_name, config.settings(self._timeout))
+    def _embedder(self, config: RoleConfig) -> Embedder:
+        real = make_embedder(config.provider, config.model_name, config.settings(self._timeout))
         return EstimateEmbedder(real, self._count_embedding)
 
     def _count_embedding(self, tokens: int) -> None:
@@ -68,7 +66,7 @@ class Planner:
     def _lengths(self, template: str) -> Lengths | None:
         return self.library.get(template).output_tokens
 
-    def role(self, name: str) -> Role:
+    def role(self, name: str) -> ProviderRole | EmbedderRole:
         return self.roles.embedder_role() if name == "embedder" else self.roles[name]
 
     async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
@@ -81,7 +79,7 @@ class Planner:
             )
         )
         scores = [score for each in found for score in each]
-        if self._dry_run is DryRun.EXPECTED and scores and all(score.status is Status.BAD_INPUT for score in scores):
+        if self._once and scores and all(score.status is Status.BAD_INPUT for score in scores):
             self.refused.append((item.id, scores[0].reason))
         return list(self._found.pop(item.id, {}).values())
 
@@ -264,7 +262,7 @@ async def forecast(
     def add(each: Expected) -> None:
         nonlocal repairs, repaired
         who = planner.role(each.role)
-        if who.provider.capabilities.local and getattr(who.provider, "free", False):
+        if who.provider.is_free:
             return
         role = roles[each.role]
         role.requests += 1
@@ -285,7 +283,7 @@ async def forecast(
         seen += 1
         for each in await planner.expect(item, metrics):
             add(each)
-    if planner.embeddings and not getattr(planner.roles.embedder(), "free", True):
+    if planner.embeddings and not planner.roles.embedder().is_free:
         tokens = Usage(input=planner.embedding_tokens)
         roles["embedder"] = RoleForecast(planner.embeddings, tokens, tokens, tokens)
     costs: dict[str, tuple[float, float, float] | None] = {}

@@ -17,20 +17,19 @@ from functools import partial
 from typing import Any, Literal
 
 from titjudge.core import structured_output
-from titjudge.core.errors import BudgetExhausted, DataError, FatalProviderError, TitjudgeError, Unanswered
+from titjudge.core.errors import BudgetExhausted, FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.images import ImageFiles
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.retirements import OTHER_MODEL, same_model
+from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.schema import schema_of
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
-from titjudge.core.types import DryRun, Embedding, Message, Reply, Request, Status, Usage
+from titjudge.core.types import Embedding, Message, Reply, Request, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
-from titjudge.engine.roles import Role, Roles
-from titjudge.engine.sender import Bill, Interrupted, Journal, Sender, job_entry
-from titjudge.providers.hosted.usage import NO_USAGE, believed, billed
+from titjudge.engine.roles import ProviderRole, Roles
+from titjudge.engine.sender import Interrupted, Journal, Sender
 
 __all__ = ["BudgetExhausted", "Engine", "Interrupted"]
 
@@ -49,7 +48,7 @@ class Engine:
         journal: called with a kind and a JSON record: `reply` or `vector` for every answer used, once for each key, and
             `bill` for every request that was or may have been billed.
         lenient: repair malformed JSON answers, and flag them.
-        dry_run: write nothing to the cache and read only the headers of pictures.
+        read_only: write nothing to the cache and read only the headers of pictures (dry runs).
         known: keys the journal has already, and whether there is a good answer under them.
         failed: what becomes of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
             paid again; `again`: those kept are asked for once more, and the new ones are kept; `drop`: neither.
@@ -65,7 +64,7 @@ class Engine:
         protocol: str = "strict",
         journal: Journal | None = None,
         lenient: bool = False,
-        dry_run: DryRun | None = None,
+        read_only: bool = False,
         known: Mapping[str, bool] | None = None,
         failed: Failed = "keep",
     ) -> None:
@@ -73,9 +72,9 @@ class Engine:
         self.sender = Sender(budget or Budget(), journal, self.stop)
         self.sender.well_known = any((known or {}).values())
         self.protocol, self.lenient = protocol, lenient
-        self.pictures = ImageFiles(None if dry_run else cache, decode=not dry_run)
+        self.pictures = ImageFiles(None if read_only else cache, decode=not read_only)
         self.killed = False
-        self.dry_run = dry_run
+        self._read_only = read_only
         self._used = {_short(key) for key, good in (known or {}).items() if good}
         self._unusable = {_short(key) for key, good in (known or {}).items() if not good}
         self.failed, self._asked_again = failed, set[bytes]()
@@ -102,8 +101,7 @@ class Engine:
             if not self.sender.is_sending(task):
                 task.cancel()
         for role in self.roles.open():
-            if hasattr(role.provider, "leave"):  # batch jobs go on without us
-                role.provider.leave()
+            role.provider.leave()  # batch jobs go on without us
 
     async def aclose(self) -> None:
         """Wait for the answers that are on their way (unless `killed`), then let go of everything."""
@@ -120,7 +118,7 @@ class Engine:
 
     def request(
         self,
-        role: Role,
+        role: ProviderRole,
         messages: tuple[Message, ...],
         *,
         template: str,
@@ -147,7 +145,7 @@ class Engine:
 
     async def answer(
         self,
-        role: Role,
+        role: ProviderRole,
         request: Request,
         *,
         schema: type[Any] | None = None,
@@ -189,7 +187,7 @@ class Engine:
     async def _answer(
         self,
         key: str,
-        role: Role,
+        role: ProviderRole,
         request: Request,
         schema: type[Any] | None,
         accept_truncated: bool,
@@ -226,7 +224,7 @@ class Engine:
         self._asked_again.add(_short(key))
         return False
 
-    async def _keep_failure(self, key: str, role: Role, request: Request, reply: Reply, *, new: bool) -> None:
+    async def _keep_failure(self, key: str, role: ProviderRole, request: Request, reply: Reply, *, new: bool) -> None:
         """It was paid: it goes into the journal once, and into the cache, so that it is not paid again."""
         self._note(request, reply)
         if new and self.failed != "drop":
@@ -243,7 +241,7 @@ class Engine:
         return None if data is None else reply.with_(data=data, flags=(*reply.flags, *flags))
 
     async def _repair(
-        self, role: Role, request: Request, reply: Reply, schema: type[Any], reservation: Reservation | None
+        self, role: ProviderRole, request: Request, reply: Reply, schema: type[Any], reservation: Reservation | None
     ) -> Reply:
         """One more turn that shows the model its own answer; its request carries an attempt number.
 
@@ -267,33 +265,11 @@ class Engine:
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, role: Role, request: Request, reservation: Reservation | None) -> Reply:
-        if role.provider.capabilities.local:
+    async def _send(self, role: ProviderRole, request: Request, reservation: Reservation | None) -> Reply:
+        if role.provider.local:
             return await self._send_local(role, request)
-        bound = role.provider.usage_bound(request)
-
-        async def once() -> tuple[Reply, Bill]:
-            started = time.monotonic()
-            try:
-                reply = await role.provider.complete(request)
-            except DataError as error:  # the picture changed or went away since it was opened
-                raise Unanswered(Status.BAD_INPUT, str(error)) from error
-            reply = billed(reply, bound)
-            used = bound if NO_USAGE in reply.flags else reply.usage
-            if not same_model(role.model, reply.model_version):
-                reply = reply.with_(flags=(*reply.flags, OTHER_MODEL))
-            price = role.price_of_reply(reply, used)
-            reply = reply.with_(list_cost=price, seconds=time.monotonic() - started)
-            if price is None and OTHER_MODEL in reply.flags:
-                return reply, worst  # nobody knows what it costs
-            return reply, Bill(price or 0.0, used.input + used.output)
-
-        worst = Bill(role.worst(bound), bound.input + bound.output)
-        job = job_entry(request_key(request)) if getattr(role.provider, "batch", False) else ""
         try:
-            reply = await self.sender.send(
-                role, request.role, once, role.provider.classify, worst, reservation, item=request.item_id, job=job
-            )
+            reply = await self.sender.send(role, request, reservation)
         except Unanswered as error:
             if error.status is Status.REFUSED:  # by a content filter, with an error in place of an answer
                 return Reply("", Status.REFUSED, error.reason, finish="content_filter", list_cost=0.0)
@@ -301,7 +277,7 @@ class Engine:
         role.tally.add(reply)
         return reply
 
-    async def _send_local(self, role: Role, request: Request) -> Reply:
+    async def _send_local(self, role: ProviderRole, request: Request) -> Reply:
         """Models in this process: no price, no slot, no retry. Their requests batch themselves."""
         started = time.monotonic()
         try:
@@ -311,9 +287,8 @@ class Engine:
         except Exception as error:
             failure = role.provider.classify(error)
             role.tally.errors += 1
-            await retry.give_up(failure)
-            raise
-        planned = role.worst(reply.usage) if self.dry_run else None  # what a stub stands for has a price
+            raise retry.terminal_error(failure) from error
+        planned = role.worst(reply.usage) if self._read_only else None  # what a stub stands for has a price
         reply = reply.with_(
             list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started
         )  # a replay has a price
@@ -322,17 +297,17 @@ class Engine:
 
     # -- disk ------------------------------------------------------------------------------------------------------
 
-    def _recall(self, key: str, role: Role) -> Reply | None:
+    def _recall(self, key: str, role: ProviderRole) -> Reply | None:
         if self.cache is None or not role.provider.capabilities.cache:
             return None
         kept = self.cache.get(key)
         return None if kept is None else reply_from(kept).with_(key=key, cached=True)
 
-    async def _keep(self, key: str, role: Role, reply: Reply) -> None:
+    async def _keep(self, key: str, role: ProviderRole, reply: Reply) -> None:
         """Into the cache; but what another model answered is no answer of the one that the key names."""
         if OTHER_MODEL in reply.flags:
             return
-        if self.cache is not None and role.provider.capabilities.cache and not self.dry_run:
+        if self.cache is not None and role.provider.capabilities.cache and not self._read_only:
             with self.sender.not_dropped():
                 await self.cache.put(key, reply_record(reply))
 
@@ -371,36 +346,18 @@ class Engine:
         if embedder.local:
             (vector,) = await embedder.embed([text])
         else:
-            vector = await self._embed_remote(text, reservation)
+            vector = await self.sender.send(self.roles.embedder_role(), text, reservation)
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
-        if self.cache is not None and not self.dry_run:
+        if self.cache is not None and not self._read_only:
             with self.sender.not_dropped():
                 await self.cache.put(key, embedding_record(vector))
         return vector
-
-    async def _embed_remote(self, text: str, reservation: Reservation | None) -> Embedding:
-        embedder, role = self.roles.embedder(), self.roles.embedder_role()
-
-        bound = Usage(input=len(text.encode()))  # no token is shorter than a byte
-
-        async def once() -> tuple[Embedding, Bill]:
-            (vector,) = await embedder.embed([text])
-            said = vector.tokens_billed
-            used = bound if said is None else believed(Usage(input=said), bound)[0]
-            role.tally.spent += role.cost(used)
-            return vector, _bill(role, used)
-
-        return await self.sender.send(role, "embedder", once, embedder.classify, _bill(role, bound), reservation)
 
     def _note_vector(self, key: str, text: str, vector: Embedding) -> None:
         if _short(key) not in self._used:
             self._used.add(_short(key))
             self.sender.write("vector", {"key": key, "text": text, **embedding_record(vector)})
-
-
-def _bill(role: Role, usage: Usage) -> Bill:
-    return Bill(role.cost(usage), usage.input + usage.output)
 
 
 def _short(key: str) -> bytes:

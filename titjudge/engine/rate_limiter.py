@@ -20,7 +20,6 @@ import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
 from types import TracebackType
 
 from titjudge.core.types import Failure, FailureKind
@@ -158,14 +157,13 @@ class RateLimiter:
 
     # -- what the server says ----------------------------------------------------------------------------------------
 
-    def failed(self, failure: Failure) -> None:
-        """Told of every failed attempt, by the task that made it; only rate limits matter here."""
+    def failed(self, failure: Failure, slot: Slot) -> None:
+        """Take note of a failed attempt and the slot it was sent in; only rate limits matter here."""
         if failure.kind is FailureKind.RATE_LIMIT:
-            self.rate_limited(failure.retry_after)
+            self.rate_limited(failure.retry_after, slot)
 
     def rate_limited(self, retry_after: float | None = None, slot: Slot | None = None) -> None:
-        """A request got 429. `slot` is the one it was sent in (default: the last one of the running task)."""
-        slot = slot or _LAST.get()
+        """Slow down after a 429; `slot` is the one that the request was sent in."""
         if slot is not None and slot.limiter is self and not slot.limited:
             slot.limited = True
             self._limited += slot.recent
@@ -235,13 +233,9 @@ class Slot:
 
     async def __aenter__(self) -> Slot:
         await self.limiter._enter(self)
-        _LAST.set(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.limiter._leave(self, good=kind is None)
-
-
-_LAST: ContextVar[Slot | None] = ContextVar("titjudge_last_slot", default=None)

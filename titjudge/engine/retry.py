@@ -5,24 +5,24 @@
     fatal, barred       `FatalProviderError`: no request has
 
 Faults use up attempts; answers that cannot be used get fewer of them, since each is likely to be billed. Rate limits and
-outages (a server that answered before and is gone) use up patience, in seconds, since they say "later" and not "no"; both
-are bounded.
+outages (a server that answered before and does not now) use up patience, in seconds, since they say "later" and not "no";
+both are bounded.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from titjudge.core.errors import FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.types import Failure, FailureKind, Status
 
-T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Policy:
 DEFAULT = Policy()
 
 
-class _Again(Exception):
-    """This failure may be followed by another attempt."""
+class AttemptFailed(Exception):
+    """One attempt failed in a way that its provider has classified."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -56,136 +56,103 @@ class _Again(Exception):
 
 
 class RetryState:
-    """What one question has been through, as tenacity's `wait`, `stop` and `retry_error_callback`."""
+    """The failures of one question so far, and what they mean for the next attempt.
 
-    def __init__(self, policy: Policy, jitter: Callable[[], float]) -> None:
-        self.policy, self._jitter = policy, jitter
+    Args:
+        policy: how long to go on.
+        sleep, jitter: replaced by tests; `jitter` returns a number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        policy: Policy = DEFAULT,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.policy, self._sleep, self._jitter = policy, sleep, jitter
         self.faults = self.limited = self.unusable = 0
-        self.waited = 0.0
+        self.waited = self.delay = 0.0
 
-    @property
-    def attempts(self) -> int:
-        return self.faults + self.limited
+    def attempts(self) -> AsyncRetrying:
+        """Make the loop: `async for attempt in state.attempts(): with attempt: ...`. An attempt says by `AttemptFailed`
+        that it failed; any other exception, and cancellation, ends the loop untouched."""
+        return AsyncRetrying(
+            sleep=self._sleep,
+            retry=_IF_MAY_PASS,
+            after=self._note,
+            wait=lambda state: self.delay,
+            stop=lambda state: self._exhausted(_failure_of(state)) is not None,
+            before_sleep=self._log,
+            reraise=True,
+        )
 
-    def note(self, failure: Failure) -> None:
-        if _later(failure):
+    def terminal_error(self, failure: Failure) -> TitjudgeError:
+        """The error that ends the question, after the last of its failures."""
+        why = self._exhausted(failure) if _may_pass(failure) else None
+        return terminal_error(failure) if why is None else Unanswered(Status.FAILED, why)
+
+    def _note(self, state: RetryCallState) -> None:
+        """Count a failure that may pass, and draw the wait that it makes necessary."""
+        failure, policy = _failure_of(state), self.policy
+        if _says_later(failure):
             self.limited += 1
-        else:
-            self.faults += 1
-            self.unusable += failure.answered
-
-    def wait(self, state: RetryCallState) -> float:
-        """Seconds before the next attempt."""
-        failure, policy = _failure(state), self.policy
-        asked = max(0.0, failure.retry_after or 0.0)
-        if _later(failure):
             # a server that says when needs little jitter at first
             base, times = (policy.base / 5 if failure.retry_after is not None else policy.base), self.limited
         else:
+            self.faults += 1
+            self.unusable += failure.answered
             base, times = policy.base, self.faults
-        seconds = asked + self._jitter() * min(policy.longest, base * 2.0 ** min(times - 1, 60))
-        if _later(failure):
-            self.waited += seconds
-        return seconds
+        most = min(policy.longest, base * 2.0 ** min(times - 1, 60))
+        self.delay = max(0.0, failure.retry_after or 0.0) + self._jitter() * most
+        if _says_later(failure):
+            self.waited += self.delay
 
-    def stop(self, state: RetryCallState) -> bool:
-        """Asked after `wait`."""
-        return self._end(_failure(state)) is not None
-
-    def _end(self, failure: Failure) -> str | None:
-        """Why there is no other attempt, or None if there is one."""
-        policy, last = self.policy, f": {failure.message}"
+    def _exhausted(self, failure: Failure) -> str | None:
+        """Why a failure that may pass is not followed by another attempt; None where it is."""
+        policy, last, attempts = self.policy, f": {failure.message}", self.faults + self.limited
         if (failure.retry_after or 0.0) > policy.patience:
             return f"the server asks to wait {failure.retry_after:.0f} s, longer than the {policy.patience:g} s allowed{last}"
         if self.faults >= policy.attempts or self.unusable >= policy.unusable:
-            return f"no answer after {self.attempts} attempts{last}"
+            return f"no answer after {attempts} attempts{last}"
         if self.waited > policy.patience or self.limited >= policy.limited:
             what = "out of reach" if failure.outage else "rate limited"
-            return f"still {what} after {self.attempts} attempts and {policy.patience:g} s allowed for waiting{last}"
+            return f"still {what} after {attempts} attempts and {policy.patience:g} s allowed for waiting{last}"
         return None
 
-    def give_up(self, state: RetryCallState) -> NoReturn:
-        raise Unanswered(Status.FAILED, self._end(_failure(state)) or "no answer")
+    def _log(self, state: RetryCallState) -> None:
+        logger.info(
+            "attempt %(attempt)d failed (%(kind)s), the next in %(seconds).2f s: %(failure)s",
+            {
+                "attempt": state.attempt_number,
+                "kind": str(_failure_of(state).kind),
+                "seconds": self.delay,
+                "failure": _failure_of(state).message,
+            },
+        )
 
 
-def _later(failure: Failure) -> bool:
-    return failure.kind is FailureKind.RATE_LIMIT or failure.outage
-
-
-def _failure(state: RetryCallState) -> Failure:
-    error = state.outcome.exception() if state.outcome is not None else None
-    assert isinstance(error, _Again)
-    return error.failure
-
-
-async def call(
-    send: Callable[[], Awaitable[T]],
-    classify: Callable[[Exception], Failure],
-    *,
-    on_failure: Callable[[Failure, int], None] | None = None,
-    policy: Policy = DEFAULT,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    jitter: Callable[[], float] = random.random,
-) -> T:
-    """Call `send` until it returns, or until there is no point.
-
-    Args:
-        send: one attempt. Our own errors (`TitjudgeError`) and cancellation pass through untouched.
-        classify: what kind of failure any other exception is.
-        on_failure: told of every failure, the last one included, with the number of the attempt (from 1).
-        sleep, jitter: replaced by tests; `jitter` returns a number from 0 to 1.
-
-    Raises:
-        Unanswered: refused (status refused), rejected, or still failing (status failed; the reason has the last error).
-        FatalProviderError: asking on is pointless.
-    """
-    course = RetryState(policy, jitter)
-
-    async def attempt() -> T:
-        try:
-            return await send()
-        except TitjudgeError:
-            raise
-        except Exception as error:
-            failure = classify(error)
-            course.note(failure)
-            if on_failure is not None:
-                on_failure(failure, course.attempts)
-            if failure.kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
-                raise _Again(failure) from error
-            raise _ending(failure) from error
-
-    try:
-        return await attempt()  # most questions need no more, and tenacity costs more CPU than the rest of a request
-    except _Again as error:
-        first: list[_Again] = [error]
-
-    async def repetition() -> T:
-        if first:
-            raise first.pop()
-        return await attempt()
-
-    retrying = AsyncRetrying(
-        sleep=sleep,
-        wait=course.wait,
-        stop=course.stop,
-        retry=retry_if_exception_type(_Again),
-        retry_error_callback=course.give_up,
-    )
-    return await retrying(repetition)
-
-
-def _ending(failure: Failure) -> TitjudgeError:
+def terminal_error(failure: Failure) -> TitjudgeError:
+    """The error that ends a question whose failure is not followed by another attempt."""
     if failure.kind in (FailureKind.FATAL, FailureKind.BARRED):
         return FatalProviderError(failure.message)
     refused = failure.kind is FailureKind.REFUSED
     return Unanswered(Status.REFUSED if refused else Status.FAILED, failure.message)
 
 
-async def give_up(failure: Failure) -> NoReturn:
-    """End a question after one failure, for what is never repeated (models in this process).
+def _may_pass(failure: Failure) -> bool:
+    """Whether another attempt may get an answer."""
+    return failure.kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT)
 
-    Raises:
-        Unanswered or FatalProviderError, as `call` would.
-    """
-    raise _ending(failure)
+
+def _says_later(failure: Failure) -> bool:
+    return failure.kind is FailureKind.RATE_LIMIT or failure.outage
+
+
+def _failure_of(state: RetryCallState) -> Failure:
+    error = state.outcome.exception() if state.outcome is not None else None
+    assert isinstance(error, AttemptFailed)
+    return error.failure
+
+
+_IF_MAY_PASS = retry_if_exception(lambda error: isinstance(error, AttemptFailed) and _may_pass(error.failure))

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from titjudge.core import registry, retirements
+from titjudge.core import retirements
 from titjudge.core.config import RoleConfig, RunConfig
-from titjudge.core.errors import ConfigError
-from titjudge.core.types import Reply, Usage
+from titjudge.core.errors import ConfigError, DataError, Unanswered
+from titjudge.core.keys import request_key
+from titjudge.core.types import Embedding, Reply, Request, Status, Usage
 from titjudge.engine import prices
+from titjudge.engine.budget import Bill, job_entry
 from titjudge.engine.rate_limiter import RateLimiter
-from titjudge.providers import Provider, ProviderSettings
-from titjudge.providers.embedders import Embedder
+from titjudge.providers import Embedder, Model, Provider, ProviderSettings, make_embedder, make_provider
+from titjudge.providers.hosted.usage import NO_USAGE, believed, billed
+from titjudge.providers.wrapper import adapted_embedder, adapted_provider
 
 if TYPE_CHECKING:
     from titjudge.providers.batch.provider import Batches
 
 SAMPLING = frozenset({"temperature", "top_p", "top_k", "min_p", "seed"})
 _UNLIMITED = 1_000_000  # requests in flight
+M = TypeVar("M", bound=Model)
+Q = TypeVar("Q")  # what is asked
+A = TypeVar("A")  # what comes
 
 
 @dataclass(slots=True)
@@ -46,12 +54,12 @@ class RoleStats:
 
 
 @dataclass(slots=True)
-class Role:
+class Role(Generic[M, Q, A]):
     """A model in a role, with its price and its place in the queue; `priced_as`: the price where another model answers."""
 
     name: str
     config: RoleConfig
-    provider: Provider
+    provider: M
     price: prices.Price | None
     limiter: RateLimiter
     tally: RoleStats = field(default_factory=RoleStats)
@@ -64,6 +72,11 @@ class Role:
     @property
     def label(self) -> str:
         return f"{self.config.provider}/{self.model}" if self.model else self.config.provider
+
+    @property
+    def address(self) -> str:
+        """What fails and recovers as one."""
+        return self.provider.base_url or self.label
 
     def price_of(self, usage: Usage) -> float | None:
         """List price in USD; None when the model's price is unknown."""
@@ -78,12 +91,61 @@ class Role:
         price = self.priced_as(instead) if instead else None
         return max(self.cost(usage), price.cost(usage) if price is not None else 0.0)
 
-    def price_of_reply(self, reply: Reply, usage: Usage) -> float | None:
-        """List price in USD of a usage, by the model that answered; None when its price is unknown."""
-        if retirements.OTHER_MODEL not in reply.flags:
-            return self.price_of(usage)
-        price = self.priced_as(retirements.same_name(self.model, reply.model_version))
-        return None if price is None else price.cost(usage)
+    @abstractmethod
+    def bound(self, question: Q) -> Usage:
+        """The tokens that one request can cost at most."""
+
+    @abstractmethod
+    async def ask(self, question: Q, bound: Usage) -> tuple[A, Bill]:
+        """Send a question once: the answer, and what it cost."""
+
+    def job_entry(self, question: Q) -> str:
+        """Under which name the ledger knows a question of a batch job; empty where requests end with the process."""
+        return ""
+
+    def item_of(self, question: Q) -> str:
+        """The item a question is about, where it is about one."""
+        return ""
+
+    def unsent(self, protocol: str) -> list[str]:
+        """The sampling parameters that are wanted of a model that does not take them."""
+        return []
+
+
+class ProviderRole(Role[Provider, Request, Reply]):
+    """A provider in a role."""
+
+    def bound(self, question: Request) -> Usage:
+        return self.provider.usage_bound(question)
+
+    async def ask(self, question: Request, bound: Usage) -> tuple[Reply, Bill]:
+        """Send a question once.
+
+        Raises:
+            Unanswered: Its image has changed or is gone. Other exceptions are the provider's.
+        """
+        started = time.monotonic()
+        try:
+            reply = await self.provider.complete(question)
+        except DataError as error:
+            raise Unanswered(Status.BAD_INPUT, str(error)) from error
+        reply = billed(reply, bound)
+        used = bound if NO_USAGE in reply.flags else reply.usage
+        flags, price = reply.flags, self.price_of(used)
+        if not retirements.same_model(self.model, reply.model_version):
+            flags = (*flags, retirements.OTHER_MODEL)
+            other = self.priced_as(retirements.same_name(self.model, reply.model_version))
+            price = None if other is None else other.cost(used)
+        reply = replace(reply, flags=flags, list_cost=price, seconds=time.monotonic() - started)
+        if price is None and retirements.OTHER_MODEL in flags:
+            return reply, Bill(self.worst(bound), bound.input + bound.output)  # nobody knows what it costs
+        return reply, Bill(price or 0.0, used.input + used.output)
+
+    def job_entry(self, question: Request) -> str:
+        return job_entry(request_key(question)) if self.provider.is_batch else ""
+
+    def item_of(self, question: Request) -> str:
+        return question.item_id
 
     def unsent(self, protocol: str) -> list[str]:
         """The sampling parameters that are wanted of a model that does not take them."""
@@ -105,6 +167,21 @@ class Role:
         return {name: value for name, value in sent.items() if name not in able.omit and name not in self.config.omit}
 
 
+class EmbedderRole(Role[Embedder, str, Embedding]):
+    """An embedder in its role: it is asked for the vector of one text."""
+
+    def bound(self, question: str) -> Usage:
+        return Usage(input=len(question.encode()))  # no token is shorter than a byte
+
+    async def ask(self, question: str, bound: Usage) -> tuple[Embedding, Bill]:
+        (vector,) = await self.provider.embed([question])
+        said = vector.tokens_billed
+        used = bound if said is None else believed(Usage(input=said), bound)[0]
+        cost = self.cost(used)
+        self.tally.spent += cost
+        return vector, Bill(cost, used.input + used.output)
+
+
 class Roles:
     """The models of a run, by role name.
 
@@ -123,28 +200,28 @@ class Roles:
         self.config = config
         self._batches = batches
         self._make = make or self._provider
-        self._make_embedder = embedder or self._embedder_of
-        self._roles: dict[str, Role] = {}
+        self._make_embedder = embedder or self._made_embedder
+        self._roles: dict[str, ProviderRole] = {}
         self._here: list[tuple[str, ProviderSettings, Provider]] = []
         self._limiters: dict[str, RateLimiter] = {}
         self._embedder: Embedder | None = None
-        self._embedder_role: Role | None = None
+        self._embedder_role: EmbedderRole | None = None
         self.embedded = RoleStats()
 
-    def __getitem__(self, name: str) -> Role:
+    def __getitem__(self, name: str) -> ProviderRole:
         if name not in self._roles:
             config = self.config.role(name)
             if config is None:
                 raise ConfigError(
                     f"this metric needs a {name}: add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-4o"
                 )
-            provider = self._make(config)
+            provider = self.made(config)
             if self._batches is not None:
                 provider = self._batches.wrap(provider)
             self._roles[name] = self._role(name, config, provider)
         return self._roles[name]
 
-    def _role(self, name: str, config: RoleConfig, provider: Any) -> Role:
+    def _role(self, name: str, config: RoleConfig, provider: Provider) -> ProviderRole:
         other: dict[str, prices.Price | None] = {}
 
         def priced_as(model: str) -> prices.Price | None:
@@ -152,34 +229,35 @@ class Roles:
                 other[model] = self._price(config, provider, name=model)
             return other[model]
 
-        return Role(name, config, provider, self._price(config, provider), self._limiter(provider), priced_as=priced_as)
+        price, limiter = self._price(config, provider), self._limiter(provider)
+        return ProviderRole(name, config, provider, price, limiter, priced_as=priced_as)
 
-    def _price(self, config: RoleConfig, model: Any, *, embedding: bool = False, name: str = "") -> prices.Price | None:
+    def _price(self, config: RoleConfig, model: Model, *, name: str = "") -> prices.Price | None:
         """The list price of a provider's or an embedder's model; an estimating stand-in says itself what is free."""
-        local = model.local if embedding else model.capabilities.local
+        embedding = isinstance(model, Embedder)
         user = {each: price.model_dump() for each, price in self.config.prices.items()}
         price = prices.price_of(
             config.provider,
             name or config.model_name,
             user,
-            base_url=getattr(model, "base_url", ""),
-            local=getattr(model, "free", local),
+            base_url=model.base_url,
+            local=model.is_free,
             embedding=embedding,
         )
         if price is None or embedding or not self.config.limits.batch:
             return price
-        return prices.batch_price(config.provider, price, base_url=getattr(model, "base_url", ""))
+        return prices.batch_price(config.provider, price, base_url=model.base_url)
 
-    def _limiter(self, provider: Provider) -> RateLimiter:
+    def _limiter(self, model: Model) -> RateLimiter:
         """One limiter for each account: roles that share a key share its limits. Batch jobs have none."""
-        if getattr(provider, "batch", False):
+        if model.is_batch:
             return RateLimiter(_UNLIMITED)
-        if provider.account not in self._limiters:
+        account = model.account or model.name
+        if account not in self._limiters:
             limits = self.config.limits
-            self._limiters[provider.account] = RateLimiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
-        limiter = self._limiters[provider.account]
-        if hasattr(provider, "on_headers"):
-            provider.on_headers = limiter.observe_headers
+            self._limiters[account] = RateLimiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
+        limiter = self._limiters[account]
+        model.on_headers = limiter.observe_headers
         return limiter
 
     def _provider(self, config: RoleConfig) -> Provider:
@@ -188,29 +266,25 @@ class Roles:
         for name, known, provider in self._here:
             if (name, known) == (config.provider, settings):
                 return provider
-        made: Provider = registry.load("providers", config.provider)(settings)
+        made = make_provider(config.provider, settings)
         if made.capabilities.local:
             self._here.append((config.provider, settings, made))
         return made
 
-    def _embedder_of(self, config: RoleConfig) -> Embedder:
-        factory = registry.load("embedders", config.provider)
-        made: Embedder = factory(config.model_name, config.settings(self.config.limits.timeout))
-        return made
+    def _made_embedder(self, config: RoleConfig) -> Embedder:
+        return make_embedder(config.provider, config.model_name, config.settings(self.config.limits.timeout))
 
     def embedder(self) -> Embedder:
         if self._embedder is None:
-            self._embedder = self._make_embedder(self.config.embedder)
+            self._embedder = adapted_embedder(self._make_embedder(self.config.embedder))
         return self._embedder
 
-    def embedder_role(self) -> Role:
+    def embedder_role(self) -> EmbedderRole:
         """Price and limiter of a hosted embedder."""
         if self._embedder_role is None:
             config, embedder = self.config.embedder, self.embedder()
-            price = self._price(config, embedder, embedding=True)
-            limits = self.config.limits
-            limiter = RateLimiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
-            self._embedder_role = Role("embedder", config, embedder, price, limiter, self.embedded)  # type: ignore[arg-type]
+            price, limiter = self._price(config, embedder), self._limiter(embedder)
+            self._embedder_role = EmbedderRole("embedder", config, embedder, price, limiter, self.embedded)
         return self._embedder_role
 
     def check_prices(self, names: Iterable[str]) -> None:
@@ -222,7 +296,7 @@ class Roles:
         if self.config.limits.max_cost is None:
             return
         for name in self.with_panel(names):
-            role = self.embedder_role() if name == "embedder" else self[name]
+            role: Role[Any, Any, Any] = self.embedder_role() if name == "embedder" else self[name]
             if not _known(role.price):
                 where = f" at {role.provider.base_url}" if role.price is not None else ""
                 raise ConfigError(
@@ -237,7 +311,8 @@ class Roles:
     def notes(self) -> list[str]:
         """What should be known of the models in use: prices that are guesses, parameters that are not sent."""
         lines = []
-        for role in (*self.open(), *filter(None, [self._embedder_role])):
+        roles: list[Role[Any, Any, Any] | None] = [*self.open(), self._embedder_role]
+        for role in filter(None, roles):
             if role.price is not None and role.price.elsewhere:
                 lines.append(
                     f"{role.label} is asked at {role.provider.base_url}, where its price is not known: amounts are the vendor's "
@@ -262,14 +337,14 @@ class Roles:
 
     def made(self, config: RoleConfig) -> Provider:
         """The provider of a role's configuration; the role is not opened by it."""
-        return self._make(config)
+        return adapted_provider(self._make(config))
 
     def with_panel(self, names: Iterable[str]) -> list[str]:
         """The role names, with the judge its whole panel; each once."""
         wanted = set(names)
         return sorted(wanted.union(self.config.judge_roles) if "judge" in wanted else wanted)
 
-    def open(self) -> list[Role]:
+    def open(self) -> list[ProviderRole]:
         """The roles in use so far."""
         return list(self._roles.values())
 

@@ -9,40 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError
 from titjudge.core.types import Failure, FailureKind, Usage
 from titjudge.engine import retry
-from titjudge.engine.budget import Budget, Hold, Reservation
-from titjudge.engine.roles import Role
+from titjudge.engine.budget import Bill, Budget, Hold, Reservation
+from titjudge.engine.roles import A, M, Q, Role
 from titjudge.providers.hosted.usage import BEYOND_BELIEF
 
-T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
 Journal = Callable[[str, dict[str, Any]], None]
 _DEAF = 64  # requests without a word of reply after which a server that never answered is taken to be out of reach
 _REFUSED = 10.0  # seconds of refused connections, and nothing else, after which it is, too
 _BARRED = 8  # different items in a row that an address bars before it bars everybody
-JOB = "job:"  # how the ledger's entries of batch jobs begin
 _OUTAGE = retry.DEFAULT.patience  # seconds without an answer after which one that did answer is, too
 
 
 class Interrupted(TitjudgeError):
     """The run is ending; this question was not sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """What a request cost, or costs at most: USD, and input plus output tokens."""
-
-    cost: float = 0.0
-    tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -69,26 +62,26 @@ class Sender:
         self.stopping = False
         self.fatal: FatalProviderError | None = None
         self.disk: CacheWriteError | None = None  # the run folder cannot be written
-        self._desk = asyncio.Lock()
-        self._on_their_way: set[asyncio.Task[Any]] = set()
+        self._turnstile = asyncio.Lock()
+        self._protected: set[asyncio.Task[Any]] = set()
         self.well_known = False  # an earlier session has had good answers
         self._reach: defaultdict[str, _Reach] = defaultdict(_Reach)
         self._session, self._numbers = os.urandom(4).hex(), itertools.count(1)
 
     def is_sending(self, task: asyncio.Task[Any]) -> bool:
         """Whether a task has something out, or paid for, that it would lose."""
-        return task in self._on_their_way
+        return task in self._protected
 
     @contextmanager
     def not_dropped(self) -> Iterator[None]:
         """What the running task has sent or paid for is not dropped when the run ends."""
         task = asyncio.current_task()
         assert task is not None
-        self._on_their_way.add(task)
+        self._protected.add(task)
         try:
             yield
         finally:
-            self._on_their_way.discard(task)
+            self._protected.discard(task)
 
     def check(self) -> None:
         """Go on only while the run does.
@@ -101,91 +94,102 @@ class Sender:
         if self.stopping:
             raise self.fatal or Interrupted("the run is ending")
 
-    async def send(
-        self,
-        role: Role,
-        name: str,
-        once: Callable[[], Awaitable[tuple[T, Bill]]],
-        classify: Callable[[Exception], Failure],
-        worst: Bill,
-        reservation: Reservation | None,
-        *,
-        item: str = "",
-        job: str = "",
-    ) -> T:
-        """Send until there is an answer or no point.
-
-        Args:
-            role: whose slots and tally. name: the role as the ledger calls it.
-            once: one attempt: the answer and what it cost.
-            classify: what kind of failure an exception of `once` is.
-            worst: the most one attempt can cost.
-            reservation: where the money comes from; None: from the budget.
-            item: whom it is for.
-            job: the entry of a question for a batch job: it goes on without us, and a later session finds it again.
+    async def send(self, role: Role[M, Q, A], question: Q, reservation: Reservation | None) -> A:
+        """Send until there is an answer or no point; the money comes from the reservation, or from the budget.
 
         Raises:
-            Unanswered: there is no answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
+            Unanswered: There is no answer.
+            Interrupted, BudgetExhausted, FatalProviderError: The run is ending.
         """
-
-        async def attempt() -> T:
-            self.check()
-            kept = self.budget.draw_in_job(job) if job else None
-            draw = kept or await (reservation or self.budget).draw(worst.cost, worst.tokens)
-            entry = ""
-            try:
-                async with role.limiter.slot(worst.tokens) as slot:
-                    entry = self._announce(name, worst, job)
-                    with self.not_dropped():
-                        answer, bill = await once()
-                    slot.used(bill.tokens)
-                self._reach[_address(role)].heard()
-                role.tally.trouble = ""
-                with self.not_dropped():  # a bill that cannot be written stops the run, but not the answer it is for
-                    self._bill(draw, name, entry, bill)
-                return answer
-            except asyncio.CancelledError:
-                if entry:  # out, and nobody waits for the answer: its line stays open
-                    draw.lost()
-                raise
-            except TitjudgeError:
-                if entry:  # it turned out not to be sent
-                    self._write(name, entry, Bill(), requests=0)
-                raise
-            except Exception as error:
-                failure = classify(error)
-                role.tally.errors += 1
-                role.tally.trouble = failure.message
-                self._book(draw, role, name, entry, failure, worst)
-                if failure.kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
-                    self.check()  # no waiting, and nothing again, when the run is ending
-                raise _Classified(self._in_reach(role, item, failure)) from error
-            finally:
-                draw.release()
-
+        bound = role.bound(question)
+        state = retry.RetryState()
         try:
-            answer = await retry.call(attempt, _classified, on_failure=lambda failure, _: role.limiter.failed(failure))
+            try:
+                async for attempt in state.attempts():
+                    with attempt:
+                        answer = await self._attempt(role, question, bound, reservation)
+            except retry.AttemptFailed as error:
+                raise state.terminal_error(error.failure) from error.__cause__
         except FatalProviderError as error:
             self.fatal = error
+            logger.error("%(role)s: nothing more is sent: %(failure)s", {"role": role.label, "failure": str(error)})
             self._on_fatal()
             raise
         if role.limiter.waiting:
-            await self._after_the_next()
+            await self._yield_to_waiters()
         return answer
 
-    async def _after_the_next(self) -> None:
-        """Answers come in waves. Each is worked on after a waiting request has gone out, or the server would idle."""
+    async def _attempt(self, role: Role[M, Q, A], question: Q, bound: Usage, reservation: Reservation | None) -> A:
+        """Send once.
+
+        Raises:
+            AttemptFailed: There is no answer; the failure says whether another attempt may get one.
+        """
+        self.check()
+        worst, job = Bill(role.worst(bound), bound.input + bound.output), role.job_entry(question)
+        kept = self.budget.draw_in_job(job) if job else None
+        draw = kept or await (reservation or self.budget).draw(worst.cost, worst.tokens)
+        slot, entry = role.limiter.slot(worst.tokens), ""
+        try:
+            async with slot:
+                entry = self._announce(role.name, worst, job)
+                with self.not_dropped():
+                    answer, bill = await role.ask(question, bound)
+                slot.used(bill.tokens)
+            self._reach[role.address].heard()
+            role.tally.trouble = ""
+            with self.not_dropped():  # a bill that cannot be written stops the run, but not the answer it is for
+                self._bill(draw, role.name, entry, bill)
+        except asyncio.CancelledError:
+            if entry:  # out, and nobody waits for the answer: its line stays open
+                draw.lost()
+            raise
+        except TitjudgeError:
+            if entry:  # it turned out not to be sent
+                self._write(role.name, entry, Bill(), requests=0)
+            raise
+        except Exception as error:
+            failure = role.provider.classify(error)
+            role.tally.errors += 1
+            role.tally.trouble = failure.message
+            self._book(draw, role, entry, failure, worst)
+            role.limiter.failed(failure, slot)
+            if failure.kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
+                self.check()  # no waiting, and nothing again, when the run is ending
+            raise retry.AttemptFailed(self._in_reach(role, role.item_of(question), failure)) from error
+        finally:
+            draw.release()
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "%(role)s %(label)s answered: %(tokens)d tokens, $%(cost).6f, %(in_flight)d in flight",
+                {
+                    "role": role.name,
+                    "label": role.label,
+                    "item": role.item_of(question),
+                    "tokens": bill.tokens,
+                    "cost": bill.cost,
+                    "in_flight": role.limiter.in_flight,
+                },
+            )
+        return answer
+
+    async def _yield_to_waiters(self) -> None:
+        """Let a waiting request go out before this answer is worked on.
+
+        Answers to requests that went out together come together. If each were parsed and scored before the next request is
+        sent, the server would have nothing to do for as long.
+        """
         with (
             self.not_dropped(),
             suppress(asyncio.CancelledError),
         ):  # it is paid: whatever ends, it is written down first
-            async with self._desk:
+            async with self._turnstile:
                 await asyncio.sleep(0)
 
-    def _in_reach(self, role: Role, item: str, failure: Failure) -> Failure:
+    def _in_reach(self, role: Role[Any, Any, Any], item: str, failure: Failure) -> Failure:
         """The failure in the light of what else came from its address: fatal where nobody answers, or all are barred; an
         outage where somebody has answered, and is gone for now."""
-        reach, now = self._reach[_address(role)], time.monotonic()
+        reach, now = self._reach[role.address], time.monotonic()
         if failure.kind is FailureKind.BARRED:
             return self._barred(role, reach, item, failure)
         if failure.kind in (FailureKind.FATAL, FailureKind.RATE_LIMIT):
@@ -208,7 +212,7 @@ class Sender:
             return _fatal(failure, f"{for_good} in {_OUTAGE / 60:g} minutes")
         return failure
 
-    def _barred(self, role: Role, reach: _Reach, item: str, failure: Failure) -> Failure:
+    def _barred(self, role: Role[Any, Any, Any], reach: _Reach, item: str, failure: Failure) -> Failure:
         """One item's failure where others are answered; until that is known the item waits for those on their way."""
         reach.barred.add(item)
         if len(reach.barred) >= _BARRED:
@@ -231,17 +235,17 @@ class Sender:
             raise self.disk
         return entry
 
-    def _book(self, draw: Hold, role: Role, name: str, entry: str, failure: Failure, worst: Bill) -> None:
+    def _book(self, draw: Hold, role: Role[Any, Any, Any], entry: str, failure: Failure, worst: Bill) -> None:
         """What a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
         if failure.usage is not None and failure.usage != Usage():
             tokens = failure.usage.input + failure.usage.output
             said = Bill(role.cost(failure.usage), tokens)
-            self._bill(draw, name, entry, worst if tokens > BEYOND_BELIEF * worst.tokens else said)
+            self._bill(draw, role.name, entry, worst if tokens > BEYOND_BELIEF * worst.tokens else said)
         elif failure.lost or failure.answered:  # sent, and nobody said what it cost: it may have been billed
             draw.lost()
-            self._write(name, entry, Bill(), uncertain=worst.cost, uncertain_tokens=worst.tokens)
+            self._write(role.name, entry, Bill(), uncertain=worst.cost, uncertain_tokens=worst.tokens)
         else:
-            self._bill(draw, name, entry, Bill())
+            self._bill(draw, role.name, entry, Bill())
 
     def _bill(self, draw: Hold, name: str, entry: str, bill: Bill) -> None:
         """What one request cost goes into the budget and, before anything else can happen, into the run's ledger."""
@@ -269,25 +273,5 @@ class Sender:
         return True
 
 
-def job_entry(key: str) -> str:
-    """The ledger's entry of a request that goes into a batch job: the same in every session."""
-    return f"{JOB}{key.rpartition(':')[2][:32]}"
-
-
-def _address(role: Role) -> str:
-    return getattr(role.provider, "base_url", "") or role.label
-
-
 def _fatal(failure: Failure, why: str) -> Failure:
     return replace(failure, kind=FailureKind.FATAL, message=f"{why}: {failure.message}")
-
-
-class _Classified(Exception):
-    def __init__(self, failure: Failure) -> None:
-        self.failure = failure
-        super().__init__(failure.message)
-
-
-def _classified(error: Exception) -> Failure:
-    assert isinstance(error, _Classified)
-    return error.failure

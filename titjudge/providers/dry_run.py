@@ -8,8 +8,10 @@ from typing import Any
 
 from titjudge.core.keys import request_key
 from titjudge.core.schema import stub
-from titjudge.core.types import STAND_IN, Embedding, Failure, FailureKind, Reply, Request, Usage
-from titjudge.providers import Provider, token_counts
+from titjudge.core.types import Embedding, Reply, Request, Usage
+from titjudge.providers import token_counts
+from titjudge.providers.base import Embedder, Provider
+from titjudge.providers.wrapper import WrappedProvider
 
 Lengths = tuple[int, int, int]  # output tokens at p10, p50, p90
 BLANK_VECTOR = "AAAAAA=="  # one zero, as vectors are kept
@@ -33,7 +35,7 @@ class Expected:
     structured: bool = False
 
 
-class Estimate:
+class Estimate(WrappedProvider):
     """Stands in for another provider.
 
     Args:
@@ -48,13 +50,12 @@ class Estimate:
         lengths: Callable[[str], Lengths | None],
         sink: Callable[[Expected], None],
     ) -> None:
-        self.real, self._lengths, self._sink = real, lengths, sink
-        self.name, self.version, self.base_url, self.account = real.name, real.version, real.base_url, real.account
-        self.free = real.capabilities.local
+        super().__init__(real)
+        self._lengths, self._sink = lengths, sink
         self.capabilities = replace(real.capabilities, local=True)
 
     async def complete(self, request: Request) -> Reply:
-        if self.free:
+        if self.is_free:
             if self.name == "recorded":
                 return await self.real.complete(request)
             usage = Usage()
@@ -67,7 +68,7 @@ class Estimate:
         key, structured = request_key(request), request.schema is not None
         self._sink(Expected(key, request.item_id, request.role, request.template, low, middle, high, bound, structured))
         text = stub(request.schema) if request.schema else f"{key} " + "words " * words
-        return Reply(text, usage=middle, finish="stop", model_version=STAND_IN, endpoint=STAND_IN)
+        return Reply(text, usage=middle, finish="stop", model_version="estimate", endpoint="estimate")
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
         most = int(request.params.get("max_tokens", bound.output) or bound.output)
@@ -91,29 +92,29 @@ class Estimate:
             out.append(Usage(text + pictures, min(int(length), answer) + thinking, thinking=thinking, image=pictures))
         return out[0], out[1], out[2]
 
-    def classify(self, error: Exception) -> Failure:
-        return Failure(FailureKind.REJECTED, str(error))
-
-    def usage_bound(self, request: Request) -> Usage:
-        return self.real.usage_bound(request)
-
-    async def aclose(self) -> None:
-        await self.real.aclose()
-
 
 def _thinking(params: Mapping[str, Any], allowance: int) -> int:
     budget = params.get("thinking_budget")
     return allowance if budget is None or budget < 0 else int(budget)
 
 
-class EstimateEmbedder:
+class EstimateEmbedder(Embedder):
     """Stands in for an embedder: its name and identity, so that the cache is consulted; vectors of zeros, no model."""
 
-    def __init__(self, real: Any, sink: Callable[[int], None]) -> None:
-        self.name, self.identity, self.max_tokens, self.local = real.name, real.identity, real.max_tokens, True
-        self.free = real.local
+    def __init__(self, real: Embedder, sink: Callable[[int], None]) -> None:
+        self.name, self.identity, self.max_tokens, self.base_url = (
+            real.name,
+            real.identity,
+            real.max_tokens,
+            real.base_url,
+        )
+        self._free = real.is_free
         self._sink = sink
         self._seen: set[int] = set()
+
+    @property
+    def is_free(self) -> bool:
+        return self._free
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         import numpy as np
@@ -126,9 +127,3 @@ class EstimateEmbedder:
                 self._sink(count)
             out.append(Embedding(np.zeros(1, dtype="float32"), count, count))
         return out
-
-    def classify(self, error: Exception) -> Failure:
-        return Failure(FailureKind.REJECTED, str(error))
-
-    async def aclose(self) -> None:
-        return None

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from titjudge.core.schema import stub
-from titjudge.core.types import Failure, FailureKind, Reply, Request, Usage
-from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Usage
+from titjudge.providers.base import Capabilities, Provider
 
 Answer = str | Reply | Exception
 
 
-class Fake:
+class Fake(Provider):
     """Answers without any model.
 
     Args:
@@ -31,8 +31,6 @@ class Fake:
     """
 
     name = "fake"
-    version = 1
-    base_url = ""
     account = "fake"
 
     def __init__(
@@ -70,6 +68,3 @@ class Fake:
 
     def usage_bound(self, request: Request) -> Usage:
         return Usage(input=10, output=int(request.params.get("max_tokens", 5)))
-
-    async def aclose(self) -> None:
-        return None

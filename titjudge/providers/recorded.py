@@ -25,8 +25,8 @@ import orjson
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.files import read_jsonl
 from titjudge.core.serialization import request_record
-from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
-from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.core.types import ProviderSettings, Reply, Request, Status
+from titjudge.providers.base import Capabilities, Provider
 
 DESCRIBE = "tit/describe"
 ANSWERS = "answers.jsonl"
@@ -64,7 +64,7 @@ def read_answers(file: Path) -> dict[str, str]:
     return answers
 
 
-class Recorded:
+class Recorded(Provider):
     """Replays `descriptions.jsonl` and `answers.jsonl`. Costs nothing and is never cached.
 
     Settings: `options["file"]` is the path of the descriptions, `options["answers"]` that of the answers (default:
@@ -76,8 +76,6 @@ class Recorded:
     """
 
     name = "recorded"
-    version = 1
-    base_url = ""
     account = "recorded"
     capabilities = Capabilities(local=True, cache=False)
 
@@ -131,15 +129,6 @@ class Recorded:
             return f"{self.file.name} holds descriptions only, no answer to {request.template}"
         again = f", sample {request.sample}" if request.sample else ""
         return f"{self.answers.name} holds no answer to {request.template} ({what}{again})"
-
-    def classify(self, error: Exception) -> Failure:
-        return Failure(FailureKind.REJECTED, str(error))
-
-    def usage_bound(self, request: Request) -> Usage:
-        return Usage()
-
-    async def aclose(self) -> None:
-        return None
 
 
 def _reply(text: str, file: Path) -> Reply:

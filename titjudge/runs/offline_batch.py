@@ -6,20 +6,20 @@ fits its schema and what follows from it are the engine's to decide, as ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from titjudge.core import registry, structured_output
+from titjudge.core import structured_output
 from titjudge.core.config import RoleConfig
 from titjudge.core.errors import Unanswered
 from titjudge.core.keys import request_key
-from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Status, Usage
+from titjudge.core.types import Embedding, Reply, Request, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
 from titjudge.metrics.agent.crops import Origin, origin
-from titjudge.providers import Capabilities, Provider
+from titjudge.providers import Embedder, Provider, make_provider
 from titjudge.runs.loop import RunLoop
 from titjudge.runs.session import Session
 
@@ -53,7 +53,7 @@ def only_recorded(session: Session) -> bool:
 
 async def walk(
     session: Session,
-    seat: Callable[[RoleConfig, Provider], Any],
+    seat: Callable[[RoleConfig, Provider], Provider],
     journal: Journal | None = None,
     *,
     seen: dict[str, Asked],
@@ -64,12 +64,11 @@ async def walk(
     """
     config = session.config
 
-    def make(role: RoleConfig) -> Any:
+    def make(role: RoleConfig) -> Provider:
         settings = role.settings(config.limits.timeout)
         if role.provider == "recorded":  # nothing need be recorded yet
             settings = replace(settings, options={**settings.options, "new": True})
-        real: Provider = registry.load("providers", role.provider)(settings)
-        return seat(role, real)
+        return seat(role, make_provider(role.provider, settings))
 
     metrics = {name: metric for name, metric in session.metrics.items() if set(metric.roles) - {"embedder"}}
     roles = Roles(config, make=make, embedder=lambda _: _NoEmbedder())
@@ -113,36 +112,10 @@ class _Listening(Engine):
         return await super()._repair(role, request, reply, schema, reservation)
 
 
-class Seat:
-    """In a provider's place: its name and key, and none of its answers."""
-
-    def __init__(self, real: Provider) -> None:
-        self.real = real
-        self.name, self.version, self.base_url, self.account = real.name, real.version, real.base_url, real.account
-        self.free = real.capabilities.local
-        self.capabilities: Capabilities = real.capabilities
-
-    def classify(self, error: Exception) -> Failure:
-        return Failure(FailureKind.REJECTED, str(error))
-
-    def usage_bound(self, request: Request) -> Usage:
-        return self.real.usage_bound(request)
-
-    async def aclose(self) -> None:
-        await self.real.aclose()
-
-
-class _NoEmbedder:
+class _NoEmbedder(Embedder):
     """Vectors are made by the run itself."""
 
-    name, max_tokens, local, free = "none", 0, True, True
-    identity: Mapping[str, Any] = {"name": "none"}
+    name = "none"
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         raise Unanswered(Status.MISSING, "no vectors here")
-
-    def classify(self, error: Exception) -> Failure:
-        return Failure(FailureKind.REJECTED, str(error))
-
-    async def aclose(self) -> None:
-        return None

@@ -21,10 +21,10 @@ from titjudge.core.keys import request_key
 from titjudge.core.serialization import request_record
 from titjudge.core.types import ImageFile, Reply, Request, Status
 from titjudge.metrics.agent.crops import origin
-from titjudge.providers import Provider, ProviderSettings
+from titjudge.providers import Provider, ProviderSettings, WrappedProvider
 from titjudge.providers.batch.openai import openai_line
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.runs.offline_batch import Asked, Seat, only_recorded, walk
+from titjudge.runs.offline_batch import Asked, only_recorded, walk
 from titjudge.runs.offline_files import Exported, Shelf, question_text
 from titjudge.runs.session import Session
 
@@ -68,7 +68,7 @@ def export(
         record = {name: items[0] if name == "item" else value for name, value in orjson.loads(line).items()}
         return orjson.dumps(record | ({"items": items} if items[1:] else {}), option=orjson.OPT_APPEND_NEWLINE)
 
-    def seat(config: RoleConfig, real: Provider) -> Any:
+    def seat(config: RoleConfig, real: Provider) -> Provider:
         if real.capabilities.cache:
             return _Recorder(config, real, shelf)
         return _Plain(real, shelf, session.config.data, crops) if plain else real
@@ -82,7 +82,7 @@ def export(
         shelf.drop()
 
 
-class _Recorder(Seat):
+class _Recorder(WrappedProvider):
     """Writes down what it is asked."""
 
     def __init__(self, config: RoleConfig, real: Provider, shelf: Shelf) -> None:
@@ -103,7 +103,7 @@ class _Recorder(Seat):
         raise Unanswered(*_OPEN)
 
 
-class _Plain(Seat):
+class _Plain(WrappedProvider):
     """In the place of recorded answers: gives what is recorded and writes down what is not, for whoever can answer."""
 
     def __init__(self, real: Provider, shelf: Shelf, data: Path | None, crops: Path | None) -> None:

@@ -11,8 +11,8 @@ from typing import Literal
 from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.keys import request_key
 from titjudge.core.types import Reply, Request, Status
-from titjudge.providers import Provider
-from titjudge.runs.offline_batch import Asked, Seat, only_recorded, walk
+from titjudge.providers import Provider, WrappedProvider
+from titjudge.runs.offline_batch import Asked, only_recorded, walk
 from titjudge.runs.offline_files import IMPORTED, Imported, read_answers
 from titjudge.runs.session import Session
 
@@ -50,7 +50,7 @@ def import_answers(session: Session, file: Path) -> Imported:
     return result
 
 
-class FromFile(Seat):
+class FromFile(WrappedProvider):
     """Answers from a file. `asked` are the keys used. What the real provider has `recorded` goes first, last, or not at
     all."""
 

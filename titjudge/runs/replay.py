@@ -17,7 +17,6 @@ from typing import Any
 
 import orjson
 
-from titjudge.core import registry
 from titjudge.core.checksum import broken
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
@@ -25,10 +24,10 @@ from titjudge.core.images import ImageFiles, Shown
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.serialization import embedding_from, reply_from, request_record
-from titjudge.core.types import Embedding, Failure, FailureKind, ImageFile, Reply, Request, Status, Usage
+from titjudge.core.types import Embedding, ImageFile, Reply, Request, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.providers import Capabilities
+from titjudge.providers import Embedder, Provider, WrappedProvider, make_provider
 
 Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
 _SAID = ("messages", "model", "sample", "attempt")
@@ -243,44 +242,46 @@ def _json(value: Any) -> Any:
     return orjson.loads(orjson.dumps(value))
 
 
-class StoredModel:
-    """Stands in for a provider: its name and its ways of asking, the run's own answers."""
+class _NotHere(Provider):
+    """In the place of a provider that is not installed here, or whose weights are elsewhere."""
 
-    account = "stored"
+    def __init__(self, config: RoleConfig) -> None:
+        self.name = config.provider
+
+    async def complete(self, request: Request) -> Reply:
+        raise NotImplementedError
+
+
+class StoredModel(WrappedProvider):
+    """Stands in for a provider: its name and its ways of asking, the run's own answers.
+
+    Where the provider cannot be made, questions are found by what was said.
+    """
 
     def __init__(self, config: RoleConfig, stored: Stored, base_url: str | None, timeout: float) -> None:
-        self._stored = stored
-        self.name, self.version, self.base_url = config.provider, 1, base_url or ""
-        self.capabilities = Capabilities(local=True)
-        self.here = False
         try:
-            real = registry.load("providers", config.provider)(config.settings(timeout))
-            self.capabilities = replace(real.capabilities, local=True, cache=True)
-            self.name, self.version = real.name, real.version
-            self.base_url = real.base_url if base_url is None else base_url
-            self.here = True
+            super().__init__(make_provider(config.provider, config.settings(timeout)))
         except Exception:
-            pass  # not installed here, or its weights are elsewhere: questions are found by what was said
-        self.capabilities = replace(self.capabilities, tools=config.model_name in stored.with_tools)
+            super().__init__(_NotHere(config))
+        self._stored = stored
+        self.base_url = self.base_url if base_url is None else base_url
+        tools = config.model_name in stored.with_tools
+        self.capabilities = replace(self.capabilities, local=True, cache=True, tools=tools)
+
+    @property
+    def here(self) -> bool:
+        return not isinstance(self.real, _NotHere)
+
+    @property
+    def is_free(self) -> bool:
+        return True
 
     async def complete(self, request: Request) -> Reply:
         return self._stored.reply(request)
 
-    def classify(self, error: Exception) -> Failure:
-        return Failure(FailureKind.REJECTED, str(error))
 
-    def usage_bound(self, request: Request) -> Usage:
-        return Usage()
-
-    async def aclose(self) -> None:
-        return None
-
-
-class StoredEmbedder:
+class StoredEmbedder(Embedder):
     """Stands in for an embedder: the run's own vectors, by text."""
-
-    local = True
-    max_tokens = 0
 
     def __init__(self, config: RoleConfig, stored: Stored) -> None:
         self.name = config.model
@@ -289,12 +290,6 @@ class StoredEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         return [self._stored.vector(text) for text in texts]
-
-    def classify(self, error: Exception) -> Failure:
-        return Failure(FailureKind.REJECTED, str(error))
-
-    async def aclose(self) -> None:
-        return None
 
 
 class StoredPictures(ImageFiles):

@@ -33,9 +33,9 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender
 from titjudge.core.serialization import score_from, score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
+from titjudge.engine.budget import JOB
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import RoleStats
-from titjudge.engine.sender import JOB
 from titjudge.metrics import Metric
 from titjudge.runs import journal
 from titjudge.runs.identity import differing, extends, identity, other_run

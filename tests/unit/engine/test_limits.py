@@ -25,13 +25,14 @@ def run(main: Coroutine[Any, Any, Any]) -> None:
 
 async def ask(gate: RateLimiter, seconds: float = 1.0, fail: float | None = None, tokens: int = 0) -> float:
     """One request; with `fail`, a 429 with that Retry-After. Returns when it was sent."""
+    slot = gate.slot(tokens)
     try:
-        async with gate.slot(tokens) as slot:
+        async with slot:
             await asyncio.sleep(seconds)
             if fail is not None:
                 raise KeyError
     except KeyError:
-        gate.failed(Failure(FailureKind.RATE_LIMIT, "slow down", fail or None))
+        gate.failed(Failure(FailureKind.RATE_LIMIT, "slow down", fail or None), slot)
     return slot.sent
 
 
@@ -184,7 +185,7 @@ def test_other_failures_change_nothing() -> None:
         gate = limiter(8, tolerance=0)
         for kind in FailureKind:
             if kind is not FailureKind.RATE_LIMIT:
-                gate.failed(Failure(kind, "x", 60.0))
+                gate.failed(Failure(kind, "x", 60.0), gate.slot())
         assert (gate.limit, gate.paused_for) == (8, 0.0)
 
     run(main())
@@ -254,7 +255,7 @@ def test_an_explicit_tpm_counts_the_worst_case_until_the_truth_is_known() -> Non
     run(main())
 
 
-def test_a_429_belongs_to_the_slot_of_its_own_task() -> None:
+def test_a_429_belongs_to_the_slot_it_was_sent_in() -> None:
     async def main() -> None:
         gate, slots = limiter(8), []
 
@@ -263,7 +264,7 @@ def test_a_429_belongs_to_the_slot_of_its_own_task() -> None:
                 slots.append((slot, fail))
                 await asyncio.sleep(1)
             if fail:
-                gate.failed(Failure(FailureKind.RATE_LIMIT, "x"))
+                gate.failed(Failure(FailureKind.RATE_LIMIT, "x"), slot)
 
         await asyncio.gather(*(one(number % 3 == 0) for number in range(6)))
         assert all(slot.limited == fail for slot, fail in slots)

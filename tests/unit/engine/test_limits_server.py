@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from retrying import call
 from virtual_time import clock, run_virtual
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Failure, FailureKind
-from titjudge.engine import retry
-from titjudge.engine.rate_limiter import RateLimiter
+from titjudge.engine.rate_limiter import RateLimiter, Slot
 
 
 class Refused(Exception):
@@ -95,17 +95,17 @@ async def load(server: Server, gate: RateLimiter, requests: int) -> tuple[int, f
     """Every request through the retry loop; returns how many got no answer, and the seconds it took."""
 
     async def one(number: int) -> bool:
+        slots: list[Slot] = []
+
         async def send() -> bool:
-            async with gate.slot():
+            slots.append(gate.slot())
+            async with slots[-1]:
                 await server.answer(number, gate)
             return True
 
         try:
-            return await retry.call(
-                send,
-                lambda error: error.failure,  # type: ignore[attr-defined]
-                on_failure=lambda failure, _: gate.failed(failure),
-                jitter=server.chance.random,
+            return await call(
+                send, on_failure=lambda failure, _: gate.failed(failure, slots[-1]), jitter=server.chance.random
             )
         except Unanswered:
             return False

@@ -10,18 +10,18 @@ import pytest
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.engine.roles import Roles
-from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.providers import ProviderSettings
+from titjudge.providers.fake import Fake
 
 
-class Here:
+class Here(Fake):
     """A model of this machine that counts its lives."""
 
     made = closed = 0
-    capabilities = Capabilities(local=True)
-    account = "here"
-    name = "here"
+    name = account = "here"
 
     def __init__(self, settings: ProviderSettings) -> None:
+        super().__init__(settings)
         type(self).made += 1
 
     async def aclose(self) -> None:

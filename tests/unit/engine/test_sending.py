@@ -45,7 +45,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(seconds: float) -> None:
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(sender.retry, "call", partial(retry.call, sleep=at_once))
+    monkeypatch.setattr(retry, "RetryState", partial(retry.RetryState, sleep=at_once))
 
 
 def build(
@@ -195,7 +195,7 @@ def test_a_stopped_run_waits_for_no_retry_after(tmp_path: Path, monkeypatch: pyt
     async def never(seconds: float) -> None:
         raise AssertionError(f"it waits {seconds} s")
 
-    monkeypatch.setattr(retry, "call", partial(retry.call, sleep=never))
+    monkeypatch.setattr(retry, "RetryState", partial(retry.RetryState, sleep=never))
 
     async def work() -> None:
         engine, fake = build(tmp_path, lambda _: None)

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.keys import request_key
-from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
-from titjudge.providers import Capabilities, Provider
+from titjudge.core.types import Failure, FailureKind, Reply, Request, Status
+from titjudge.providers.base import Provider
 from titjudge.providers.batch.queue import BatchQueue, BatchTiming
 from titjudge.providers.batch.service import BatchService
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
+from titjudge.providers.wrapper import WrappedProvider
 
 __all__ = ["Batch", "BatchTiming", "Batches", "folder_name", "live_jobs"]
 
@@ -36,7 +36,7 @@ def _quiet(text: str) -> None:
     return None
 
 
-class Batch:
+class Batch(WrappedProvider):
     """Answers through the batch jobs of a hosted provider.
 
     Args:
@@ -55,7 +55,7 @@ class Batch:
         ConfigError: no batch service is known for `real`, or a size is not positive.
     """
 
-    batch = True
+    is_batch = True
 
     def __init__(
         self,
@@ -73,22 +73,20 @@ class Batch:
     ) -> None:
         if any(size is not None and size < 1 for size in (max_requests, max_bytes)):
             raise ConfigError("the size of a batch job is at least 1")
-        self.real = real
-        self.name, self.version, self.base_url = real.name, real.version, real.base_url
+        super().__init__(real)
         self.account = f"batch|{real.account}"
-        self.capabilities: Capabilities = replace(real.capabilities, in_flight=None)
+        self.capabilities = replace(real.capabilities, in_flight=None)
         pace = BatchTiming(poll_seconds, idle_seconds, settle_seconds, gone_seconds, max_requests, max_bytes)
         self.desk = desk or BatchQueue(batch_service_for(real), folder, _label(real), pace, say)
         self._paid_for_nothing: dict[str, int] = {}  # answers to a question that could not be used
 
     async def complete(self, request: Request) -> Reply:
-        """The answer of a batch job; `seconds` is the time from asking to having it.
+        """Wait for the answer of a batch job.
 
         Raises:
             ProviderFailure, TransportError: this request, or the job it was in, failed; see `classify`.
             CancelledError: the provider was left while this waited.
         """
-        started = time.perf_counter()
         key = request_key(request)
         tools = bool(request.tools)
         try:
@@ -105,27 +103,13 @@ class Batch:
             if tools:  # the answer may say that none are called here
                 self.capabilities = replace(self.capabilities, tools=self.desk.wire.native_tools)
         self.desk.log.note_taken(found.job, key, final=reply.status is not Status.OK)
-        return reply.with_(
-            endpoint=self.desk.wire.address, seconds=time.perf_counter() - started, flags=(*reply.flags, FLAG)
-        )
+        return reply.with_(endpoint=self.desk.wire.address, flags=(*reply.flags, FLAG))
 
     def classify(self, error: Exception) -> Failure:
         """As the real provider does, but for what may have been billed: a job that may have been begun is found again,
         and its answers are paid when they are handed over. Only what a job has ended with may be lost."""
         failure = self.real.classify(error)
         return replace(failure, lost=failure.answered and failure.usage is None)
-
-    def usage_bound(self, request: Request) -> Usage:
-        return self.real.usage_bound(request)
-
-    def ready(self) -> None:
-        """Look for the key now.
-
-        Raises:
-            ConfigError: there is none.
-        """
-        if hasattr(self.real, "ready"):
-            self.real.ready()
 
     def leave(self) -> None:
         """Stop waiting at once; jobs go on at the provider, and the next run collects them."""
@@ -152,7 +136,7 @@ class Batches:
         Raises:
             ConfigError: no batch service is known for it.
         """
-        if real.capabilities.local:
+        if real.local:
             return real
         name = folder_name(real)
         if name not in self._desks:
@@ -164,8 +148,8 @@ class Batches:
 
 def folder_name(real: Provider) -> str:
     """Name of the folder for a model's jobs: readable, and different for each provider, address and model."""
-    identity = f"{real.name}|{real.base_url}|{getattr(real, 'model', '')}"
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{real.name}-{getattr(real, 'model', '')}")[:60].strip("-.")
+    identity = f"{real.name}|{real.base_url}|{real.model}"
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{real.name}-{real.model}")[:60].strip("-.")
     return f"{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
@@ -187,7 +171,7 @@ def _final(failure: Failure, why: str) -> ProviderFailure:
 
 
 def _label(real: Provider) -> str:
-    return f"{real.name}/{getattr(real, 'model', '')}"
+    return f"{real.name}/{real.model}"
 
 
 def batch_service_for(real: Provider) -> BatchService:

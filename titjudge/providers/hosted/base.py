@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,9 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.images import loaded
-from titjudge.core.types import Failure, FailureKind, ImageFile, Request, Usage
-from titjudge.providers import Capabilities, ProviderSettings, model_families, token_counts
+from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Request, Usage
+from titjudge.providers import model_families, token_counts
+from titjudge.providers.base import Provider
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted import tool_calls
 from titjudge.providers.hosted.failures import ProviderFailure, classify, one_line
@@ -57,17 +57,13 @@ class _Encoded:
 encoded = _Encoded(_PICTURES)
 
 
-class Hosted:
+class Hosted(Provider):
     """A provider that sends JSON to one or several addresses. Subclasses say what is sent and read what comes.
-
-    `on_headers`, when set, is called with the headers of every answer (whatever its status), before `complete` returns.
 
     Raises:
         ConfigError: a base_url that is not a web address; from `complete` also a missing or unusable key.
     """
 
-    name = ""
-    version = 1
     default_base = ""
     base_env = ""
     key_envs: tuple[str, ...] = ()
@@ -79,12 +75,9 @@ class Hosted:
         self.endpoints = wire.Endpoints(settings.base_url or os.environ.get(self.base_env) or self.default_base)
         self.base_url = self.endpoints.identity
         self.account = f"{self.name}|{self.base_url}|{self._key_env()}|{settings.model}"
-        self.on_headers: Callable[[Mapping[str, str]], None] | None = None
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
         asked = tool_calls.wanted(settings)
-        self.capabilities: Capabilities = self.family.capabilities(
-            tools=self._calls_tools() if asked is None else asked
-        )
+        self.capabilities = self.family.capabilities(tools=self._calls_tools() if asked is None else asked)
         self._transport = transport or wire.shared
         self._headers: dict[str, dict[str, str]] = {}
         self._key = ""

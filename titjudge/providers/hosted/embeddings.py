@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Embedding, FailureKind, ProviderSettings, Usage
+from titjudge.providers.base import Embedder
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted.base import parsed, unreadable
 from titjudge.providers.hosted.gemini import Gemini
@@ -55,7 +57,7 @@ def _usage(billed: int | None) -> Usage | None:
     return None if billed is None else Usage(input=billed)
 
 
-class OpenAIEmbedder(OpenAI):
+class OpenAIEmbedder(OpenAI, Embedder):
     """One model behind `/embeddings`: OpenAI, vLLM, TEI, llama.cpp, Ollama and others that speak the same.
 
     `options`: `dimensions` (sent), `max_length` (tokens; what the model reads, 8191 at OpenAI). OpenAI rejects a longer
@@ -71,7 +73,7 @@ class OpenAIEmbedder(OpenAI):
         self.name = f"openai/{model}"
         self.max_tokens = int(settings.options.get("max_length", 8191))
 
-    @property
+    @cached_property
     def identity(self) -> Mapping[str, Any]:
         return {
             "api": "openai",
@@ -109,7 +111,7 @@ class OpenAIEmbedder(OpenAI):
         return Embedding(vector, used, max(used, estimate) if used >= self.max_tokens else used, billed)
 
 
-class GeminiEmbedder(Gemini):
+class GeminiEmbedder(Gemini, Embedder):
     """One model behind `:embedContent`. Google cuts what is too long and does not say so: longer texts are counted first.
 
     `options`: `dimensions` (outputDimensionality), `task_type` (none is sent by default), `max_length` (tokens).
@@ -125,7 +127,7 @@ class GeminiEmbedder(Gemini):
         known = next(limit for start, limit in GEMINI_LIMITS if bare.startswith(start))
         self.max_tokens = int(settings.options.get("max_length", known))
 
-    @property
+    @cached_property
     def identity(self) -> Mapping[str, Any]:
         options = self.settings.options
         return {

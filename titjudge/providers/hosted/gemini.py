@@ -6,7 +6,6 @@ Requests do not go through the SDK (which takes ten times the CPU); a contract t
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,7 +69,6 @@ class Gemini(Hosted):
         Raises:
             ConfigError: no key. ProviderFailure, TransportError: anything else that is not an answer; see `classify`.
         """
-        started = time.perf_counter()
         in_prompt = request.schema is not None and not self.native_schema
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
         if len(body) > _MOST_BYTES:
@@ -83,7 +81,7 @@ class Gemini(Hosted):
         if not 200 <= answer.status < 300:
             raise self._error_of(answer, tools=bool(request.tools))
         reply = self._reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools))
-        return reply.with_(endpoint=endpoint.identity, seconds=time.perf_counter() - started)
+        return reply.with_(endpoint=endpoint.identity)
 
     @property
     def _path(self) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ import orjson
 
 from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.types import Failure, FailureKind, Message, Reply, Request, Status, ToolCall, Usage
-from titjudge.providers import Capabilities, ProviderSettings, model_families, token_counts
+from titjudge.providers import Capabilities, Provider, ProviderSettings, model_families, token_counts
 from titjudge.providers.hosted import litellm_client as wire
 from titjudge.providers.hosted import tool_calls
 from titjudge.providers.hosted.base import clean, encoded
@@ -55,13 +54,12 @@ class _Failed(Exception):
         super().__init__(failure.message)
 
 
-class LiteLLM:
+class LiteLLM(Provider):
     """One model behind litellm. Settings and flags as for `titjudge.providers.hosted.openai.OpenAI`; `base_url` is its
     `api_base`; without `api_key_env` litellm looks for each provider's own variable (ANTHROPIC_API_KEY, ...).
     """
 
     name = "litellm"
-    version = 1
 
     def __init__(self, settings: ProviderSettings) -> None:
         if "/" not in settings.model and not settings.base_url:
@@ -78,7 +76,6 @@ class LiteLLM:
         asked = tool_calls.wanted(settings)
         self.capabilities: Capabilities = self.family.capabilities(tools=self.family.tools if asked is None else asked)
         self.native_schema = settings.structured != "prompt"
-        self.on_headers: Callable[[Mapping[str, str]], None] | None = None
         self._litellm: Any = None
 
     async def complete(self, request: Request) -> Reply:
@@ -87,7 +84,6 @@ class LiteLLM:
         Raises:
             ConfigError: no key. Anything else that is not an answer is for `classify`.
         """
-        started = time.perf_counter()
         litellm = self._litellm or await self._load()
         in_prompt = request.schema is not None and not self.native_schema
         arguments = await self._arguments(request, in_prompt)
@@ -106,7 +102,7 @@ class LiteLLM:
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
         reply = _reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools), counted=not trace.uncounted)
         endpoint = self.base_url or self.model.partition("/")[0]
-        return reply.with_(endpoint=endpoint, seconds=time.perf_counter() - started)
+        return reply.with_(endpoint=endpoint)
 
     def classify(self, error: Exception) -> Failure:
         return error.failure if isinstance(error, _Failed) else classify(error)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,7 +53,6 @@ class OpenAI(Hosted):
         Raises:
             ConfigError: no key. ProviderFailure, TransportError: anything else that is not an answer; see `classify`.
         """
-        started = time.perf_counter()
         in_prompt = request.schema is not None and not self.native_schema
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
         answer, endpoint = await self._post("/chat/completions", body)
@@ -62,7 +60,7 @@ class OpenAI(Hosted):
         if not 200 <= answer.status < 300:
             raise self._refusal_of(answer, native=request.schema is not None and not in_prompt, tools=tools)
         reply = self._reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
-        return reply.with_(endpoint=endpoint.identity, seconds=time.perf_counter() - started)
+        return reply.with_(endpoint=endpoint.identity)
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
         """What is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""

@@ -34,7 +34,7 @@ from typing import Any
 from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError
 from titjudge.core.textfile import load_yaml
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
-from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers.learned.subprocess import Outcome, run
 from titjudge.providers.local.microbatch import MicroBatcher
 
@@ -152,7 +152,7 @@ def _checked(where: str, given: Mapping[str, Any]) -> Command:
     return Command(tuple(words), timeout, size, str(given.get("version", "")), tuple(passed))
 
 
-class External:
+class External(Provider):
     """One command that scores; started for each batch, ended with it.
 
     Args:
@@ -163,7 +163,6 @@ class External:
     """
 
     name = "external"
-    version = 1
 
     def __init__(self, settings: ProviderSettings) -> None:
         if not settings.model:
@@ -229,9 +228,6 @@ class External:
     def classify(self, error: Exception) -> Failure:
         kind = FailureKind.FATAL if isinstance(error, UserError) else FailureKind.REJECTED
         return Failure(kind, " ".join(str(error).split())[:400] or type(error).__name__)
-
-    def usage_bound(self, request: Request) -> Usage:
-        return Usage()
 
     async def aclose(self) -> None:
         self._closing = True

@@ -18,7 +18,7 @@ from titjudge.core.errors import ConfigError, Unanswered, UserError, nearest
 from titjudge.core.learned_metrics import BUILT_IN, TABLE, Baseline
 from titjudge.core.textfile import load_yaml
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
-from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers.local import hub
 from titjudge.providers.local.images import decoded
 from titjudge.providers.local.microbatch import MicroBatcher
@@ -44,7 +44,7 @@ _PARAMETERS = (
 )
 
 
-class Scorer:
+class Scorer(Provider):
     """One learned metric's model, loaded when the first request comes, in the thread that scores.
 
     Args:

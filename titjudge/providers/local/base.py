@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.core.types import Failure, FailureKind, Reply, Request, Usage
-from titjudge.providers import ProviderSettings
+from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Usage
+from titjudge.providers.base import Provider
 from titjudge.providers.local import hub
 from titjudge.providers.local.microbatch import MicroBatcher
 from titjudge.providers.token_counts import input_bound
@@ -22,7 +22,7 @@ class RowError(Exception):
     """One request cannot be answered; the others of its batch can."""
 
 
-class InProcess(Generic[M]):
+class InProcess(Provider, Generic[M]):
     """One model of this machine, `M` when loaded: at the first request, in the thread that generates.
 
     A subclass names itself, loads (`_load`), answers a batch (`_run`) and says what it can (`capabilities`).
@@ -34,9 +34,6 @@ class InProcess(Generic[M]):
     Raises:
         ConfigError: no model name.
     """
-
-    name: str
-    version = 1
 
     def __init__(self, settings: ProviderSettings, *, most: int) -> None:
         if not settings.model:

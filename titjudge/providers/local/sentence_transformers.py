@@ -14,6 +14,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Embedding, Failure, FailureKind, ProviderSettings
+from titjudge.providers.base import Embedder
 from titjudge.providers.local import hub
 from titjudge.providers.local.microbatch import MicroBatcher
 
@@ -35,7 +36,7 @@ OPTIONS = frozenset(
 )
 
 
-class SentenceTransformers:
+class SentenceTransformers(Embedder):
     """A sentence-transformers model, loaded when the first text comes, in the thread that embeds.
 
     Args:
@@ -47,8 +48,6 @@ class SentenceTransformers:
     Raises:
         UserError: unknown option; and from `identity`, `max_tokens` and `embed`: no such model, no pooling, remote code.
     """
-
-    local = True
 
     def __init__(self, model: str, settings: ProviderSettings) -> None:
         unknown = sorted(set(settings.options) - OPTIONS)

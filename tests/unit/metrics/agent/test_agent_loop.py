@@ -64,7 +64,7 @@ class StandIn:
     `eyes` gives the answers of the captioner by template.
     """
 
-    protocol, dry_run, siblings = "strict", None, ()
+    protocol = "strict"
 
     def __init__(
         self,

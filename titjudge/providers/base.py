@@ -1,0 +1,163 @@
+"""What the engine asks of a model. A provider answers questions, an embedder makes vectors; both are a `Model`.
+
+Everything that can have a default has one, so a new provider is a subclass with `complete`, and `usage_bound` where it
+costs money. It never retries, never caches, never counts money: it sends one request, returns what came, and says of an
+exception what kind of failure it is. Everything else is the engine's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage
+
+OnHeaders = Callable[[Mapping[str, str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model of a provider can do; the engine omits what it cannot.
+
+    Attributes:
+        images: It reads images.
+        schema: It has native JSON-schema answers.
+        omit: Parameters the model rejects; they are left out of the request and of its cache key.
+        local: It runs in this process, costs nothing, needs no rate limiter.
+        in_flight: How many requests it can use at once (None: as many as the engine likes).
+        cache: Its answers are worth keeping (a recorded answer is on disk already).
+        thinking: Tokens it may think before it answers, on top of `max_tokens`, when no `thinking_budget` is given.
+        tools: It calls tools natively.
+    """
+
+    images: bool = True
+    schema: bool = True
+    omit: frozenset[str] = frozenset()
+    local: bool = False
+    in_flight: int | None = None
+    cache: bool = True
+    thinking: int = 0
+    tools: bool = False
+
+
+class Model:
+    """What providers and embedders have in common.
+
+    Attributes:
+        name: The registry name (an embedder's also names the model: `provider/model`).
+        model: The model's name at the provider.
+        base_url: Identity of the endpoint without credentials, or whatever else says which weights answer; part of the
+            key of an answer in the cache.
+        account: What shares a rate limit; by default the name.
+        is_batch: An answer may take a day: there is no rate limit, and a later session may collect it.
+        on_headers: Set by the engine where it reads rate limits from headers. Call it with the headers of every answer,
+            whatever its status.
+    """
+
+    name: str = ""
+    model: str = ""
+    account: str = ""
+    is_batch: bool = False
+    on_headers: OnHeaders | None = None
+
+    @cached_property
+    def base_url(self) -> str:
+        """Where requests go; a subclass may set it, or compute it when it is first needed."""
+        return ""
+
+    @property
+    def local(self) -> bool:
+        """Whether it runs in this process and costs nothing."""
+        return False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether answers cost nothing. A stand-in that runs here may stand for a model that costs."""
+        return self.local
+
+    def classify(self, error: Exception) -> Failure:
+        """Say what kind of failure an exception is; by default one that asking again does not mend."""
+        return Failure(FailureKind.REJECTED, str(error) or type(error).__name__)
+
+    def ready(self) -> None:
+        """Look now for what the first request will need.
+
+        Raises:
+            UserError: A key or the weights are missing.
+        """
+        return None
+
+    def leave(self) -> None:
+        """Stop waiting at once; what a batch job answers later is for another session."""
+        return None
+
+    async def aclose(self) -> None:
+        """Release connections and memory."""
+        return None
+
+
+class Provider(Model, ABC):
+    """One model behind one address, made with one argument: the `ProviderSettings` of a role.
+
+    Attributes:
+        version: Raise it when the adapter changes what is sent: answers kept under the old one are not used again.
+        capabilities: What the model can do. It may turn out in the middle of a run that it calls no tools.
+    """
+
+    version: int = 1
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        """What the model can do; a subclass may set it, or find it out when it is first needed."""
+        return Capabilities()
+
+    @property
+    def local(self) -> bool:
+        return self.capabilities.local
+
+    @abstractmethod
+    async def complete(self, request: Request) -> Reply:
+        """Send one request once.
+
+        Returns:
+            A Reply with status OK, TRUNCATED or REFUSED; `seconds`, `list_cost` and `key` are the engine's to set.
+
+        Raises:
+            Exception: There is no answer; `classify` says why.
+        """
+
+    def usage_bound(self, request: Request) -> Usage:
+        """Bound the tokens that a request can cost (input as estimated, output as capped): a cap holds as well as this."""
+        if self.local:
+            return Usage()
+        raise NotImplementedError(f"{type(self).__name__} does not say what a request costs at most (usage_bound)")
+
+
+class Embedder(Model, ABC):
+    """One embedding model, made as `Embedder(model, settings)` with `settings: ProviderSettings`.
+
+    Attributes:
+        identity: Everything that can change a vector: model, revision or content hash of a folder, dtype, pooling,
+            maximum length, library version; part of the key of a vector in the cache.
+        max_tokens: What the model reads of a text.
+        local: It runs in this process and costs nothing.
+    """
+
+    local = True
+
+    @cached_property
+    def max_tokens(self) -> int:
+        """What the model reads of a text."""
+        return 0
+
+    @cached_property
+    def identity(self) -> Mapping[str, Any]:
+        """What pins a vector."""
+        return {"name": self.name}
+
+    @abstractmethod
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        """Embed each text, in order, as a unit vector; no instruction prefix is ever added."""
