@@ -4,7 +4,8 @@
 
 FILE has prompt_id, generator and the column (LMM4LMM's marks, not part of this project; by default it is looked for beside
 the project). Prints (1) how many 95% intervals from 200 prompts hold the difference over all prompts, and how often
-generators that were exchanged at random within prompts fail a gate.
+generators that were exchanged at random within prompts fail a gate; (2) what settling a question costs, how often the wrong
+generator wins, and how often exchanged generators get a verdict, beside that of peeking at a fixed-sample test.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import numpy as np
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generator_differences import GeneratorDifference, false_discoveries, gate, sign_flip_p
 from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.replay_settling import replay_pairs, replay_race
 from titjudge.stats.scores_table import ScoreTable, read_scores
+from titjudge.stats.sequential import OPEN, settle
 
 HUMAN = Path(__file__).resolve().parents[1].parent / "shared" / "human" / "lmm4lmm_12_generators.csv.gz"
 DRAWN = 200  # prompts of a verdict
@@ -93,6 +96,45 @@ def false_slices(scores: Floats, repeats: int, slices: int = 12, seed: int = 3) 
     return float(np.mean(called))
 
 
+def false_verdicts(scores: Floats, repeats: int, span: float, seed: int = 4) -> tuple[float, float]:
+    """How often exchanged generators get a verdict by `settle`, and by looking at z > 1.96 every ten prompts from the 20th."""
+    rng = np.random.default_rng(seed)
+    n = np.arange(1, len(scores) + 1)
+    settled, peeked = [], []
+    for _ in range(repeats):
+        for a, b in combinations(range(scores.shape[1]), 2):
+            d = rng.permutation(exchanged(scores[:, a] - scores[:, b], rng))
+            settled.append(settle(("a", "b"), d, span=span).verdict != OPEN)
+            mean = np.cumsum(d) / n
+            error = np.sqrt(np.maximum(np.cumsum(d * d) / n - mean**2, 1e-9) / n)
+            peeked.append(bool((np.abs(mean) > 1.96 * error)[19::10].any()))
+    return float(np.mean(settled)), float(np.mean(peeked))
+
+
+def settling(table: ScoreTable, scale: int) -> None:
+    pairs = list(combinations(table.generators, 2))
+    repeat = 20 // scale
+    print(f"\n2. Settling: {len(pairs)} pairs in {repeat} random orders each")
+    found = replay_pairs(table, pairs, repeat=repeat, seed=5)
+    mean = dict(zip(table.generators, np.nanmean(table.means, axis=0), strict=True))
+    wrong = [each.verdict == min(each.a, each.b, key=lambda name: mean[name]) for each in found]
+    show("judgements used, on average", float(np.mean([each.used / each.of for each in found])), "at most 20%")
+    show("wrong winners", float(np.mean(wrong)), "at most 1%")
+    show("settled", float(np.mean([each.verdict != OPEN for each in found])), "no target")
+    scores = table.means[np.isfinite(table.means).all(axis=1)]
+    settled, peeked = false_verdicts(scores, 100 // scale, float(np.ptp(scores)))
+    show("exchanged pairs that get a verdict", settled, "at most 5%")
+    show("the same by peeking at z > 1.96 every ten prompts", peeked, "about 47%")
+    races = replay_race(table, table.generators, repeat=repeat, seed=6)
+    best = max(mean, key=lambda name: mean[name])
+    show(
+        "judgements of a race for the best of all",
+        float(np.mean([each["used"] / each["of"] for each in races])),
+        "no target",
+    )
+    show("races that lost the best", float(np.mean([best not in each["left"] for each in races])), "at most 5%")
+
+
 def show(line: str, value: float, wanted: str) -> None:
     print(f"  {line:<92} {100 * value:5.1f}%   ({wanted})", flush=True)
 
@@ -134,6 +176,7 @@ def main() -> None:
     scale = 5 if given.quick else 1
     print(f"{given.human.name}, {given.metric}: {len(table.generators)} generators, {len(table.prompts):,} prompts")
     differences(table, scale)
+    settling(table, scale)
     print(f"\n{time.perf_counter() - started:.0f} s")
 
 

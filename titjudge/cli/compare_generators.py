@@ -172,4 +172,77 @@ def _tell(decided: Gate, found: Sequence[GeneratorDifference], strict: bool) -> 
         say("not told apart counts as a failure (--strict)" if strict else "--strict makes that a failure")
 
 
-COMMANDS = (generators,)
+@click.command(short_help="What it would have cost to find out which generator is better, on finished scores.")
+@scores_options
+@click.option("--pair", "pairs", multiple=True, required=True, metavar="A,B|all", help="Two generators, three or more to race for the best, or `all` for every two; repeatable.")  # fmt: skip
+@click.option("--margin", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Stop also when the two lie within M of each other: equivalent.")  # fmt: skip
+@click.option("--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N", help="Random orders of the prompts.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Of the random orders.")
+@click.option("--out", type=PATH, metavar="FILE", help="Write the tables: Markdown, LaTeX or CSV (.md, .tex, .csv).")
+@JSON
+def settle(
+    runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, pairs: tuple[str, ...],
+    margin: float | None, repeat: int, seed: int, out: Path | None, json_file: Path | None,
+) -> int:  # fmt: skip
+    """Replay `judge --settle` on finished scores: after how many prompts, in random order, would it have stopped?
+
+    Prompts come one by one, judged for both generators, until a 95% interval that holds at every moment at once leaves zero
+    (or lies within the margin: equivalent); else the pair stays open. Three or more generators race for the best. This saves
+    money on one question: a full ranking of many generators needs as many judgements as judging everything.
+
+    \b
+    Examples:
+      python cli.py compare settle runs/first --pair old,new --repeat 20
+      python cli.py compare settle --scores scores.csv --pair all --margin 0.01
+    """
+    from titjudge.cli.output import show_notes, show_tables, write_json
+    from titjudge.stats.replay_settling import replay_pairs, replay_race, replay_tables
+
+    check_files(None, out)
+    table = read_input(runs, scores, metric, allow_drift)
+    two, races = _questions(pairs, table)
+    found = replay_pairs(table, two, margin=margin, repeat=repeat, seed=seed)
+    raced = [one for names in races for one in replay_race(table, names, margin=margin, repeat=repeat, seed=seed)]
+    tables = replay_tables(found, raced)
+    show_tables(tables)
+    show_notes(table.notes, tables)
+    if out is not None:
+        from titjudge.report.table_files import write_tables
+
+        write_tables(tables, out)
+        say(f"tables {out}")
+    record: dict[str, Any] = {
+        "source": table.source, "metric": table.metric, "margin": margin, "repeat": repeat, "seed": seed,
+        "pairs": [each.to_json() for each in found],
+    }  # fmt: skip
+    if raced:
+        record["races"] = raced
+    write_json(json_file, record)
+    return 0
+
+
+def _questions(pairs: Sequence[str], table: ScoreTable) -> tuple[list[tuple[str, str]], list[tuple[str, ...]]]:
+    """The pairs and the races that --pair names."""
+    from itertools import combinations
+
+    from titjudge.core.errors import ConfigError
+
+    two: list[tuple[str, str]] = []
+    races: list[tuple[str, ...]] = []
+    for given in pairs:
+        names = tuple(name.strip() for name in given.split(","))
+        if given == "all":
+            two += combinations(table.generators, 2)
+            continue
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise ConfigError(f"--pair takes two or more generators, each once, or all: not '{given}'")
+        for name in names:
+            table.column(name)
+        if len(names) == 2:
+            two.append((names[0], names[1]))
+        else:
+            races.append(names)
+    return two, races
+
+
+COMMANDS = (generators, settle)

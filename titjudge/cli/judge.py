@@ -76,6 +76,16 @@ from titjudge.cli.terminal import say
     default=None,
     help="Ask again what was refused, cut off or unreadable; without it those answers stand.",
 )
+@click.option(
+    "--settle",
+    metavar="A,B[,C...]",
+    help="Judge these generators, prompts in random order, only until it is known which one is better. For one question: "
+    "a full ranking costs as much as judging everything.",
+)
+@click.option(
+    "--margin", type=click.FloatRange(min=0, min_open=True), metavar="M",
+    help="With --settle: stop also when they lie within M of each other.",
+)  # fmt: skip
 @click.option("--report/--no-report", default=None, help="Write report.html at the end  [default: yes].")
 @click.option(
     "--suite-option", "suite_options", multiple=True, metavar="KEY=VALUE", help="An option of the suite; repeatable."
@@ -127,10 +137,12 @@ def judge(**flags: Any) -> int:
       python cli.py judge --provider openai --metric tit-agent --max-looks 12
       python cli.py judge --suite known-answer
       python cli.py judge --config run.yaml --limit 50
+      python cli.py judge --data my_images --settle old,new --max-cost 2
     """
     from titjudge.cli.output import show_forecast
     from titjudge.core.config import load_config
     from titjudge.runs.session import Session
+    from titjudge.runs.settling import SettlingSession
 
     overrides = model_overrides(flags)
     overrides |= {
@@ -157,22 +169,46 @@ def judge(**flags: Any) -> int:
         name: flags[name] for name in ("max_requests", "max_tokens", "min_coverage", "rpm", "tpm", "batch")
     }
     config = load_config(flags["config_file"], overrides)
+    question = _question(flags["settle"], flags["margin"], config)
     if config.engine == "ray" and not flags["dry_run"]:
         from titjudge.runs.ray_cluster import Cluster
 
         cluster = Cluster(config, address=config.ray_address, workers=config.workers, say=say)
         return _run(cluster.config, cluster.run, flags["json_file"])
-    session = Session(config)
+    session = Session(config) if question is None else SettlingSession(config, question)
     if flags["dry_run"]:
         found = session.dry_run()
         for line in notices(session.config):
             say(f"  note: {line}")
+        if question is not None:
+            say("  note: all that --settle could cost: it stops when the question is settled")
         show_forecast(found, flags["json_file"])
         return 0 if found.items else 1
     from titjudge.cli.progress import watcher
 
     cap = session.config.limits.max_cost
     return _run(session.config, lambda: session.run(watcher(cap)), flags["json_file"])
+
+
+def _question(names: str | None, margin: float | None, config: Any) -> Any:
+    """What --settle asks; None without it."""
+    from titjudge.core.errors import ConfigError
+    from titjudge.runs.settling import Question
+
+    if names is None:
+        if margin is not None:
+            raise ConfigError("--margin goes with --settle A,B")
+        return None
+    for clash, flag in (
+        (config.limits.batch, "--batch"),
+        (config.shard, "--shard"),
+        (config.engine == "ray", "--engine ray"),
+    ):
+        if clash:
+            raise ConfigError(
+                f"--settle stops as answers come, and {flag} asks everything at once: leave one of them out"
+            )
+    return Question(tuple(name.strip() for name in names.split(",")), margin)
 
 
 def _pairs(options: tuple[str, ...]) -> dict[str, str] | None:
@@ -226,7 +262,11 @@ def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
         f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
     )
     say(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f}{unsure})")
-    if outcome.status != "complete":
+    if "settle" in outcome.results:
+        from titjudge.runs.settling import told
+
+        say(told(outcome.results["settle"]))
+    if outcome.status not in ("complete", "settled"):
         say(goes_on(outcome.status, outcome.reason))
     for line in outcome.mixed:
         say(line)
@@ -238,7 +278,15 @@ def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
         return 3
     if not reached:
         return 4
-    return 1 if nothing else 0 if outcome.status == "complete" else 130 if "interrupted" in outcome.status else 1
+    return (
+        1
+        if nothing
+        else 0
+        if outcome.status in ("complete", "settled")
+        else 130
+        if "interrupted" in outcome.status
+        else 1
+    )
 
 
 def _coverage(outcome: Any, least: float | None) -> bool:

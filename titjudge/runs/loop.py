@@ -74,6 +74,24 @@ class RunLoop:
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._reason = ""
+        self._ended = "complete"
+
+    def until(self, decided: Callable[[Score], bool], in_flight: int) -> None:
+        """End the run when `decided` says so of a score that has come, with at most so many items under way then."""
+        self._in_flight = min(self._in_flight, in_flight)
+        keep = self._on_score
+
+        def on_score(score: Score, of: str) -> None:
+            keep(score, of)
+            if decided(score):
+                self.settle()
+
+        self._on_score = on_score
+
+    def settle(self) -> None:
+        """Ask nothing more: what was to be found out is known, and the status is `settled`."""
+        self._closed, self._reason, self._ended = True, "", "settled"
+        self.engine.stop()
 
     async def before(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that belongs to the run before its items, and ends with it.
@@ -89,7 +107,7 @@ class RunLoop:
                 raise
 
     async def run(self, items: Iterable[Item | InvalidItem]) -> str:
-        """Judge all items; returns the status: complete, or `incomplete: ` budget, interrupted, disk.
+        """Judge all items; returns the status: complete, settled, or `incomplete: ` budget, interrupted, disk.
 
         Raises:
             FatalProviderError: a key, a quota or a model name is wrong. What was answered before is kept.
@@ -109,7 +127,7 @@ class RunLoop:
             raise self.engine.fatal
         if self.engine.sender.disk is not None:
             self.close(f"disk ({self.engine.sender.disk})")
-        self.progress.status = f"incomplete: {self._reason}" if self._reason else "complete"
+        self.progress.status = f"incomplete: {self._reason}" if self._reason else self._ended
         return self.progress.status
 
     def close(self, reason: str) -> None:

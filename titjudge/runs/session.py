@@ -244,7 +244,7 @@ class Session:
             with _signals(loop, watcher):
                 if self.config.canary:
                     await loop.before(self._ask_canaries(engine, folder.journal))
-                status = await loop.run(folder.items())
+                status = await loop.run(self._work(folder, loop, done))
         except FatalProviderError as error:
             fatal, status = error, f"failed: {error}"
         finally:
@@ -260,6 +260,10 @@ class Session:
         if fatal is not None:
             raise fatal
         return status
+
+    def _work(self, folder: RunFolder, loop: RunLoop, done: set[tuple[str, str]]) -> Iterator[Item | InvalidItem]:
+        """What is to be judged, in order."""
+        return folder.items()
 
     async def _plan_canaries(self) -> tuple[list[Expected], str]:
         from titjudge.probes.canary_run import plan_before

@@ -1,0 +1,139 @@
+"""Stop as soon as it is known which of two generators is better: intervals that hold at every moment at once.
+
+An asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory and
+asymptotic confidence sequences", Annals of Statistics 52, 2024, Theorem 2.2): one may look after every prompt and stop when
+one likes, and the interval still holds, where peeking at a fixed-sample test every ten prompts errs about one time in two.
+The scale is the mean square of the differences (not less than their variance), with one unseen prompt that differs by all
+that scores can, so that prompts which agree so far settle nothing. `python -m benchmarks.verdicts` measures how often it errs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from titjudge.stats.bootstrap import LEVEL, Floats, Interval
+
+FEWEST = 30  # prompts before any verdict: the theorem is asymptotic
+TUNED = 100  # prompts at which the interval is narrowest
+OPEN, EQUIVALENT = "open", "equivalent"
+
+
+def radius(prompts: Any, squares: Any, level: float = LEVEL) -> Any:
+    """Half the width of the interval after each number of prompts, whose squared differences add up to `squares`."""
+    alpha = 1 - level
+    rho = (2 * math.log(1 / alpha) + math.log(1 + 2 * math.log(1 / alpha))) / TUNED
+    mixed = prompts * rho + 1
+    return np.sqrt(squares / prompts * 2 * mixed / (prompts**2 * rho) * np.log(np.sqrt(mixed) / alpha))
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a comparison ended.
+
+    `verdict` is the better one, "equivalent" or "open"; `used` of `of` prompts were judged; `interval` of a - b then.
+    """
+
+    a: str
+    b: str
+    verdict: str
+    used: int
+    of: int
+    interval: Interval | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def settle(
+    names: tuple[str, str], differences: Floats, *, span: float, margin: float | None = None, level: float = LEVEL
+) -> Settled:
+    """Go through differences in the order given and stop at the first verdict.
+
+    Args:
+        differences: a - b of each prompt, in random order.
+        span: how far two scores can lie apart.
+        margin: differences within it do not matter; None asks for a winner only.
+    """
+    of = len(differences)
+    n = np.arange(1, of + 1)
+    mean, half = np.cumsum(differences) / n, radius(n, np.cumsum(differences**2) + span**2, level)
+    low, high = mean - half, mean + half
+    ended = (low > 0) | (high < 0)
+    if margin is not None:
+        ended |= (low > -margin) & (high < margin)
+    ended[: FEWEST - 1] = False
+    at = int(np.argmax(ended)) if ended.any() else of - 1
+    if at < 0:
+        return Settled(*names, OPEN, 0, of, None)
+    verdict = OPEN
+    if ended.any():
+        verdict = names[0] if low[at] > 0 else names[1] if high[at] < 0 else EQUIVALENT
+    return Settled(*names, verdict, at + 1, of, (float(low[at]), float(high[at])))
+
+
+@dataclass
+class Race:
+    """Find the best of several generators, prompt by prompt; who is beaten by the leader is judged no more.
+
+    The best is lost in at most 1 - level of races: each of its k - 1 comparisons errs in at most a (k - 1)th of that.
+
+    Args:
+        names: of the generators. span: how far two scores can lie apart. margin: as in `settle`.
+    """
+
+    names: Sequence[str]
+    span: float
+    margin: float | None = None
+    level: float = LEVEL
+    prompts: int = 0
+    judged: int = 0  # prompts x generators that were still in
+    left: list[str] = field(default_factory=list)
+    verdict: str = OPEN
+
+    def __post_init__(self) -> None:
+        k = len(self.names)
+        self.left = list(self.names)
+        self._sum, self._squares = np.zeros((k, k)), np.zeros((k, k))
+        self._level = 1 - (1 - self.level) / max(1, k - 1)
+
+    @property
+    def over(self) -> bool:
+        return self.verdict != OPEN
+
+    def add(self, scores: Sequence[float]) -> None:
+        """Take the scores of one more prompt, in the order of the names; what has dropped out is not read."""
+        place = [self.names.index(name) for name in self.left]
+        self.prompts += 1
+        self.judged += len(place)
+        mine = np.asarray(scores, dtype=np.float64)[place]
+        d = mine[:, None] - mine[None, :]
+        at = np.ix_(place, place)
+        self._sum[at] += d
+        self._squares[at] += d**2
+        if self.prompts < FEWEST:
+            return
+        half = radius(self.prompts, self._squares[at] + self.span**2, self._level)
+        low, high = self._sum[at] / self.prompts - half, self._sum[at] / self.prompts + half
+        best = int(np.argmax(self._sum[at].sum(axis=1)))
+        kept = [k for k in range(len(place)) if k == best or not low[best, k] > 0]
+        self.left = [self.names[place[k]] for k in kept]
+        if len(kept) == 1:
+            self.verdict = self.left[0]
+        elif self.margin is not None:
+            inside = (low > -self.margin) & (high < self.margin)
+            np.fill_diagonal(inside, True)
+            if inside[np.ix_(kept, kept)].all():
+                self.verdict = EQUIVALENT
+
+    def interval(self) -> Interval | None:
+        """Of the first name's mean minus the second's, while there were two."""
+        if len(self.names) != 2 or not self.prompts:
+            return None
+        half = radius(self.prompts, self._squares[0, 1] + self.span**2, self._level)
+        mean = self._sum[0, 1] / self.prompts
+        return float(mean - half), float(mean + half)
