@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import jsonschema
@@ -112,6 +113,34 @@ def test_the_suite_of_the_extension_page_reads_a_folder(package: Path) -> None:
     (package / "a-calm-sea.png").touch()
     (item,) = registry.load("suites", "names")().load(package)
     assert (item.id, item.prompt) == ("a-calm-sea.png", "a calm sea")
+
+
+def test_the_query_over_all_runs_counts_the_last_line_of_each_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="needs `pip install 'titjudge[test]'`")
+    from titjudge.core.serialization import score_record
+    from titjudge.core.types import Score, Status
+
+    def scored(run: str, *scores: Score) -> None:
+        (tmp_path / "runs" / run).mkdir(parents=True)
+        (tmp_path / "runs" / run / "scores.jsonl").write_text(
+            "\n".join(json.dumps(score_record(score)) for score in scores)
+        )
+
+    def score(image: str, value: float | None, **parts: Any) -> Score:
+        status = Status.OK if value is not None else Status.REFUSED
+        return Score(image, "tit", value, status, generator="m", parts=parts)
+
+    scored("a", score("1.png", None), score("2.png", 0.5), score("1.png", 0.7, tokens=3))
+    scored("b", score("1.png", 0.1), score("2.png", None))
+    monkeypatch.chdir(tmp_path)
+    (query,) = blocks("sql", ROOT / "docs" / "architecture.md")
+    found = duckdb.sql(query).fetchall()
+    assert [(Path(run).parent.name, mean, scored, images) for run, _, _, mean, scored, images in found] == [
+        ("a", pytest.approx(0.6), 2, 2),
+        ("b", pytest.approx(0.1), 1, 2),
+    ]
 
 
 def test_every_command_of_the_shell_blocks_exists() -> None:
