@@ -328,13 +328,6 @@ def test_base_urls_from_the_environment(server: Server, monkeypatch: pytest.Monk
     assert server.last.path == "/v1/models/gemini-2.5-pro:generateContent"
 
 
-def test_redirects_are_not_followed(server: Server) -> None:
-    with Server() as elsewhere:
-        server.script(Scripted(status=307, headers={"Location": f"{elsewhere.openai}/chat/completions"}, body="{}"))
-        assert failure(openai(server)).kind is FailureKind.FATAL
-        assert elsewhere.count() == 0
-
-
 def test_text_that_is_not_unicode_is_rejected_not_fatal(server: Server) -> None:
     assert failure(openai(server), ask("half an emoji \ud83d")).kind is FailureKind.REJECTED
     assert server.count() == 0

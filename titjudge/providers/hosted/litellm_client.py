@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,7 +20,7 @@ from typing import Any
 
 from titjudge.core.types import FailureKind
 from titjudge.providers.hosted.failures import ProviderFailure
-from titjudge.providers.hosted.http import TransportError, Unreachable, whole
+from titjudge.providers.hosted.http import TransportError, Unreachable, Untrusted, whole
 
 _NO_CONNECTION = frozenset(
     {
@@ -59,10 +60,15 @@ def traced() -> Iterator[Trace]:
 
 
 def own_error(error: BaseException) -> Exception | None:
-    """The error of ours behind an exception of litellm's, or None: `Unreachable` where there was no connection."""
-    for each in _chain(error):
+    """The error of ours behind an exception of litellm's, or None: `Unreachable` where there was no connection, `Untrusted`
+    where there could be none that is safe."""
+    causes = list(_chain(error))
+    for each in causes:
         if isinstance(each, ProviderFailure | TransportError):
             return each
+        if isinstance(each, ssl.SSLError):
+            return Untrusted(str(each))
+    for each in causes:
         if any(kind.__name__ in _NO_CONNECTION for kind in type(each).__mro__):
             return Unreachable(str(each))
     return None
