@@ -347,6 +347,7 @@ class Engine:
             (vector,) = await embedder.embed([text])
         else:
             vector = await self.sender.send(self.roles.embedder_role(), text, reservation)
+            self._note_vector(key, text, vector)  # it is paid: written down before the cache gathers what it writes
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
         if self.cache is not None and not self._read_only:

@@ -115,8 +115,6 @@ class Sender:
             logger.error("%(role)s: nothing more is sent: %(failure)s", {"role": role.label, "failure": str(error)})
             self._on_fatal()
             raise
-        if role.limiter.waiting:
-            await self._yield_to_waiters()
         return answer
 
     async def _attempt(self, role: Role[M, Q, A], question: Q, bound: Usage, reservation: Reservation | None) -> A:
@@ -138,6 +136,9 @@ class Sender:
                 slot.used(bill.tokens)
             self._reach[role.address].heard()
             role.tally.trouble = ""
+            if role.limiter.waiting:
+                await self._yield_to_waiters()
+            # From the bill to the answer's own line nothing waits: a kill in between would lose what is booked as paid.
             with self.not_dropped():  # a bill that cannot be written stops the run, but not the answer it is for
                 self._bill(draw, role.name, entry, bill)
         except asyncio.CancelledError:
