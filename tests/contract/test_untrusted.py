@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from batch_server import BatchServer
 from servers import Scripted, Server
-from test_batch_services import Service
+from test_batch_services import BaseBatchService
 from test_provider_quirks import failure
 from tls import Untrusted
 
@@ -51,7 +51,7 @@ def test_a_certificate_that_nobody_signed_ends_the_run_before_anything_is_said(k
 @pytest.mark.parametrize("kind", ["openai", "gemini"])
 def test_batch_jobs_name_such_a_certificate_at_once(kind: str, tmp_path: Path) -> None:
     with BatchServer() as unused, Untrusted() as server:
-        service = Service(unused, kind, tmp_path / "jobs")
+        service = BaseBatchService(unused, kind, tmp_path / "jobs")
         real = service.real()
         moved: Any = type(real)(replace(real.settings, base_url=server.url + LIVE[kind][2]))
         service.real = lambda: moved  # type: ignore[method-assign]
