@@ -351,7 +351,7 @@ def _strengths(
 
 
 def _ends(interval: tuple[float, float] | None) -> list[float | None] | None:
-    """An interval for JSON, which knows no infinity: None is an infinite end."""
+    """Write an interval for JSON, which knows no infinity: None is an infinite end."""
     return [end if math.isfinite(end) else None for end in interval] if interval else None
 
 

@@ -44,7 +44,7 @@ def multiplicities(prompts: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def percentile_interval(draws: Floats, units: int, level: float = LEVEL) -> Interval | None:
-    """The central part of the draws, widened for few units (expanded percentiles, Hesterberg 2015).
+    """Take the central part of the draws, widened for few units (expanded percentiles, Hesterberg 2015).
 
     A bootstrap of n units is too narrow by sqrt((n - 1) / n), and by the normal in place of Student's t: the percentiles
     lie as far out as t would have it. Infinite draws count; NaN are undefined and do not.
@@ -69,5 +69,5 @@ def group_sums(group: Ints, groups: int, *columns: Floats) -> Floats:
 
 
 def number(value: float) -> float | None:
-    """A plain float, or None for what is not finite."""
+    """Convert to a plain float, or None for what is not finite."""
     return float(value) if np.isfinite(value) else None

@@ -20,13 +20,13 @@ _BLOCK = 1 << 21
 
 
 def below(means: Floats, end: float, limits: Floats) -> Floats:
-    """The probability with which Gaffke's mean, the further prompt at `end`, lies at or below each limit; shape of `limits`."""
+    """Compute the probability with which Gaffke's mean, the further prompt at `end`, lies at or below each limit; shape of `limits`."""
     found = _gaffke(means, end)
     return (np.searchsorted(found, limits, side="right") + 1) / (len(found) + 1)
 
 
 def bound(means: Floats, end: float, alpha: float) -> float:
-    """The one-sided bound of the mean on the side of `end`: the lower one where `end` is below the prompts seen, else the upper."""
+    """Compute the one-sided bound of the mean on the side of `end`: the lower one where `end` is below the prompts seen, else the upper."""
     found = _gaffke(means, end)
     lower = end <= float(means.mean())
     place = int(alpha * len(found)) if lower else len(found) - 1 - int(alpha * len(found))

@@ -176,7 +176,7 @@ class _Model:
         free[-1, -1] = 0.0 if tied else 1.0
 
         def likelihood(at: Floats) -> tuple[float, Floats]:
-            """The log likelihood, and the share of each outcome of each couple."""
+            """Compute the log likelihood, and the share of each outcome of each couple."""
             logits = (self._rows @ at).reshape(-1, 3) + offset
             top = logits.max(axis=1)
             share = np.exp(logits - top[:, None])

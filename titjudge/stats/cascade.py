@@ -67,7 +67,7 @@ class _Candidates:
 def apply(
     rule: Rule, index: PairIndex | Sequence[Pair], values: Mapping[str, Values], prices: Mapping[str, float]
 ) -> Outcome:
-    """What a rule does on human pairs.
+    """Compute what a rule does on human pairs.
 
     Args:
         values: judge -> score by image id, higher is better. prices: USD a pair and judge.
@@ -91,7 +91,7 @@ def recommend(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> Recommendation:
-    """The cheapest rule that is at most `tolerance` less accurate than the best single judge; or, with `max_price` (USD a
+    """Find the cheapest rule that is at most `tolerance` less accurate than the best single judge; or, with `max_price` (USD a
     pair), the most accurate one that costs no more.
 
     Args:
@@ -167,7 +167,7 @@ def _read(
 
 
 def _run(table: _Table, chain: tuple[int, ...], thresholds: Sequence[float]) -> tuple[Outcome, tuple[Mask, Floats]]:
-    """The outcome of a rule, and for each pair whether it is right and what it costs."""
+    """Compute the outcome of a rule, and for each pair whether it is right and what it costs."""
     size = table.right.shape[1]
     open_, right, cost, asked = np.ones(size, bool), np.zeros(size, bool), np.zeros(size), []
     prices = table.steps(chain)
@@ -226,7 +226,7 @@ def _three(table: _Table, chain: tuple[int, int, int]) -> Iterator[_Candidates]:
 
 
 def _frontier(table: _Table, longest: int) -> list[Outcome]:
-    """The rules that no other beats in both accuracy and price, cheapest first; of equals the shortest chain."""
+    """List the rules that no other beats in both accuracy and price, cheapest first; of equals the shortest chain."""
     best: list[tuple[float, float, int, tuple[int, ...], Floats]] = []
     for some in _candidates(table, longest):
         for k in _undominated(some.cost, some.right):

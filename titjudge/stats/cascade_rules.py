@@ -94,7 +94,7 @@ class Recommendation:
         return Table("Cascade", ("", "accuracy", "USD per 1,000 pairs", "rule"), tuple(rows), notes)
 
     def frontier_table(self, most: int = SHOWN) -> Table:
-        """The rules that no other beats in both accuracy and price, cheapest first; at most `most` of them."""
+        """Show the rules that no other beats in both accuracy and price, cheapest first; at most `most` of them."""
         from titjudge.stats.tables import percent
 
         shown = _spaced(self.frontier, self.outcome, most)

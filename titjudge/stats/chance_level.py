@@ -28,7 +28,7 @@ PAPER_Z = {0.05: 1.645, 0.001: 3.09}
 
 
 def paper_threshold(pairs: int, alpha: float) -> int | None:
-    """The paper's threshold (A.2): the least whole number from mu + z sigma on, z 1.645 at .05 and 3.09 at .001.
+    """Compute the paper's threshold (A.2): the least whole number from mu + z sigma on, z 1.645 at .05 and 3.09 at .001.
 
     6,510 (50.73%) and 6,592 (51.37%) of 12,832. None when even all correct would not do.
     """
@@ -48,7 +48,7 @@ class Guessing:
     tail: Floats | None
 
     def p_value(self, correct: int) -> float:
-        """The probability of at least so many right pairs."""
+        """Compute the probability of at least so many right pairs."""
         if self.tail is not None:
             return float(self.tail[correct]) if correct < len(self.tail) else 0.0
         from scipy.special import ndtr
@@ -58,7 +58,7 @@ class Guessing:
         )
 
     def threshold(self, alpha: float) -> int | None:
-        """The fewest right pairs that guessing reaches with probability below `alpha`; None when not even all would do."""
+        """Find the fewest right pairs that guessing reaches with probability below `alpha`; None when not even all would do."""
         low, high = 0, self.pairs + 1
         while low < high:
             middle = (low + high) // 2
@@ -67,7 +67,7 @@ class Guessing:
 
 
 def guessing(group: Ints, a: Ints, b: Ints, preference: Ints, values: Floats, seed: int = 0) -> Guessing:
-    """The distribution of the number of right pairs when the scores of each prompt are exchanged among its images.
+    """Compute the distribution of the number of right pairs when the scores of each prompt are exchanged among its images.
 
     Args:
         group, a, b, preference: of the pairs with both scores and a human preference (1: a, -1: b), each (pairs,).
@@ -179,7 +179,7 @@ def _moments(part: Floats) -> tuple[float, float]:
 
 
 def _convolved(parts: Iterable[Floats]) -> Floats:
-    """The distribution of the sum, shortest first."""
+    """Convolve distributions to that of their sum, shortest first."""
     import heapq
 
     heap = [(len(part), k, part) for k, part in enumerate(parts)]

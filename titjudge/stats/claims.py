@@ -14,7 +14,7 @@ _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
 
 
 def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
-    """The claims of all scores that have some.
+    """List the claims of all scores that have some.
 
     `parts["claims"]` (the agentic judge's) is a list of `{"claim", "kind", "met" or "verdict", "position"}`; instead of a
     position there may be a `span`, `[start, end]` in characters of the prompt. An element of the graph metric
@@ -51,7 +51,7 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
-    """The words of each element of a graph, and whether it is aligned."""
+    """Yield the words of each element of a graph, and whether it is aligned."""
     for mark in _listed(marks):
         if len(_listed(mark)) == 2 and (element := _listed(mark[0])):
             yield [str(word) for word in element], bool(mark[1])
@@ -60,7 +60,7 @@ def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
 def _named(
     claim: str, kind: str, names: Sequence[str], met: bool, item: Item, facts: Mapping[str, Any]
 ) -> Iterator[Claim]:
-    """The claim at the place of the first of the names that the prompt holds; nothing where it holds none."""
+    """Yield the claim at the place of the first of the names that the prompt holds; nothing where it holds none."""
     place = next((at for name in names if (at := place_of(name, item.prompt)) is not None), None)
     if place is not None:
         yield Claim.of({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
@@ -81,7 +81,7 @@ def _asked(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | None:
 
 
 def _met(each: Mapping[str, Any], score: Score) -> Any:
-    """The verdict of a claim, in one word or as true, false, null; null throughout where the item has no score."""
+    """Read the verdict of a claim, in one word or as true, false, null; null throughout where the item has no score."""
     if score.value is None:
         return None
     return {"met": True, "not_met": False}.get(str(each["verdict"])) if "verdict" in each else each.get("met")

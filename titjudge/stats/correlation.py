@@ -165,7 +165,7 @@ def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, l
 
 
 def _number(text: str) -> float | None:
-    """A finite number or None; "Infinity" is the name of a generator."""
+    """Read a finite number or None; "Infinity" is the name of a generator."""
     try:
         value = float(text)
     except ValueError:

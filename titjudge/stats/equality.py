@@ -21,7 +21,7 @@ def same(a: float, b: float) -> bool:
 
 
 def with_ties(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The values with those that are equal but for rounding made exactly equal, to the least of them; shape unchanged.
+    """Make values that are equal but for rounding exactly equal, to the least of them; shape unchanged.
 
     Neighbours in order are joined where `same` holds for them, so that "equal" is transitive; NaN and infinities stay.
     After this `==`, `<` and ranks may be used as they are.

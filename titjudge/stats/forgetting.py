@@ -38,7 +38,7 @@ class Claim:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Claim:
-        """A claim from a record with these keys (`words` may be called `prompt_words`, `group` `prompt_id`).
+        """Make a claim from a record with these keys (`words` may be called `prompt_words`, `group` `prompt_id`).
 
         Raises:
             DataError: a key is missing, `position` is outside [0, 1], or `met` is not true, false or null.
@@ -281,7 +281,7 @@ def _exchange(met: Floats, cell: Ints, group: Ints, drop: float, seed: int) -> f
 
 
 def _within(kinds: Sequence[str], met: Floats, late: Any) -> float | None:
-    """The fall of the rate among claims of one kind, averaged as Mantel and Haenszel do; None when no kind is on both sides."""
+    """Compute the fall of the rate among claims of one kind, averaged as Mantel and Haenszel do; None when no kind is on both sides."""
     kind, names = codes(kinds)
     top = bottom = 0.0
     for k in range(len(names)):

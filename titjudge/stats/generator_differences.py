@@ -263,7 +263,7 @@ def difference_rows(each: GeneratorDifference) -> tuple[Any, ...]:
 
 
 def verdict_tables(table: ScoreTable, differences: Sequence[GeneratorDifference]) -> list[Table]:
-    """The generators, their differences, and one table a column of slices."""
+    """Show the generators, their differences, and one table a column of slices."""
     note = (
         "a - b paired by prompt with 95% interval, positive: a is better; p by exchange within prompts, adjusted by Holm; "
         "detectable: the smallest difference that these prompts would have shown with 80% power"

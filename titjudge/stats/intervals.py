@@ -65,7 +65,7 @@ def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None)
 
 
 def exact_bound(value: float, prompts: int, bounds: Interval) -> Interval:
-    """The interval of a mean when every prompt shows the same: others may lie at the ends of the range."""
+    """Compute the interval of a mean when every prompt shows the same: others may lie at the ends of the range."""
     share = 1 - float(TAIL ** (1 / prompts))
     low, high = bounds
     return value - share * (value - low), value + share * (high - value)

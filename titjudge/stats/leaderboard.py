@@ -63,7 +63,7 @@ def standing(
     intervals: bool = True,
     name: str = "the metric",
 ) -> Standing:
-    """Generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores, and intervals over prompts.
+    """Order generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores, and intervals over prompts.
 
     Args:
         images: (image id, generator, prompt) of every image that should have a score; several images of one generator

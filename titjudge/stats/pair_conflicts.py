@@ -10,7 +10,7 @@ _TURNED = {"a": "b", "b": "a"}
 
 
 def distinct(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
-    """The pairs without exact doubles (the same images, preference and source, in either order), and what to tell of them.
+    """Take exact doubles out of the pairs (the same images, preference and source, in either order), and what to tell of them.
 
     Couples with opposite preferences are kept, both ways: people may differ. They are counted in a note.
     """

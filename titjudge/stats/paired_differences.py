@@ -151,7 +151,7 @@ def run_differences(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[Difference]:
-    """Runs side by side: for each metric that several runs share, the difference in accuracy and in mean score.
+    """Compare runs side by side: for each metric that several runs share, the difference in accuracy and in mean score.
 
     Accuracies need `pairs`; means only that the runs judged the same images (equal item ids).
 
@@ -202,7 +202,7 @@ def _negated(values: Values) -> Values:
 
 
 def differences_table(differences: Sequence[Difference]) -> Table:
-    """The comparisons as people read them."""
+    """Show the comparisons as people read them."""
     return Table(
         "Paired differences",
         ("first", "second", "what", "n", "difference", "low", "high", "p", "p adjusted", "McNemar p"),

@@ -51,7 +51,11 @@ class PairIndex:
 
     @classmethod
     def of(cls, pairs: Sequence[Pair]) -> PairIndex:
-        """Raises DataError for a preference that is not a, b or tie, and for an image paired with itself."""
+        """Index pairs.
+
+        Raises:
+            DataError: A preference that is not a, b or tie, or an image paired with itself.
+        """
         for pair in pairs:
             if pair.preference not in _SIGN:
                 raise DataError(f"pair {pair.a} / {pair.b}: preference '{pair.preference}' is not 'a', 'b' or 'tie'")
@@ -67,13 +71,13 @@ class PairIndex:
         return len(self.a)
 
     def scores(self, values: Values) -> Floats:
-        """The score of each of `ids`, NaN where there is none; equal scores are exactly equal."""
+        """Look up the score of each of `ids`, NaN where there is none; equal scores are exactly equal."""
         return with_ties(
             np.fromiter((_float(values.get(id)) for id in self.ids), dtype=np.float64, count=len(self.ids))
         )
 
     def values(self, values: Values) -> tuple[Floats, Floats]:
-        """The scores of `a` and of `b`, each of shape (pairs,)."""
+        """Look up the scores of `a` and of `b`, each of shape (pairs,)."""
         each = self.scores(values)
         return each[self.a], each[self.b]
 

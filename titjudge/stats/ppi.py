@@ -94,7 +94,7 @@ class Fit:
 
 
 def fit(columns: Columns) -> Fit:
-    """The power-tuned estimate of every column. A column without labelled rows is NaN."""
+    """Compute the power-tuned estimate of every column. A column without labelled rows is NaN."""
     people, a = _linear(columns.people, columns.mask, columns.group, columns.groups)
     judge, b = _linear(columns.judge, columns.mask, columns.group, columns.groups)
     rest, u = _linear(columns.rest, columns.rest_mask, columns.rest_group, columns.groups)
@@ -129,7 +129,7 @@ def _linear(values: Floats, mask: Floats, group: Ints, groups: int) -> tuple[Flo
 
 
 def leverage(mask: Floats, group: Ints, groups: int) -> Floats:
-    """The share of each prompt in each column's rows; shape (groups, K), 0 for a column without rows."""
+    """Compute the share of each prompt in each column's rows; shape (groups, K), 0 for a column without rows."""
     share = np.zeros((groups, mask.shape[1]))
     np.add.at(share, group, mask / np.maximum(mask.sum(axis=0), 1.0))
     return share
@@ -152,7 +152,7 @@ def ppi_mean(
     level: float = LEVEL,
     bounds: tuple[float, float] | None = None,
 ) -> Estimate:
-    """The mean of what people would say of all pairs.
+    """Estimate the mean of what people would say of all pairs.
 
     Args:
         people, judge: on the labelled pairs, shape (n,), in one unit (win = 1, tie = 0.5, loss = 0, for example).

@@ -173,7 +173,7 @@ def people_board(
 def _pairwise(
     joined: Joined, names: Sequence[str], generator_of: Mapping[str, str], level: float
 ) -> tuple[Couple, ...]:
-    """The win rate of every couple that has pairs, the better one first."""
+    """Estimate the win rate of every couple that has pairs, the better one first."""
     apart: dict[frozenset[str], Joined] = {}
     for whole, part in ((joined.labelled, "labelled"), (joined.rest, "rest")):
         for key, values in whole.items():
@@ -296,7 +296,7 @@ def more_labels(
 
 
 def _sampled(couples: Mapping[tuple[str, str], Sequence[int]]) -> list[str]:
-    """A warning when labelled pairs are spread over couples of generators quite otherwise than the rest."""
+    """Warn when labelled pairs are spread over couples of generators quite otherwise than the rest."""
     from scipy.stats import chi2_contingency
 
     counts = np.array(list(couples.values()))

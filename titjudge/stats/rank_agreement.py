@@ -202,7 +202,7 @@ def expected_ndcg(gains: Floats, scores: Floats) -> Floats:
 
 
 def predicted_pairs(pairs: Iterable[Pair], values: Values) -> list[Pair]:
-    """The same pairs as the metric sees them: higher score preferred, equal scores a tie, missing scores left out."""
+    """Write the same pairs as the metric sees them: higher score preferred, equal scores a tie, missing scores left out."""
     index = PairIndex.of(list(pairs))
     names = {1.0: "a", 0.0: "tie", -1.0: "b"}
     return [

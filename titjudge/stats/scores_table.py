@@ -80,7 +80,7 @@ class ScoreTable:
         return exact_ties(x[both], y[both])
 
     def spans(self) -> Interval | None:
-        """The ends between which a difference of two scores must lie; from the scores themselves where nobody says."""
+        """Find the ends between which a difference of two scores must lie; from the scores themselves where nobody says."""
         known = self.means[np.isfinite(self.means)]
         low, high = self.bounds or (float(known.min()), float(known.max()))
         return (low - high, high - low) if math.isfinite(high - low) and high > low else None
@@ -235,7 +235,7 @@ def read_scores(path: Path, metric: str | None = None, by: Sequence[str] = ()) -
 
 
 def length_of(prompt: str) -> str:
-    """The length of a prompt in words, in steps that sort in order."""
+    """Name the length of a prompt in words, in steps that sort in order."""
     words = len(prompt.split())
     return next(name for most, name in ((15, "1 to 15 words"), (40, "16 to 40 words"), (100, "41 to 100 words"),
                                         (math.inf, "more than 100 words")) if words <= most)  # fmt: skip
@@ -288,7 +288,7 @@ def _text(value: Any, name: str, path: Path, line: int) -> str:
 
 
 def _number(value: Any, name: str, path: Path, line: int) -> float | None:
-    """A finite number; None for an empty cell, or a NaN of a binary table."""
+    """Read a finite number; None for an empty cell, or a NaN of a binary table."""
     if (
         value is None
         or (isinstance(value, float) and math.isnan(value))

@@ -13,7 +13,7 @@ WIDE = 4  # with more metrics than this the leaderboard shows ranks only
 
 
 def agreement_tables(found: Agreement) -> list[Table]:
-    """The main table, the leaderboard where generators are named, and Bradley-Terry strengths where asked for."""
+    """Make the main table, the leaderboard where generators are named, and Bradley-Terry strengths where asked for."""
     tables = [_metrics(found)]
     if found.leaderboard:
         tables.append(_leaderboard(found))

@@ -109,7 +109,7 @@ class VoteSummary:
 def decide(
     votes: Counter[str], experts: Counter[str], annotators: int = ANNOTATORS, panel: int = PANEL
 ) -> tuple[Rule, str | None]:
-    """The three steps of A.11 for one pair: `(rule, preference)`.
+    """Go through the three steps of A.11 for one pair: `(rule, preference)`.
 
     1. a / b / tie with at least two thirds of the votes (10 of 15);
     2. at least 8 of 15 votes are preferences, and at least 75% of those are for one image;

@@ -131,7 +131,7 @@ def _images(folder: Path) -> Iterator[Item | InvalidItem]:
 
 
 def _check_manifest(file: Path) -> None:
-    """A file that is no manifest is one error, not an error a line."""
+    """Refuse a file that is no manifest with one error, not an error a line."""
     if file.suffix.lower() in SUFFIXES:
         raise DataError("this is an image: name the folder it is in, or use `score --prompt TEXT IMAGE`", file)
     if file.suffix.lower() not in _MANIFESTS:
@@ -167,7 +167,7 @@ def _manifest_items(file: Path) -> Iterator[Item | InvalidItem]:
 
 
 def _text(name: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any]) -> Item | InvalidItem:
-    """An item that is a description without its image."""
+    """Make an item that is a description without its image."""
     if problem := _unusable(prompt):
         return InvalidItem(name, problem, generator, prompt_id)
     if not isinstance(meta["description"], str):
@@ -176,7 +176,7 @@ def _text(name: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str
 
 
 def _unusable(prompt: Any) -> str:
-    """What is wrong with a prompt; empty when nothing is."""
+    """Say what is wrong with a prompt; empty when nothing is."""
     if not isinstance(prompt, str):
         return f"the prompt is no text: {prompt!r}"
     return "" if prompt.strip() else "the prompt is empty"

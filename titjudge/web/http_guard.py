@@ -114,7 +114,7 @@ def _is_address(name: str) -> bool:
 
 
 async def read_json(request: Any) -> Any:
-    """The JSON body of a request, None when it is too long, of another type, or no JSON."""
+    """Read the JSON body of a request, None when it is too long, of another type, or no JSON."""
     import orjson
 
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -131,7 +131,7 @@ async def read_json(request: Any) -> Any:
 
 
 def static(folder: Path, name: str) -> Any:
-    """A response with a file of the package."""
+    """Make a response with a file of the package."""
     from starlette.responses import Response
 
     types = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -139,7 +139,7 @@ def static(folder: Path, name: str) -> Any:
 
 
 def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:
-    """A listening socket; port 0 takes a free one, None the `usual` one, so that links outlive a restart, or else a free one.
+    """Open a listening socket; port 0 takes a free one, None the `usual` one, so that links outlive a restart, or else a free one.
 
     Raises:
         UserError: the address cannot be used.
@@ -162,13 +162,13 @@ def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:
 
 
 def address(host: str, sock: socket.socket) -> str:
-    """The URL under which people reach the socket."""
+    """Make the URL under which people reach the socket."""
     name = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     return f"http://{name}:{sock.getsockname()[1]}"
 
 
 def moved(link: str, usual: int, asked: int | None) -> str:
-    """What to say where the usual port was taken; empty where it was not, or another was asked for."""
+    """Say where the usual port was taken; empty where it was not, or another was asked for."""
     if asked is not None or f":{usual}/" in link:
         return ""
     return f"port {usual} is taken, so these links hold only until it ends; --port N fixes one"

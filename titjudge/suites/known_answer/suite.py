@@ -83,7 +83,7 @@ def _with_truth(item: Item) -> Item | InvalidItem:
 
 
 def _problem(meta: Mapping[str, Any]) -> str:
-    """What is wrong with an annotation; empty when nothing is."""
+    """Say what is wrong with an annotation; empty when nothing is."""
     if not isinstance(meta.get("questions"), list):
         return "'questions' is missing; this suite reads folders as `known-answer make` writes them"
     for key in ("questions", "gold_answers", "answers"):
@@ -111,7 +111,7 @@ def _graph_problem(meta: Mapping[str, Any]) -> str:
 
 
 def _graph(meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
-    """The graph as the metric takes it, and the truth of each element in the same order."""
+    """Read the graph as the metric takes it, and the truth of each element in the same order."""
     graph, entities, attributes = meta["graph"], meta["entity_scores"], meta["attribute_scores"]
     relations = {_triple(each): bool(each["score"]) for each in meta["relation_scores"]}
     named = [

@@ -14,7 +14,7 @@ ANSWERS = "yes-no"
 
 
 def tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-    """The tables of `KnownAnswer.aggregate`; those without data are left out."""
+    """Make the tables of `KnownAnswer.aggregate`; those without data are left out."""
     known = {item.id: item for item in items}
     by_metric: dict[str, list[Score]] = {}
     for score in scores:
@@ -30,12 +30,12 @@ def tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
 
 
 def base(metric: str) -> str:
-    """The metric behind a panel member's `metric [model]`."""
+    """Name the metric behind a panel member's `metric [model]`."""
     return metric.partition(" [")[0]
 
 
 def adherence(item: Item, score: Score) -> float | None:
-    """What a score says of the image, higher is better.
+    """Read what a score says of the image, higher is better.
 
     The yes-no metric's value marks the judge here; its adherence is the share of answers the prompt requires.
     """

@@ -34,7 +34,7 @@ class Annotated:
 
 
 def to_ready(structure: Mapping[str, Any]) -> dict[str, Any]:
-    """A raw annotation in the ready shape, as train.py converts it; a ready one as it is.
+    """Bring a raw annotation into the ready shape, as train.py converts it; a ready one as it is.
 
     The rule is not symmetric: entities and attributes with a value other than 0 and 1 vanish, a relation with any score
     but 1 (or none) is misaligned.
@@ -90,7 +90,7 @@ def _raw_relations(structure: Mapping[str, Any]) -> Iterator[tuple[str, str, str
 
 
 def read_annotation(structure: Mapping[str, Any]) -> tuple[Alignment, tuple[str, ...], tuple[str, ...]]:
-    """The alignment that people gave, the list of all entities, and what was left out.
+    """Read the alignment that people gave, the list of all entities, and what was left out.
 
     Raises:
         DataError: the structure is of neither shape.
@@ -145,7 +145,7 @@ def _raw_annotation(
 
 
 def number(value: Any) -> float | None:
-    """A finite number, also from a text; None otherwise."""
+    """Read a finite number, also from a text; None otherwise."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -156,7 +156,7 @@ def number(value: Any) -> float | None:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file.
+    """Read a JSON file.
 
     Raises:
         DataError: it cannot be read or is not JSON in UTF-8.
@@ -212,7 +212,7 @@ class Generation:
 
 
 def read_generations(path: Path) -> Sequence[Generation]:
-    """The results of a `generation_results_<timestamp>.json`.
+    """Read the results of a `generation_results_<timestamp>.json`.
 
     Raises:
         DataError: not such a file.

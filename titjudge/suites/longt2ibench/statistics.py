@@ -34,7 +34,7 @@ MATCHINGS = (*RULES, *(f"{name}{_GROUP}" for name in RULES))
 
 
 def _keys(alignment: Alignment, category: str, matching: str) -> list[tuple[tuple[str, ...], bool]]:
-    """The elements of a category as they are compared, with their verdicts.
+    """List the elements of a category as they are compared, with their verdicts.
 
     `*-group` makes one element of all attributes of an entity that have the same verdict, as the official text does.
     """
@@ -104,7 +104,7 @@ def words(prompt: str) -> int:
 
 
 def interval(count: int) -> str:
-    """The word-count interval of the paper, its lower end included; empty below 30 words."""
+    """Name the word-count interval of the paper, its lower end included; empty below 30 words."""
     for low, high in INTERVALS:
         if count >= low and (high is None or count < high):
             return f"{low}-{high}" if high else f"{low}+"
@@ -142,7 +142,7 @@ def by_interval(rows: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
 
 
 def tables(result: Mapping[str, Any]) -> list[Table]:
-    """The tables of a result: interpretation (in percent, as the paper's Table 2), correlations (Table 1), coverage."""
+    """Make the tables of a result: interpretation (in percent, as the paper's Table 2), correlations (Table 1), coverage."""
     coverage = result["coverage"]
     found = [_correlation_table(result["correlation"], result.get("short_prompts", 0))]
     if result.get("interpretation"):

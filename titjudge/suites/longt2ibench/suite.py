@@ -124,7 +124,7 @@ def _result(
 
 
 def _annotations(split: Path) -> tuple[dict[str, list[Annotated]], list[tuple[str, str]]]:
-    """The annotations by prompt, and what could not be used."""
+    """Read the annotations by prompt, and what could not be used."""
     found: dict[str, list[Annotated]] = {}
     problems: list[tuple[str, str]] = []
     for each in read_split(split):
@@ -137,7 +137,7 @@ def _annotations(split: Path) -> tuple[dict[str, list[Annotated]], list[tuple[st
 
 
 def _truth(result: Generation, annotated: Mapping[str, Sequence[Annotated]]) -> Annotated | None:
-    """The annotation of a result: by prompt and image; the number that the official script gives decides between equals."""
+    """Find the annotation of a result: by prompt and image; the number that the official script gives decides between equals."""
     same = [each for each in annotated.get(result.prompt, ()) if _same_image(each.image, result.image)]
     return next((each for each in same if str(each.index) == result.id), same[0] if same else None)
 
@@ -222,11 +222,11 @@ class LongT2IBench:
         return []
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """The tables of `aggregate_generations`, from scores."""
+        """Make the tables of `aggregate_generations` from scores."""
         return tables(self.summary(items, scores))
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
-        """The object of `aggregate longt2ibench --json`, from scores."""
+        """Make the object of `aggregate longt2ibench --json` from scores."""
         by_id = {item.id: item for item in items}
         recall = Recall(self._matching)
         rows: list[tuple[str, float, float]] = []

@@ -38,7 +38,7 @@ class Metadata:
 
 
 def read_rows(path: Path) -> Rows:
-    """Number and object of every row: csv (a header), jsonl, json (an array, or one object a line); a bad row is a DataError.
+    """Read number and object of every row: csv (a header), jsonl, json (an array, or one object a line); a bad row is a DataError.
 
     Raises:
         DataError: the file cannot be read at all: missing, another format, not UTF-8, a json array that is no JSON.
@@ -82,7 +82,7 @@ def _json_rows(path: Path) -> Rows:
 
 
 def id_text(value: Any) -> str:
-    """An ID as text: 7, 7.0, "7" and " 7 " are one ID; an empty text when there is none."""
+    """Write an ID as text: 7, 7.0, "7" and " 7 " are one ID; an empty text when there is none."""
     if value is None or isinstance(value, bool):
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -93,7 +93,7 @@ def id_text(value: Any) -> str:
 
 
 def parse_facets(text: str) -> tuple[Facets, list[str]]:
-    """The facets in a `dims_en` text (`L1 / L2 / L3; ...`), and the entries that the rubric does not have.
+    """Parse the facets in a `dims_en` text (`L1 / L2 / L3; ...`), and the entries that the rubric does not have.
 
     Split on " / " at most twice: two facets have a slash in their name. (The official code splits on every "/".)
     """
@@ -110,7 +110,7 @@ def parse_facets(text: str) -> tuple[Facets, list[str]]:
 
 
 def read_metadata(path: Path) -> Metadata:
-    """The activated facets of every ID; what cannot be used is named in `problems`.
+    """Read the activated facets of every ID; what cannot be used is named in `problems`.
 
     Raises:
         DataError: the file cannot be read, or holds no usable row.
@@ -143,7 +143,7 @@ def find_metadata(folder: Path) -> Path | None:
 
 
 def manifests(folder: Path) -> list[Path]:
-    """The tables of images in a folder: every csv, json and jsonl that is no output of the official scripts."""
+    """List the tables of images in a folder: every csv, json and jsonl that is no output of the official scripts."""
     return [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES and not _is_other(path.stem)]
 
 

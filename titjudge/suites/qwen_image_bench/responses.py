@@ -93,7 +93,7 @@ def _asked(text: Any) -> bool:
 
 
 def judge_responses(path: Path, metadata: Metadata, protocol: str) -> Judged:
-    """The verdict on every answer of a file.
+    """Read the verdict on every answer of a file.
 
     Raises:
         DataError: the file cannot be read or holds no answer. ConfigError: an unknown protocol.

@@ -180,7 +180,7 @@ class QwenImageBench:
         return []
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """The tables of `aggregate_responses`, from scores."""
+        """Make the tables of `aggregate_responses` from scores."""
         models, counts, problems = self.summary(items, scores)
         return tables(models, counts, problems)
 
@@ -236,7 +236,7 @@ def _items(file: Path, known: Metadata | None) -> Iterator[Item | InvalidItem]:
 
 
 def _facets(row: Mapping[str, Any], known: Metadata | None, prompt_id: str) -> dict[str, list[list[str]]] | str:
-    """The activated facets of a row, or why there are none."""
+    """Read the activated facets of a row, or why there are none."""
     if known is not None and prompt_id in known.facets:
         facets = known.facets[prompt_id]
     elif isinstance(row.get("dims_en"), str) and row["dims_en"].strip():

@@ -18,7 +18,7 @@ _SHOWN = 20
 
 
 def levels(row: Mapping[str, Verdict]) -> Levels:
-    """The three levels of one image, from the verdicts on its pillars; failed pillars drop out."""
+    """Compute the three levels of one image, from the verdicts on its pillars; failed pillars drop out."""
     good = {pillar: verdict for pillar, verdict in row.items() if verdict.status == "ok"}
     return {
         "level1": {pillar: verdict.level1 for pillar, verdict in good.items()},
@@ -28,7 +28,7 @@ def levels(row: Mapping[str, Verdict]) -> Levels:
 
 
 def total(row: Levels) -> float | None:
-    """The score of one image: the mean of its pillars."""
+    """Compute the score of one image: the mean of its pillars."""
     return mean(row["level1"].values())
 
 
@@ -155,7 +155,7 @@ def _problem_table(problems: Sequence[Problem]) -> Table:
 
 
 def official_shape(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A generator's result with the keys of the official files (`total` for overall), plus level3."""
+    """Give a generator's result the keys of the official files (`total` for overall), plus level3."""
     return {
         "level1": result["level1"],
         "level2": result["level2"],

@@ -88,7 +88,7 @@ def read_answers(folder: Path) -> Answers:
 
 
 def answers_as_scores(folder: Path) -> Iterator[Score]:
-    """The readable answers of a tree as `yes-no` scores under the item ids of the suite: nothing is paid again."""
+    """Yield the readable answers of a tree as `yes-no` scores under the item ids of the suite: nothing is paid again."""
     for generator, length, kind, base, names in _walk(folder, []):
         for name in names:
             try:
@@ -118,7 +118,7 @@ def _say(error: Exception) -> str:
 
 
 def _walk(folder: Path, problems: list[Problem]) -> Iterator[tuple[str, str, str, str, list[str]]]:
-    """Generator, length, type, folder and file names, sorted; what does not belong is a problem."""
+    """Yield generator, length, type, folder and file names, sorted; what does not belong is a problem."""
     if not folder.is_dir():
         raise DataError("no such folder", folder)
     for generator in _folders(folder):

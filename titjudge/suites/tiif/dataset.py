@@ -123,7 +123,7 @@ def _pointer(record: Mapping[str, Any], path: Path, line: int) -> int | None:
 
 
 def with_full_numbers(mini: Lines, place: Path) -> Lines:
-    """The testmini lines with their numbers in the full set, by prompt text, where the full set is there to look in."""
+    """Give the testmini lines their numbers in the full set, by prompt text, where the full set is there to look in."""
     if not all((place / part).is_dir() for part in _FOLDERS["full"]):
         return mini
     full = read_set(place, "full")
@@ -141,7 +141,7 @@ def _texts(line: Line) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
 
 
 def sampled(lines: Lines, path: Path) -> Lines:
-    """The lines that a sample index file (`{type: [number, ...]}`, upstream's --sample_idx_file) picks.
+    """Take the lines that a sample index file (`{type: [number, ...]}`, upstream's --sample_idx_file) picks.
 
     Raises:
         DataError: unreadable, a type is missing, or a number is no line or stands there twice.
@@ -179,7 +179,7 @@ Tree = dict[tuple[str, str, str], Images]  # by generator, type, length
 
 
 def find_images(folder: Path, postfix: str) -> Path:
-    """The top of the image tree: `folder`, or one folder below it, that holds folders named after types.
+    """Find the top of the image tree: `folder`, or one folder below it, that holds folders named after types.
 
     Raises:
         DataError: there is none, or more than one.

@@ -109,7 +109,7 @@ def which_set(counts: Mapping[str, int]) -> str:
 
 
 def check_generator(name: str) -> str:
-    """The name, when it is safe as a folder name.
+    """Return the name when it is safe as a folder name.
 
     Raises:
         DataError: it is empty or would lead out of its folder.

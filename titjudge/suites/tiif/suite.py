@@ -131,13 +131,13 @@ class Tiif:
         return []
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """The tables of `aggregate_answers` from scores, coverage against `items`; GNED where it was measured."""
+        """Make the tables of `aggregate_answers` from scores, coverage against `items`; GNED where it was measured."""
         found = self.summary(items, scores)
         text = text_table(items, scores)
         return [*tables(found), *([text] if text else [])]
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
-        """The object of `aggregate tiif --json`, from scores.
+        """Make the object of `aggregate tiif --json` from scores.
 
         Coverage is against the published size of the set (an image that could not be loaded is no item, and still
         missing); of a sample, against its prompts. Several images of a prompt count as one, with their mean.
@@ -177,7 +177,7 @@ class Tiif:
 
 
 def _subset_of(tree: official.Tree) -> str:
-    """The set the images belong to when both sets of prompts are there: full when a type has more than testmini."""
+    """Find the set the images belong to when both sets of prompts are there: full when a type has more than testmini."""
     mini = SIZES["testmini"]
     return "full" if any(len(images.by_number) > mini[kind] for (_, kind, _), images in tree.items()) else "testmini"
 

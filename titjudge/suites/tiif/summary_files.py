@@ -111,7 +111,7 @@ def _put(sheet: Any, row: int, values: Sequence[str | None]) -> None:
 
 
 def read_xlsx(path: Path) -> dict[str, Any]:
-    """`{"generators": {NAME: {"short": {...}, "long": {...}}}}` in percent from an official `result_summary.xlsx`.
+    """Read `{"generators": {NAME: {"short": {...}, "long": {...}}}}` in percent from an official `result_summary.xlsx`.
 
     Type accuracies come from the counts where these are there, else from the rounded accuracies.
 
@@ -176,7 +176,7 @@ def _number(value: Any, where: str, path: Path) -> float | None:
 
 
 def dimension_text(answers: Answers) -> str:
-    """The official dimension text, from type accuracies rounded to four decimals as upstream does."""
+    """Write the official dimension text, from type accuracies rounded to four decimals as upstream does."""
     types = rounded(answers)
     blocks = []
     for title, _, kinds in _SECTIONS:
@@ -208,7 +208,7 @@ def _block(title: str, heads: Sequence[str], rows: Mapping[str, Sequence[float |
 
 
 def read_dimension_text(path: Path) -> dict[str, Any]:
-    """`{"generators": {NAME: {"short": {"overall", "basic", "advanced", "dimensions"}, ...}}}` in percent.
+    """Read `{"generators": {NAME: {"short": {"overall", "basic", "advanced", "dimensions"}, ...}}}` in percent.
 
     Raises:
         DataError: not UTF-8, no such sections, or rows that were cut (pandas prints at most 60); names the line.

@@ -41,7 +41,7 @@ def summarise(cells: Mapping[str, Cell], problems: Sequence[Problem], expected: 
 
 
 def results(answers: Answers, expected: Mapping[tuple[str, str], Mapping[str, int]] | None = None) -> dict[str, Any]:
-    """`{"generators": {NAME: {"short": {...}, "long": {...}}}, ...}`; a length without answers is there, empty.
+    """Compute `{"generators": {NAME: {"short": {...}, "long": {...}}}, ...}`; a length without answers is there, empty.
 
     Without `expected` (by generator and length, then type) the set is inferred from the files: `"set"` says which.
     """
@@ -133,7 +133,7 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
 
 
 def published_table(found: Mapping[str, Any]) -> Table:
-    """What an official summary file says, one row for a generator and length; percent."""
+    """Show what an official summary file says, one row for a generator and length; percent."""
     rows = tuple(
         (
             name,

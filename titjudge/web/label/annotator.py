@@ -88,7 +88,7 @@ class AnnotatorQueue:
             self._states[vote.prompt_id] = self._sort(vote.prompt_id)
 
     def question(self) -> Question | None:
-        """The next question; None when everything is answered."""
+        """Find the next question; None when everything is answered."""
         check = self._check()
         if check is not None:
             return self._sides("gold", check.prompt_id, check.a, check.b)

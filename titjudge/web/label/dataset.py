@@ -33,7 +33,7 @@ class LabelingData:
         return [image for image in self.images[prompt_id] if image not in self.broken]
 
     def file(self, image: str) -> Path:
-        """The file of an image id.
+        """Find the file of an image id.
 
         Raises:
             DataError: no such image, or the file lies outside the data folder (a link that leads away included).

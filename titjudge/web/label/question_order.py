@@ -90,7 +90,7 @@ PLANS: dict[str, Plan] = {"merge": merge_sort, "all": all_pairs}
 
 
 def plan_of(name: str) -> Plan:
-    """The plan of a name.
+    """Look up the plan of a name.
 
     Raises:
         UserError: it is neither `merge` nor `all`.
@@ -101,7 +101,7 @@ def plan_of(name: str) -> Plan:
 
 
 def draw(*key: object) -> int:
-    """A reproducible random integer of 64 bits for a key; the same on every machine and in every version of Python."""
+    """Draw a reproducible random integer of 64 bits for a key; the same on every machine and in every version of Python."""
     text = "\x1f".join(str(part) for part in key).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
 

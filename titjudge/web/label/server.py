@@ -67,7 +67,7 @@ def serve_label(
 
 
 def build_app(voting: LabelingService, host: str = "127.0.0.1") -> App:
-    """The page and its four endpoints as an ASGI application."""
+    """Make the page and its four endpoints as an ASGI application."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 

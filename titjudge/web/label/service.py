@@ -50,7 +50,7 @@ class LabelingService:
         return hmac.new(self._secret, text, hashlib.sha256).hexdigest()[:32]
 
     def token(self, annotator: str) -> str:
-        """The token of an annotator: the same after a restart."""
+        """Derive the token of an annotator: the same after a restart."""
         return self._sign("annotator", annotator)
 
     def annotator(self, token: str) -> str | None:
@@ -58,7 +58,7 @@ class LabelingService:
         return self._tokens.get(token)
 
     def image(self, code: str) -> Path | None:
-        """The file behind the code of an image; None for an unknown code.
+        """Find the file behind the code of an image; None for an unknown code.
 
         Raises:
             DataError: the file lies outside the data folder.
@@ -67,14 +67,14 @@ class LabelingService:
         return None if image is None else self.material.file(image)
 
     def drop(self, code: str, reason: str) -> None:
-        """An image cannot be shown: no question has it from now on."""
+        """Ask no question with an image from now on: it cannot be shown."""
         with self._lock:
             self.material.broken.setdefault(self._images[code], reason)
             for _, ballot in self._ballots.values():
                 ballot.refresh()
 
     def state(self, annotator: str) -> dict[str, Any]:
-        """What the page shows: the question (prompt, codes of two images), progress, images to load ahead."""
+        """Say what the page shows: the question (prompt, codes of two images), progress, images to load ahead."""
         with self._lock:
             turn, ballot = self._ballot(annotator)
             return self._state(annotator, turn, ballot)

@@ -112,7 +112,7 @@ class Store:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """A transaction that holds off other threads and other processes from its first statement on; may be nested."""
+        """Open a transaction that holds off other threads and other processes from its first statement on; may be nested."""
         with self._lock:
             if self._depth == 0:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -131,7 +131,7 @@ class Store:
     # -- what is being labelled ------------------------------------------------------------------------------------
 
     def setting(self, key: str, default: str | None = None) -> str | None:
-        """A setting; `default` is written down when there is none yet, and from then on it stands."""
+        """Read a setting; `default` is written down when there is none yet, and from then on it stands."""
         with self._lock:
             if default is not None:
                 self._db.execute("INSERT OR IGNORE INTO meta VALUES(?, ?)", (key, default))
@@ -139,7 +139,7 @@ class Store:
         return None if row is None else str(row[0])
 
     def secret(self) -> bytes:
-        """The key from which tokens and the ids of images are derived: links hold over restarts."""
+        """Read the key from which tokens and the ids of images are derived: links hold over restarts."""
         return bytes.fromhex(self.setting("secret", secrets.token_hex(32)) or "")
 
     def begin(self, material: LabelingData, *, plan: str, seed: int, annotators: int) -> None:

@@ -61,7 +61,7 @@ class Runs:
         return sorted(states, key=lambda state: (state.status != "running", -(state.updated or 0.0), state.id))
 
     def report(self, name: str) -> Path | None:
-        """The report of a run; None when there is no such run, no report, or it lies outside the runs folder."""
+        """Find the report of a run; None when there is no such run, no report, or it lies outside the runs folder."""
         folder = self.folders().get(name)
         if folder is None:
             return None

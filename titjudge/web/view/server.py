@@ -53,7 +53,7 @@ def serve_view(
 
 
 def build_app(runs: Path, key: str, *, host: str = "127.0.0.1", cookie: str = "titjudge-view") -> App:
-    """The view as an ASGI application; `key` opens it."""
+    """Make the view as an ASGI application; `key` opens it."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 

@@ -39,7 +39,7 @@ class Marks:
 
 
 def marks(graph: Graph, scene: Scene) -> Marks | None:
-    """What a scene shows of a graph; None when a relation is open to argument.
+    """Mark what a scene shows of a graph; None when a relation is open to argument.
 
     A missing entity takes its attributes and relations with it.
     """
@@ -59,7 +59,7 @@ def marks(graph: Graph, scene: Scene) -> Marks | None:
 
 
 def value_of(scene: Scene, name: str, attribute: str) -> str | None:
-    """The value of an attribute as a scene shows it."""
+    """Read the value of an attribute as a scene shows it."""
     if name == TABLE:
         return scene.surface
     if name == WALL:
@@ -204,7 +204,7 @@ def _stranger(scene: Scene, rng: Random) -> Question:
 
 
 def prompt_record(prompt_id: str, prompt: str, asked: Scene, graph: Graph, asks: list[Question]) -> dict[str, Any]:
-    """A line of prompts.jsonl."""
+    """Make a line of prompts.jsonl."""
     sign = asked.get(SIGN)
     return {
         "prompt_id": prompt_id,
@@ -217,7 +217,7 @@ def prompt_record(prompt_id: str, prompt: str, asked: Scene, graph: Graph, asks:
 
 
 def image_record(shown: Shown, graph: Graph, asks: list[Question]) -> dict[str, Any]:
-    """A line of images.jsonl, without the fields of its file (image, prompt_id, variant_model).
+    """Make a line of images.jsonl, without the fields of its file (image, prompt_id, variant_model).
 
     Raises:
         ValueError: a relation is open to argument; such a scene is not to be shown.

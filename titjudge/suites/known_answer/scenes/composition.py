@@ -15,7 +15,7 @@ FRONT = tuple(kind for kind in KINDS.values() if "front" in kind.rows)
 
 
 def compose(rng: Random, *, with_sign: bool) -> Scene:
-    """A scene of six to nine things on a table before a wall."""
+    """Compose a scene of six to nine things on a table before a wall."""
     surface, wall = rng.choice(SURFACES), rng.choice(WALLS)
     shifts = {
         (column, row): (rng.uniform(-0.12, 0.12), rng.uniform(-0.1, 0.1), rng.uniform(-14.0, 14.0))
@@ -110,7 +110,7 @@ def options(kind: Kind, attribute: str) -> tuple[str, ...]:
 
 
 def graph_of(scene: Scene, rng: Random) -> Graph:
-    """The graph of what a scene shows, with one clear relation or two for every thing on the table."""
+    """Make the graph of what a scene shows, with one clear relation or two for every thing on the table."""
     attributes: dict[str, dict[str, str]] = {
         TABLE: {"surface": scene.surface},
         WALL: {"material": scene.wall} if scene.wall == "red brick" else {"colour": scene.wall},

@@ -23,7 +23,7 @@ _LIGHT, _ALBEDO, _NORMAL = 0.35, 0.05, 0.12  # differences at which a neighbour 
 
 
 def denoise(picture: Image, albedo: Image, normal: Image, samples: int) -> Image:
-    """A smoothed copy of `picture`, (height, width, 3) linear light.
+    """Make a smoothed copy of `picture`, (height, width, 3) linear light.
 
     Args:
         picture, albedo, normal: of the same pixels, (height, width, 3).
@@ -58,7 +58,7 @@ def _pass(light: Image, guide: Image, step: int, noise: float) -> Image:
 
 
 def _shifted(image: Image, y: int, x: int) -> Image:
-    """The picture moved by whole pixels; its border is repeated."""
+    """Move the image by whole pixels; its border is repeated."""
     height, width = image.shape[:2]
     rows = np.clip(np.arange(height) + y, 0, height - 1)
     columns = np.clip(np.arange(width) + x, 0, width - 1)

@@ -35,7 +35,7 @@ _MOVED = Error(RELATION, (), "", "")  # which relations are wrong by it is told 
 
 
 def draw(level: int, asked: Scene, graph: Graph, kind: str, rng: Random) -> Shown | None:
-    """A scene at a level: 0 as asked, 1 with one error of `kind`, 2 and 3 with many; None when none was found.
+    """Draw a scene at a level: 0 as asked, 1 with one error of `kind`, 2 and 3 with many; None when none was found.
 
     Level 1 has as few wrong elements as its kind allows: one, or for a missing entity those that hang on it.
     """
@@ -130,7 +130,7 @@ def _swapped_in(scene: Scene, gone: Thing, other: Thing) -> Scene:
 
 
 def _stranger(asked: Scene, scene: Scene, gone: Thing, rng: Random) -> Thing | None:
-    """A thing that nobody asked for, for the place of one that is gone."""
+    """Make a thing that nobody asked for, for the place of one that is gone."""
     families = {KINDS[thing.kind].family for thing in (*asked.things, *scene.things)}
     pool = [kind for kind in (BACK if gone.row == "back" else FRONT) if kind.family not in families]
     if not pool:
@@ -192,7 +192,7 @@ def _relation(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 
 
 def _lay_before(scene: Scene, rng: Random) -> Edit | None:
-    """What should be on or in a thing lies in front of it."""
+    """Lay what should be on or in a thing in front of it."""
     loads = [
         t for t in scene.things if t.carrier and t.row == "front" and t.place in ("on", "in") and t.kind != "flowers"
     ]
@@ -239,7 +239,7 @@ def _text(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 
 
 def misspell(text: str, rng: Random) -> str:
-    """The text with one word misspelt inside: two neighbouring letters swapped, one left out, or one replaced."""
+    """Misspell one word of the text inside: two neighbouring letters swapped, one left out, or one replaced."""
     words = text.split()
     k = rng.randrange(len(words))
     word = words[k]

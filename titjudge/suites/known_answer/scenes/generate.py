@@ -60,7 +60,7 @@ class Progress:
 
 
 def plan(seed: int, number: int, levels: Sequence[int], look: Look) -> Plan:
-    """The scene of that number: drawn from the seed until `look` finds nothing wrong at any level.
+    """Plan the scene of that number: drawn from the seed until `look` finds nothing wrong at any level.
 
     Raises:
         DataError: no such scene was found in a bounded number of draws.
@@ -152,7 +152,7 @@ class _State:
                 raise DataError("not JSON; delete the file, and its scene is made again", self._file) from error
 
     def ready(self, levels: Sequence[int]) -> set[int]:
-        """The levels whose pictures are there, byte for byte."""
+        """List the levels whose images are there, byte for byte."""
         self.record["images"] = [each for each in self.record["images"] if self._there(each["image"])]
         return {each["level"] for each in self.record["images"]} & set(levels)
 

@@ -36,7 +36,7 @@ class Placed:
 
 
 def origin(scene: Scene, thing: Thing) -> Point:
-    """The middle of a thing's base, in the coordinates of the scene."""
+    """Compute the middle of a thing's base, in the coordinates of the scene."""
     dx, dy, _ = scene.view.shifts.get((thing.column, thing.row), (0.0, 0.0, 0.0))
     x, y = thing.column * COLUMN_X[thing.row] + dx, ROW_Y[thing.row] + dy
     if thing.place == "before":
@@ -68,12 +68,12 @@ WORDS = "sign__words"  # the label of what is written on the sign
 
 
 def label_of(name: str, number: int) -> str:
-    """The label of one object of a thing, counted from 0."""
+    """Make the label of one object of a thing, counted from 0."""
     return f"{name.replace(' ', '-')}__{number}"
 
 
 def _at_home(body: Body) -> Body:
-    """An object of a group moved back to the origin."""
+    """Move an object of a group back to the origin."""
     x, y, _ = body[0].at
     return moved(body, (-x, -y, 0.0))
 

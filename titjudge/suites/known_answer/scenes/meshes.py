@@ -21,7 +21,7 @@ _CREASE = math.cos(math.radians(40.0))  # profile corners sharper than this stay
 
 
 def mesh(part: Part) -> Mesh:
-    """The mesh of a part at its place in the scene."""
+    """Make the mesh of a part at its place in the scene."""
     if part.form == "lathe":
         vertices, normals, faces = _lathe(part.profile)
     elif part.form == "ring":

@@ -156,14 +156,14 @@ def finish_name(value: str) -> str:
 
 
 def finish_phrase(value: str) -> str:
-    """The finish after a noun: "of polished gold", "in plain red"."""
+    """Word the finish after a noun: "of polished gold", "in plain red"."""
     if value in _METALLIC:
         return f"of polished {value}"
     return f"made of {value}" if finish_name(value) == "material" else f"in plain {value}"
 
 
 def phrase(kind: str, traits: Mapping[str, str], *, the: bool = False) -> str:
-    """The noun phrase of a thing as the prompt gives it, with its article where it has one."""
+    """Word the noun phrase of a thing as the prompt gives it, with its article where it has one."""
     values = dict(traits)
     finish = values.get("material") or values.get("colour") or ""
     text = (

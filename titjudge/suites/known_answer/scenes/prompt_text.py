@@ -125,7 +125,7 @@ _VERBS_MANY = ("are placed", "can be seen", "are arranged")
 
 
 def write(scene: Scene, graph: Graph, rng: Random) -> str:
-    """The prompt of a scene, 250 to 320 words.
+    """Write the prompt of a scene, 250 to 320 words.
 
     Raises:
         ValueError: the scene takes more words than that; draw another.

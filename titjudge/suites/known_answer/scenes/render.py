@@ -33,7 +33,7 @@ _LIGHTS = {  # where the soft light is, its colour, and the ambient light
 
 
 def mitsuba() -> Any:
-    """The renderer.
+    """Import the renderer.
 
     Raises:
         MissingExtra: it is not installed.
@@ -56,7 +56,7 @@ class Stage:
         self._outlines: dict[str, Any] = {}
 
     def picture(self, samples: int) -> Pixels:
-        """The path-traced picture, (size, size, 3) sRGB; `samples` rays a pixel."""
+        """Path-trace the image, (size, size, 3) sRGB; `samples` rays a pixel."""
         shapes = self._room() | self._painted_shapes()
         lit = shapes | self._light() | {"integrator": {"type": "path", "max_depth": _DEPTH}}
         light = self._rendered(lit | {"sensor": self._sensor(samples)})
@@ -89,7 +89,7 @@ class Stage:
         return np.where(seen, names[np.clip(index, 0, len(names) - 1)], 0).astype(np.int32)
 
     def _outline(self, label: str) -> Any:
-        """The whole of one object as one shape that bears its label."""
+        """Make the whole of one object as one shape that bears its label."""
         if label not in self._outlines:
             body = next(each.body for each in self.objects if each.label == label)
             self._outlines[label] = self._mesh(body, id=label)
@@ -171,7 +171,7 @@ class Stage:
         return {"type": "bitmap", "bitmap": self._mi.Bitmap(np.array(pixels[::-1])), "wrap_mode": "clamp"}
 
     def _single(self, part: Part, look: dict[str, Any]) -> Any:
-        """A part with texture coordinates, or a true sphere."""
+        """Make a part with texture coordinates, or a true sphere."""
         if part.form == "sphere" and len(set(part.size)) == 1:
             return {"type": "sphere", "center": list(part.at), "radius": part.size[0], **look}
         placing = self._mi.ScalarTransform4f().translate(list(part.at)).rotate([0, 0, 1], part.turn)
@@ -210,7 +210,7 @@ class Stage:
 
 
 def _surroundings(ambient: tuple[float, float, float]) -> Any:
-    """A dim room with tall bright windows all around: without something to mirror, metal looks like paint."""
+    """Make a dim room with tall bright windows all around: without something to mirror, metal looks like paint."""
     import numpy as np
 
     room = np.full((48, 96, 3), 0.62, dtype=np.float32)

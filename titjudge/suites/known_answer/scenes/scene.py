@@ -50,7 +50,7 @@ class Thing:
         return NUMBERS.index(self.traits["count"]) if "count" in self.traits else 1
 
     def having(self, name: str, value: str) -> Thing:
-        """The same thing with another value of one attribute."""
+        """Copy the thing with another value of one attribute."""
         return replace(self, traits={**self.traits, name: value})
 
 
@@ -84,11 +84,11 @@ class Scene:
         return next((thing for thing in self.things if thing.name == name), None)
 
     def load_of(self, name: str) -> Thing | None:
-        """What is on, in or before a thing that should carry it."""
+        """Find what is on, in or before a thing that should carry it."""
         return next((thing for thing in self.things if thing.carrier == name), None)
 
     def with_thing(self, thing: Thing) -> Scene:
-        """The scene with the thing of that name replaced."""
+        """Copy the scene with the thing of that name replaced."""
         return replace(self, things=tuple(thing if each.name == thing.name else each for each in self.things))
 
     def without(self, name: str) -> Scene:

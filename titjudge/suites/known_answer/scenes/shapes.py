@@ -54,7 +54,7 @@ LEAF: Colour = (0.02, 0.22, 0.03)
 
 
 def finish(value: str) -> Finish:
-    """The finish of a colour or material of the graph."""
+    """Look up the finish of a colour or material of the graph."""
     if value in METALS:
         return Finish("metal", value, METALS[value])
     if value == "golden":
@@ -71,12 +71,12 @@ def plain(colour: Colour) -> Finish:
 
 
 def bodies(thing: Thing) -> list[Body]:
-    """The objects of a thing, each at its place within the thing: as many as its count."""
+    """Make the objects of a thing, each at its place within the thing: as many as its count."""
     return [tuple(body) for body in _BUILDERS[thing.kind](thing.traits)]
 
 
 def moved(body: Body, by: Point, turn: float = 0.0) -> Body:
-    """A body turned about the vertical through the origin (degrees), then displaced."""
+    """Turn a body about the vertical through the origin (degrees), then displace it."""
     c, s = math.cos(math.radians(turn)), math.sin(math.radians(turn))
     return tuple(
         replace(
@@ -93,7 +93,7 @@ def moved(body: Body, by: Point, turn: float = 0.0) -> Body:
 
 
 def top(kind: str, traits: Mapping[str, str]) -> float:
-    """The height at which a load of a carrier rests, in units."""
+    """Look up the height at which a load of a carrier rests, in units."""
     if kind == "cube":
         return _CUBE * 2
     if kind == "books":

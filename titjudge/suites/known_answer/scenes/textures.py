@@ -20,7 +20,7 @@ _PLAIN = {  # sRGB, 0 to 255
 
 
 def surface(name: str, grain: int) -> Pixels:
-    """The picture of a table top or wall; `grain` is the seed of its noise."""
+    """Paint a table top or wall; `grain` is the seed of its noise."""
     import numpy as np
 
     rng = np.random.default_rng(grain)

@@ -30,7 +30,7 @@ _STACKS = ("books", "blocks")
 
 
 def look(scene: Scene, graph: Graph, size: int = CHECK_SIZE) -> list[str]:
-    """What is wrong with the sight of a scene: rendered as object ids, all together and each alone.
+    """List what is wrong with the sight of a scene: rendered as object ids, all together and each alone.
 
     Raises:
         MissingExtra: the renderer is not installed.
@@ -46,7 +46,7 @@ def look(scene: Scene, graph: Graph, size: int = CHECK_SIZE) -> list[str]:
 
 
 def problems(scene: Scene, graph: Graph, seen: Mapping[str, Mask], whole: Mapping[str, Mask]) -> list[str]:
-    """What is hidden, cropped, too small, miscounted or not where the graph's relations say; empty when nothing is.
+    """List what is hidden, cropped, too small, miscounted or not where the graph's relations say; empty when nothing is.
 
     Args:
         seen: label -> its pixels in the picture; whole: the same as if it were alone.
@@ -99,7 +99,7 @@ def _words(seen: Mapping[str, Mask], whole: Mapping[str, Mask]) -> list[str]:
 
 
 def _relations(scene: Scene, graph: Graph, seen: Mapping[str, Mask]) -> list[str]:
-    """The relations that the marks call so or not so, against where the pixels are."""
+    """Check the relations that the marks call so or not so against where the pixels are."""
     found = []
     for a, word, b in graph.relations:
         first, second = scene.get(a), scene.get(b)
