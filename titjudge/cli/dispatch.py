@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import importlib
 import os
 import sys
@@ -10,6 +11,7 @@ import sys
 import click
 
 from titjudge.cli.commands import COMMANDS
+from titjudge.cli.logs import add_log_options
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, TitjudgeError, nearest
 
@@ -27,9 +29,12 @@ _OF_THE_MACHINE = {
 }
 
 
+@functools.cache
 def command_of(name: str) -> click.Command:
+    """The command of that name, with the options that every command has."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     found: click.Command = getattr(importlib.import_module(module), attribute)
+    add_log_options(found)
     return found
 
 

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import fcntl
 import hashlib
+import logging
 import os
 import sqlite3
 import time
@@ -25,6 +26,8 @@ from diskcache.core import MODE_BINARY, MODE_PICKLE, MODE_RAW
 from titjudge.core.errors import CacheWriteError, UserError
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
+
+logger = logging.getLogger(__name__)
 
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}  # all other errors of SQLite may pass
 _LOCK = ".damage.lock"
@@ -132,6 +135,7 @@ class AnswerCache:
         self.warnings.append(
             f"the cache database in {self.folder} is damaged ({error}); it was moved to {aside.name}, and {saved} entries were saved"
         )
+        logger.warning("%s", self.warnings[-1])
         return fresh
 
     def get(self, key: str) -> dict[str, Any] | None:
@@ -163,6 +167,7 @@ class AnswerCache:
 
     def _damage(self, key: str) -> None:
         self.damaged += 1
+        logger.warning("the entry %(key)s of the cache is damaged: its question is asked again", {"key": key})
 
     def notes(self) -> list[str]:
         """What a person should know of the cache, damage found so far included."""

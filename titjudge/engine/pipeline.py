@@ -10,6 +10,7 @@ usable answer; everything else arrives as `Unanswered` and becomes a score witho
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,8 @@ from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.roles import ProviderRole, Roles
 from titjudge.engine.sender import Interrupted, Journal, Sender
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["BudgetExhausted", "Engine", "Interrupted"]
 
@@ -198,6 +201,8 @@ class Engine:
         read = self._read(kept, schema, request) if kept is not None and kept.status in taken else None
         if kept is not None and (read is not None or self._stands(key)):
             reply, new = kept, False
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug("%(role)s %(template)s of %(item)s: in the cache", _names(request))
             if _short(key) not in self._used:
                 role.tally.cached += 1
                 self.budget.note_cached(kept.list_cost or 0.0)
@@ -205,6 +210,10 @@ class Engine:
             reply, new = (await self._send(role, request, reservation)).with_(key=key), True
             read = self._read(reply, schema, request) if reply.status in taken else None
         if reply.status not in taken:
+            logger.info(
+                "%(role)s %(template)s of %(item)s: %(status)s (%(reason)s)",
+                {**_names(request), "status": str(reply.status), "reason": reply.reason},
+            )
             role.tally.unusable += 1
             await self._keep_failure(key, role, request, reply, new=new)
             raise Unanswered(reply.status, reply.reason or _REASONS[reply.status], reply)
@@ -254,6 +263,10 @@ class Engine:
             raise Unanswered(Status.UNPARSED, f"the answer could not be read after a repair turn: {problem}", reply)
         prompt = self.library.get("repair/json")
         shown = _json(schema_of(schema))
+        logger.info(
+            "%(role)s %(template)s of %(item)s: the answer cannot be read (%(problem)s), asked for a repair",
+            {**_names(request), "problem": problem},
+        )
         turn = prompt.messages({"problem": problem, "schema": shown})
         messages = (*request.messages, Message("assistant", (reply.text,)), *turn)
         again = replace(request, messages=messages, attempt=request.attempt + 1)
@@ -359,6 +372,11 @@ class Engine:
         if _short(key) not in self._used:
             self._used.add(_short(key))
             self.sender.write("vector", {"key": key, "text": text, **embedding_record(vector)})
+
+
+def _names(request: Request) -> dict[str, str]:
+    """What a log line says of a request."""
+    return {"role": request.role, "template": request.template, "item": request.item_id}
 
 
 def _short(key: str) -> bytes:

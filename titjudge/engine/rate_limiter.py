@@ -16,6 +16,7 @@ backs off: enter `slot` once for each attempt.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections import deque
@@ -24,6 +25,8 @@ from types import TracebackType
 
 from titjudge.core.types import Failure, FailureKind
 from titjudge.engine.token_bucket import TokenBucket, read_limits
+
+logger = logging.getLogger(__name__)
 
 _LOOK = 0.05  # seconds between looks of whoever is next: headers and Retry-After may change what there is to wait for
 _SOON = 1e-6  # seconds that are not worth a sleep
@@ -40,6 +43,7 @@ class RateLimiter:
         start: requests in flight at first (default `concurrency`).
         tolerance: share of the last requests (0 to 1) that may get a 429 before the account counts as limited.
         longest_pause: seconds; a Retry-After beyond it is not waited for by the whole account.
+        account: its name in the log.
         now, sleep, jitter: replaced by tests; `now` in seconds, `jitter` returns a number from 0 to 1.
     """
 
@@ -52,6 +56,7 @@ class RateLimiter:
         start: int | None = None,
         tolerance: float = 0.3,
         longest_pause: float = 600.0,
+        account: str = "",
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
@@ -59,6 +64,7 @@ class RateLimiter:
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, not {concurrency}")
         self.concurrency, self.tolerance, self.longest_pause = concurrency, tolerance, longest_pause
+        self.account = account
         self.limit = float(min(concurrency, max(1, start or concurrency)))
         self.in_flight = 0
         self.waiting = 0
@@ -169,12 +175,17 @@ class RateLimiter:
             self._limited += slot.recent
         self._streak += 1
         if not self._account_is_limited(slot.tokens if slot is not None else 1):
+            logger.info("%(account)s: one request of many is rate limited", {"account": self.account})
             return
         now = self._now()
         self._pause(retry_after, now)
         if slot is None or slot.limiter is not self or slot.number >= self._cut_at:
             self._ceiling, self._cut_at = self.limit, self._number
             self.limit = max(1.0, self.limit / 2)
+        logger.info(
+            "%(account)s: rate limited; %(limit)d requests at once, nothing for %(pause).2f s",
+            {"account": self.account, "limit": int(self.limit), "pause": self.paused_for},
+        )
 
     def _account_is_limited(self, tokens: int) -> bool:
         if not self.tolerance or any(pacer.short(tokens if pacer.tokens else 1) for pacer in self._told.values()):
@@ -202,6 +213,9 @@ class RateLimiter:
             self._told = {name: pacer for name, pacer in self._told.items() if not pacer.passed_over(now)}
             return
         self._forget_transit(now)
+        if logger.isEnabledFor(logging.DEBUG):
+            limits = {name: f"{told.remaining:g} of {told.limit:g} left" for name, told in found.items()}
+            logger.debug("%(account)s tells its limits: %(limits)s", {"account": self.account, "limits": limits})
         for name, told in found.items():
             tokens = name != "requests"
             pacer = self._told.get(name)

@@ -255,7 +255,7 @@ class Roles:
         account = model.account or model.name
         if account not in self._limiters:
             limits = self.config.limits
-            self._limiters[account] = RateLimiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm)
+            self._limiters[account] = RateLimiter(limits.concurrency, rpm=limits.rpm, tpm=limits.tpm, account=account)
         limiter = self._limiters[account]
         model.on_headers = limiter.observe_headers
         return limiter

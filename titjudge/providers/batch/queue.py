@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -26,6 +27,8 @@ from titjudge.providers.batch.journal import Job, JobJournal
 from titjudge.providers.batch.service import BatchService, JobNotFound, JobStatus
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.http import TransportError, Unreachable, Untrusted
+
+logger = logging.getLogger(__name__)
 
 _LINGER = 30  # times the idle time after which a trickle of requests is sent
 _MISSES = 3  # polls in which a job must have been unknown
@@ -107,8 +110,12 @@ class BatchQueue:
             self._log = JobJournal(self.folder)
             live, unsure = len(self._log.those("live")), len(self._log.those("unsure"))
             if live or unsure:
-                self._say(f"batch {self.label}: going on with {live + unsure} jobs of an earlier session")
+                self._tell(f"going on with {live + unsure} jobs of an earlier session")
         return self._log
+
+    def _tell(self, text: str) -> None:
+        logger.info("batch %(label)s: %(event)s", {"label": self.label, "event": text})
+        self._say(f"batch {self.label}: {text}")
 
     async def ask(self, key: str, request: Request) -> Answered:
         """The answer of a job to a request. Waits for as long as the provider takes.
@@ -138,7 +145,7 @@ class BatchQueue:
         self._leaving = True
         live = len(self._log.those("live")) if self._log is not None and self._waiting else 0
         if live:
-            self._say(f"batch {self.label}: {live} jobs go on at the provider; the same command collects them")
+            self._tell(f"{live} jobs go on at the provider; the same command collects them")
         for asked in (*self._asked.values(), *self._waiting.values()):
             asked.cancel()
         self._asked.clear()
@@ -213,7 +220,7 @@ class BatchQueue:
             return False
         if str(error) != self._complaint:
             self._complaint = str(error)
-            self._say(f"batch {self.label}: {error}; trying again")
+            self._tell(f"{error}; trying again")
         return True
 
     # -- orphans ---------------------------------------------------------------------------------------------------
@@ -233,9 +240,7 @@ class BatchQueue:
         for job in unsure:
             if job.tag in found:
                 self.log.job(job.tag, found[job.tag])
-                self._say(
-                    f"batch {self.label}: found job {job.id}, {len(job.keys)} requests, that an earlier try created"
-                )
+                self._tell(f"found job {job.id}, {len(job.keys)} requests, that an earlier try created")
                 self._adopt(job)
                 self._poll_at = 0.0
             elif abs(now - job.born) >= self.pace.settle:
@@ -312,7 +317,7 @@ class BatchQueue:
         self.submitted += 1
         if self.submitted == 1 or not self._poll_at:
             self._poll_at = time.monotonic() + self.pace.poll
-        self._say(f"batch {self.label}: job {ident} submitted, {len(keys)} requests; {self._standing()}")
+        self._tell(f"job {ident} submitted, {len(keys)} requests; {self._standing()}")
 
     def _standing(self) -> str:
         return f"{len(self.log.those('live'))} jobs live, {self.done} done"
@@ -349,10 +354,10 @@ class BatchQueue:
         times.append(time.monotonic())
         if len(times) < _MISSES or times[-1] - times[0] < self.pace.gone:
             if len(times) == 1:
-                self._say(f"batch {self.label}: job {job.id} is not known to the provider at the moment; looking again")
+                self._tell(f"job {job.id} is not known to the provider at the moment; looking again")
             return
         self.log.void(job.tag, "not known to the provider")
-        self._say(f"batch {self.label}: job {job.id} is gone; it may have been billed, and what it held is sent again")
+        self._tell(f"job {job.id} is gone; it may have been billed, and what it held is sent again")
         self._fail(job.keys, self._missing(job, "is not known to the provider", billed=True))
 
     async def _collect(self, job: Job, look: JobStatus) -> None:
@@ -363,9 +368,7 @@ class BatchQueue:
         self._crowded = False
         self.done += 1
         good = sum(line.good for line in lines)
-        self._say(
-            f"batch {self.label}: job {job.id} {look.word}, {good} of {len(job.keys)} answered; {self._standing()}"
-        )
+        self._tell(f"job {job.id} {look.word}, {good} of {len(job.keys)} answered; {self._standing()}")
         bad = {line.key: line for line in lines if not line.good}
         for number, key in enumerate(job.keys, 1):
             asked = self._waiting.pop(key, None)
@@ -392,7 +395,7 @@ class BatchQueue:
                 return self._fail(job.keys, self.wire.rejection("token_limit_exceeded", "one request is too much"))
             self._most = max(1, len(job.keys) // 2)
         then = "when another job has ended" if self._crowded else f"in jobs of {self._most}"
-        self._say(f"batch {self.label}: the account's queue is full; {len(job.keys)} requests go {then}")
+        self._tell(f"the account's queue is full; {len(job.keys)} requests go {then}")
 
     def _reason(self, job: Job, look: JobStatus, number: int) -> Exception:
         """Why the request in line `number` of a job has no answer."""

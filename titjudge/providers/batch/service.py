@@ -17,11 +17,12 @@ from typing import Any, Protocol, TypeVar
 import orjson
 
 from titjudge.core.errors import TitjudgeError
+from titjudge.core.redaction import one_line
 from titjudge.core.types import Reply, Request
 from titjudge.providers.batch.journal import ResultLine
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted.base import Hosted
-from titjudge.providers.hosted.failures import ProviderFailure, one_line
+from titjudge.providers.hosted.failures import ProviderFailure
 
 T = TypeVar("T")
 MIN_TRANSFER_TIMEOUT = 600.0  # seconds at least for moving a file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from base64 import b64encode
 from collections import OrderedDict
@@ -12,12 +13,15 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.images import loaded
+from titjudge.core.redaction import one_line, register_secret
 from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Request, Usage
 from titjudge.providers import model_families, token_counts
 from titjudge.providers.base import Provider
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted import tool_calls
-from titjudge.providers.hosted.failures import ProviderFailure, classify, one_line
+from titjudge.providers.hosted.failures import ProviderFailure, classify
+
+logger = logging.getLogger(__name__)
 
 _PICTURES = 64 * 2**20  # bytes of base64 kept
 _PIECE = 3 * 2**18  # bytes; a multiple of three
@@ -113,6 +117,7 @@ class Hosted(Provider):
         if self.settings.options.get("tools") is not None or not tool_calls.unknown_here(status, message):
             return False
         self.capabilities = replace(self.capabilities, tools=False)
+        logger.info("%(model)s calls no tools at %(address)s", {"model": self.model, "address": self.base_url})
         return True
 
     async def _post(self, path: str, body: bytes) -> tuple[wire.Answer, wire.Endpoint]:
@@ -128,7 +133,19 @@ class Hosted(Provider):
                     )
             except wire.Unreachable as error:
                 missing = error
+                logger.info("%(reason)s", {"address": endpoint.identity, "reason": one_line(str(error))})
                 continue
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug(
+                    "%(address)s%(path)s answered HTTP %(status)d; %(sent)d bytes sent, %(received)d received",
+                    {
+                        "address": endpoint.identity,
+                        "path": path,
+                        "status": answer.status,
+                        "sent": len(body),
+                        "received": len(answer.body),
+                    },
+                )
             if self.on_headers is not None:
                 self.on_headers(answer.headers)
             return answer, endpoint
@@ -137,6 +154,7 @@ class Hosted(Provider):
     def _headers_for(self, endpoint: wire.Endpoint) -> dict[str, str]:
         if not self._key:
             self._key = os.environ.get(self._key_env(), "").strip()
+            register_secret(self._key)
         if not self._key and not endpoint.private and not endpoint.credentials:
             names = self.settings.api_key_env or " or ".join(self.key_envs)
             raise ConfigError(f"no API key for {endpoint.host}: set the environment variable {names}")

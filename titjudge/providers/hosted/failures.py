@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from titjudge.core.errors import DataError, TitjudgeError
+from titjudge.core.redaction import one_line
 from titjudge.core.types import Failure, FailureKind, Usage
 from titjudge.providers.hosted.http import Dropped, TimedOut, TooLong, TransportError, Unreachable, Untrusted
 
 LONGEST_WAIT = 3600.0  # seconds; no Retry-After is believed beyond this
 _LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not tell its own time
-_LONGEST_MESSAGE = 400  # characters
-
-_SECRETS = [
-    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=*-]{4,}"), r"\1 [key]"),
-    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|r8|key)[-_][A-Za-z0-9_*.\-]{4,}"), "[key]"),
-    (re.compile(r"\bAIza[A-Za-z0-9_*\-]{4,}"), "[key]"),
-    (re.compile(r"(?i)([?&](?:key|api[-_]?key|access_token|token|sig)=)[^&\s\"'<>]+"), r"\1[key]"),
-    (
-        re.compile(
-            r"(?i)((?:x-goog-api-key|x-api-key|api[-_]?key|authorization)[\"']?\s*[:=]\s*[\"']?)(?!\[key\])[^\s\"',}]{6,}"
-        ),
-        r"\1[key]",
-    ),
-    (re.compile(r"(https?://)[^\s/@\"']+@"), r"\1"),
-]
 
 
 class ProviderFailure(Exception):
@@ -46,23 +31,6 @@ class ProviderFailure(Exception):
     ) -> None:
         self.failure = Failure(kind, message, retry_after, usage, lost=lost, answered=answered)
         super().__init__(message)
-
-
-def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """`text` without keys: those given, and everything that looks like one."""
-    for secret in secrets:
-        if len(secret) >= 4:
-            text = text.replace(secret, "[key]")
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
-    return text
-
-
-def one_line(text: str, secrets: Iterable[str] = ()) -> str:
-    """A message fit to be shown: redacted, on one line, without markup, not long."""
-    plain = re.sub(r"(?is)<(script|style).*?</\1>|<[a-z/!][^>]*>", " ", text)
-    plain = " ".join(redact(plain, secrets).split())
-    return plain if len(plain) <= _LONGEST_MESSAGE else plain[: _LONGEST_MESSAGE - 1] + "…"
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:

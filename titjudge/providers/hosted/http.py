@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary, WeakSet
 
 from titjudge.core.errors import ConfigError
+from titjudge.core.redaction import register_secret
 
 if TYPE_CHECKING:
     import aiohttp
@@ -254,6 +255,8 @@ class Endpoint:
         self.identity = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
         self.query = f"?{parts.query}" if parts.query else ""
         self.credentials = _basic(parts.username, parts.password)
+        for secret in (parts.password or "", self.credentials, *(value for _, value in parse_qsl(parts.query))):
+            register_secret(secret)
         self.private = is_private(self.host)
         self.in_flight = 0
         self.aside_until = 0.0

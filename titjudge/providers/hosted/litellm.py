@@ -8,6 +8,7 @@ left out. Names are litellm's: `litellm/anthropic/claude-sonnet-4-5`, `litellm/a
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from copy import deepcopy
@@ -17,16 +18,19 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError, TitjudgeError
+from titjudge.core.redaction import environment_secrets, one_line, register_secret
 from titjudge.core.types import Failure, FailureKind, Message, Reply, Request, Status, ToolCall, Usage
 from titjudge.providers import Capabilities, Provider, ProviderSettings, model_families, token_counts
 from titjudge.providers.hosted import litellm_client as wire
 from titjudge.providers.hosted import tool_calls
 from titjudge.providers.hosted.base import clean, encoded
-from titjudge.providers.hosted.failures import ProviderFailure, classify, gave_up, kind_of_status, one_line, retry_after
+from titjudge.providers.hosted.failures import ProviderFailure, classify, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.http import Endpoint
 from titjudge.providers.hosted.openai import IN_PROMPT, append_text, response_format, text_of
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
 from titjudge.providers.json_schema import instruction
+
+logger = logging.getLogger(__name__)
 
 _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by status
     "ContentPolicyViolationError": FailureKind.REFUSED,
@@ -93,13 +97,16 @@ class LiteLLM(Provider):
         except Exception as error:
             if request.schema is not None and not in_prompt and self._knows_no_schemas(error):
                 self.native_schema = False
-                message = one_line(f"no JSON-schema answers here, asking in words: {error}")
+                message = one_line(f"no JSON-schema answers here, asking in words: {error}", environment_secrets())
+                logger.info("%(model)s takes no JSON schemas: they are asked for in words", {"model": self.model})
                 raise ProviderFailure(FailureKind.RETRY, message, retry_after=0.0) from None
             if request.tools and self._learns_no_tools(error):
-                raise ProviderFailure(FailureKind.REJECTED, one_line(f"no tools are called here: {error}")) from None
+                message = one_line(f"no tools are called here: {error}", environment_secrets())
+                raise ProviderFailure(FailureKind.REJECTED, message) from None
             raise _Failed(self._failure_of(error, trace)) from error
         hidden = getattr(answer, "_hidden_params", {})
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
+        logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
         reply = _reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools), counted=not trace.uncounted)
         endpoint = self.base_url or self.model.partition("/")[0]
         return reply.with_(endpoint=endpoint)
@@ -137,7 +144,7 @@ class LiteLLM(Provider):
             or getattr(getattr(error, "response", None), "headers", None)
         )
         self._pass_on(headers)
-        message = one_line(text, [os.environ.get(self.settings.api_key_env, "")])
+        message = one_line(text, environment_secrets())  # litellm reads the variables of its many vendors by itself
         return Failure(kind or FailureKind.REJECTED, message, retry_after(headers))
 
     def usage_bound(self, request: Request) -> Usage:
@@ -189,7 +196,9 @@ class LiteLLM(Provider):
             return None
         if not os.environ.get(name):
             raise ConfigError(f"no API key for {self.model}: set the environment variable {name}")
-        return os.environ[name].strip()
+        key = os.environ[name].strip()
+        register_secret(key)
+        return key
 
     def _knows_no_schemas(self, error: Exception) -> bool:
         if self.settings.structured != "auto" or getattr(error, "status_code", 0) not in (400, 422):

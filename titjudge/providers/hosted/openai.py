@@ -6,6 +6,7 @@ Wire format: "Create chat completion", platform.openai.com/docs/api-reference/ch
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ from titjudge.providers.hosted.base import Hosted, clean, encoded, parsed, unrea
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
 from titjudge.providers.json_schema import instruction, name_of, strict
+
+logger = logging.getLogger(__name__)
 
 IN_PROMPT = "schema-in-prompt"  # flag: the schema was asked for in words
 
@@ -150,6 +153,7 @@ class OpenAI(Hosted):
             error = answer.body[:2000].decode("utf-8", "replace") or "no text"
         if native and answer.status in (400, 422, 501) and self._knows_no_schemas(_text_in(error)):
             self.native_schema = False
+            logger.info("%(address)s takes no JSON schemas: they are asked for in words", {"address": self.base_url})
             return self._failure(
                 FailureKind.RETRY, f"no JSON-schema answers here, asking in words: {_text_in(error)}", wait=0.0
             )

@@ -1,0 +1,75 @@
+"""Keep keys out of everything that is shown, stored or logged."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+_LONGEST_MESSAGE = 400  # characters
+_SHORTEST_SECRET = 4  # characters; anything shorter occurs in ordinary words
+_SHORTEST_VALUE = 8  # characters of a secret that is replaced wherever it occurs
+
+_PATTERNS = [
+    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=*-]{4,}"), r"\1 [key]"),
+    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|r8|key)[-_][A-Za-z0-9_*.\-]{4,}"), "[key]"),
+    (re.compile(r"\bAIza[A-Za-z0-9_*\-]{4,}"), "[key]"),
+    (re.compile(r"(?i)([?&](?:key|api[-_]?key|access_token|token|sig)=)[^&\s\"'<>]+"), r"\1[key]"),
+    (
+        re.compile(
+            r"(?i)((?:x-goog-api-key|x-api-key|api[-_]?key|authorization)[\"']?\s*[:=]\s*[\"']?)(?!\[key\])[^\s\"',}]{6,}"
+        ),
+        r"\1[key]",
+    ),
+    (re.compile(r"(https?://)[^\s/@\"']+@"), r"\1"),
+]
+_NAMES = re.compile(r"(?i)key|token|secret|password|credential")
+
+_registered: set[str] = set()
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """Replace the given secrets, those registered, and everything that looks like one by `[key]`."""
+    for secret in sorted({*secrets, *_registered}, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "[key]")
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def one_line(text: str, secrets: Iterable[str] = ()) -> str:
+    """Make a message fit to be shown: redacted, on one line, without markup, not long."""
+    plain = re.sub(r"(?is)<(script|style).*?</\1>|<[a-z/!][^>]*>", " ", text)
+    plain = " ".join(redact(plain, secrets).split())
+    return plain if len(plain) <= _LONGEST_MESSAGE else plain[: _LONGEST_MESSAGE - 1] + "…"
+
+
+def register_secret(secret: str) -> None:
+    """Remember a key that is in use, so that no message holds it whatever it looks like."""
+    if len(secret) >= _SHORTEST_VALUE:
+        _registered.add(secret)
+
+
+def environment_secrets() -> list[str]:
+    """List the values of environment variables that are named like a key."""
+    named = (value.strip() for name, value in os.environ.items() if _NAMES.search(name))
+    return [value for value in named if len(value) >= _SHORTEST_VALUE]
+
+
+class RedactingFilter(logging.Filter):
+    """Takes every secret out of a log record: its message, its fields and its traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        secrets = environment_secrets()
+        message = redact(record.getMessage(), secrets)
+        if isinstance(record.args, Mapping):
+            record.__dict__["fields"] = {
+                str(name): redact(value, secrets) if isinstance(value, str) else value
+                for name, value in record.args.items()
+            }
+        record.msg, record.args = message, ()
+        if record.exc_info:
+            record.exc_text = redact(logging.Formatter().formatException(record.exc_info), secrets)
+        return True
