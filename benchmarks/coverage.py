@@ -144,7 +144,7 @@ def show(title: str, columns: list[str], rows: list[tuple[str, list[float]]]) ->
 def main() -> None:
     scale = 6 if "--quick" in sys.argv[1:] else 1
     started = time.perf_counter()
-    show("95% intervals that hold the truth", [f"{n} prompts" for n in PROMPTS], interval_rows(4000 // scale))
+    show("95% intervals that hold the truth", [f"{n} prompts" for n in PROMPTS], interval_rows(8000 // scale))
     columns = ["at .05", "at .001", "independent"]
     show("Pure noise that beats guessing", columns, guessing_rows(20_000 // scale))
     show("Judges exactly at a limit, six prompts", ["caught", "passed"], card_rows(1200 // scale))

@@ -19,7 +19,7 @@ import numpy as np
 
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generator_differences import GeneratorDifference, false_discoveries, gate, sign_flip_p
-from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.intervals import mean_intervals, moments
 from titjudge.stats.replay_settling import replay_pairs, replay_race
 from titjudge.stats.scores_table import ScoreTable, read_scores
 from titjudge.stats.sequential import OPEN, settle
@@ -78,8 +78,8 @@ def gate_errors(scores: Floats, repeats: int, delta: float, seed: int = 2) -> tu
 
 def _difference(a: str, b: str, d: Floats) -> GeneratorDifference:
     interval = mean_intervals(d, np.ones(len(d)), SPAN)[0]
-    error = float(d.std(ddof=1) / len(d) ** 0.5)
-    return GeneratorDifference(a, b, float(d.mean()), interval, None, None, 0, 0, 0, len(d), None, error)
+    prompts, mean, error, skewness = moments(d, np.ones(len(d)))[0]
+    return GeneratorDifference(a, b, mean, interval, None, None, 0, 0, 0, prompts, None, error, skewness)
 
 
 def false_slices(scores: Floats, repeats: int, slices: int = 12, seed: int = 3) -> float:

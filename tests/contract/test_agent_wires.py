@@ -18,7 +18,7 @@ from test_provider_spec import KEY
 
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Item, Score, Status
+from titjudge.core.types import DryRun, Item, Score, Status
 from titjudge.engine.ask import measure
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
@@ -403,7 +403,7 @@ def test_the_plan_is_what_is_asked(judging: Judging, way: Way) -> None:
         config = judging.config(server)
 
         async def expected() -> list[Any]:
-            planner = Planner(config, PromptLibrary(), None, once=True)
+            planner = Planner(config, PromptLibrary(), None, DryRun.EXPECTED)
             found = await planner.expect(judging.item(max_looks=3), {"tit-agent": tit_agent})
             await planner.aclose()
             return found

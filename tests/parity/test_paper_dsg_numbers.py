@@ -14,7 +14,8 @@ from statistics import fmean, stdev
 
 import pytest
 
-from titjudge.metrics.dsg import ChoiceQuestion, by_type, dsg_score
+from titjudge.metrics.dsg import dsg_score
+from titjudge.metrics.tifa import ChoiceQuestion, by_type
 
 ANNOTATIONS, ANSWERS = "dsg-1k-anns.csv", "pali17b_dsg.csv"
 CATEGORIES = {

@@ -63,7 +63,7 @@ def metrics(json_file: Path | None) -> int:
             m.name,
             ", ".join(m.roles),
             f"{m.range[0]:g} to {m.range[1]:g}",
-            ", ".join(m.needs) or None,
+            ", ".join([*m.needs, *(["the prompt's other images"] if m.scope == "prompt" else [])]) or None,
             m.summary,
             m.source,
         )

@@ -114,6 +114,11 @@ def problem(text: str, schema: type[BaseModel]) -> str:
     try:
         schema.model_validate(found[-1])
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        return f"field {'.'.join(map(str, first['loc'])) or '(top)'}: {first['msg']}"
+        return f"field {first_problem(error)}"
     return "no object in the answer validates"
+
+
+def first_problem(error: ValidationError, whole: str = "(top)") -> str:
+    """Say in one line which field is wrong first, and why; `whole` stands for the object itself."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"

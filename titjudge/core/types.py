@@ -28,7 +28,8 @@ class Item:
     """One image with the prompt it was made from.
 
     `group` is the id of the prompt: the cluster of all statistics. `image` may be None for text-only items
-    (a description is then given in `meta["description"]`).
+    (a description is then given in `meta["description"]`). `same_prompt` are all images of the prompt, this one among
+    them: a run fills it in where a metric compares images, and no file holds it.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Item:
     generator: str = ""
     prompt_id: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
+    same_prompt: tuple[Item, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,10 +305,28 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
+STAND_IN = "estimate"  # the `model_version` of a reply that a dry run made up
+
+
+class DryRun(StrEnum):
+    """Why metrics are walked through without sending anything; what they get are stand-ins, or replies from the cache."""
+
+    EXPECTED = "expected"  # to say what a run is likely to cost: what several items ask is asked once
+    WORST = "worst"  # to reserve room for one item under a cap, as if no other item asked the same
+
+
 class Ask(Protocol):
-    """What a metric is given besides the item: the one way to put a question to a model. See `titjudge.engine.pipeline`."""
+    """Put questions to models: what a metric is given besides its item. See `titjudge.engine.ask.BoundAsk`.
+
+    Attributes:
+        protocol: official (as published) or strict.
+        dry_run: why nothing is sent; None in a run.
+        siblings: the other images of the item's prompt, for metrics with `scope="prompt"`; else empty.
+    """
 
     protocol: str
+    dry_run: DryRun | None
+    siblings: Sequence[Item]
 
     async def __call__(
         self,

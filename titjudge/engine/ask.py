@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, Unanswered
+from titjudge.core.samples import ONCE, Sample
 from titjudge.core.types import Embedding, Item, Message, Reply, Score, Status, Tool
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
@@ -17,7 +18,7 @@ class BoundAsk:
     """`ask` for one item: what a metric sees of the engine. `keys` collects the answers it used.
 
     Args:
-        alias: seats another model in a role. sample: where the numbers of the judge's samples begin.
+        alias: seats another model in a role. sample: which repetition this is.
     """
 
     def __init__(
@@ -26,11 +27,12 @@ class BoundAsk:
         item: Item,
         reservation: Reservation | None = None,
         alias: Mapping[str, str] | None = None,
-        sample: int = 0,
+        sample: Sample = ONCE,
     ) -> None:
         self._engine, self._item, self._reservation = engine, item, reservation
         self._alias, self._sample = alias or {}, sample
-        self.protocol = engine.protocol
+        self.protocol, self.dry_run = engine.protocol, engine.dry_run
+        self.siblings = tuple(other for other in item.same_prompt if other.id != item.id)
         self.keys: list[str] = []
         self._opened: set[Path] = set()
 
@@ -61,7 +63,7 @@ class BoundAsk:
             images: pictures, in the order in which they are shown.
             schema: a pydantic model; the reply's `data` is then a validated instance.
             accept_truncated: take an answer that hit its token limit (the official TIT protocol does).
-            sample: number of a repeated answer to the same question.
+            sample: number of a repeated answer to the same question, from 0 (`titjudge.core.samples` says of which).
             params: sampling parameters of the protocol; the configuration of the role goes before them.
             tools: what the model may call; only where `has_tools` says that it can.
             turns: how the conversation went on after the template.
@@ -71,8 +73,6 @@ class BoundAsk:
             Unanswered: refused, truncated, unparsed, failed, or the image cannot be used.
         """
         engine = self._engine
-        if role == "judge":
-            sample += self._sample
         who = engine.roles[self._alias.get(role, role)]
         pictures = []
         for path in images:
@@ -90,7 +90,7 @@ class BoundAsk:
             item_id=self._item.id,
             schema=schema,
             params=params or {},
-            sample=sample,
+            sample=replace(self._sample if self._sample.repeats(role) else ONCE, attempt=sample).number,
         )
         if tools:
             if not who.provider.capabilities.tools:
@@ -126,7 +126,7 @@ async def measure(
     reservation: Reservation | None = None,
     *,
     alias: Mapping[str, str] | None = None,
-    sample: int = 0,
+    sample: Sample = ONCE,
 ) -> Score:
     """One metric on one item. A question without an answer is a score without a value.
 

@@ -12,7 +12,7 @@ from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouped_reasons import Refused, alike
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import InvalidItem, Item, Status, Table, Usage
+from titjudge.core.types import DryRun, InvalidItem, Item, Status, Table, Usage
 from titjudge.engine.budget import Budget, Reservation, job_entry
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
@@ -27,29 +27,29 @@ class Planner:
     """Prices items before they are asked.
 
     Args:
-        once: a question that several items ask is counted for the first of them (a dry run), not for each (a reservation).
+        dry_run: EXPECTED counts a question that several items ask for the first of them, WORST for each.
     """
 
-    def __init__(self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, *, once: bool) -> None:
+    def __init__(self, config: RunConfig, library: PromptLibrary, cache: AnswerCache | None, dry_run: DryRun) -> None:
         self._found: dict[str, dict[str, Expected]] = defaultdict(dict)
         self._asked: set[str] = set()
         self.embedding_tokens = 0
         self.embeddings = 0
         self.refused: list[Refused] = []  # of a dry run: items that no metric could use
-        self._once = once
+        self._dry_run = dry_run
         self._panel = Panel.of(config)
         self._timeout = config.limits.timeout
         self.library = library
         self.roles = Roles(config, make=self._provider, embedder=self._embedder)
         view: Any = None if cache is None else _Blank(cache)
-        self.engine = Engine(self.roles, library, view, protocol=config.protocol, read_only=True, failed=config.failed)
+        self.engine = Engine(self.roles, library, view, protocol=config.protocol, dry_run=dry_run, failed=config.failed)
 
     def _provider(self, config: RoleConfig) -> Provider:
         return Estimate(make_provider(config.provider, config.settings(self._timeout)), self._lengths, self._note)
 
     def _note(self, found: Expected) -> None:
         """Keep a request once: an item's metrics share answers, and a dry run's items do, too."""
-        if self._once:
+        if self._dry_run is DryRun.EXPECTED:
             if found.key in self._asked:
                 return
             self._asked.add(found.key)
@@ -79,7 +79,7 @@ class Planner:
             )
         )
         scores = [score for each in found for score in each]
-        if self._once and scores and all(score.status is Status.BAD_INPUT for score in scores):
+        if self._dry_run is DryRun.EXPECTED and scores and all(score.status is Status.BAD_INPUT for score in scores):
             self.refused.append((item.id, scores[0].reason))
         return list(self._found.pop(item.id, {}).values())
 

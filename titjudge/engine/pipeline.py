@@ -25,7 +25,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.schema import schema_of
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
-from titjudge.core.types import Embedding, Message, Reply, Request, Status, Usage
+from titjudge.core.types import DryRun, Embedding, Message, Reply, Request, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
@@ -51,7 +51,7 @@ class Engine:
         journal: called with a kind and a JSON record: `reply` or `vector` for every answer used, once for each key, and
             `bill` for every request that was or may have been billed.
         lenient: repair malformed JSON answers, and flag them.
-        read_only: write nothing to the cache and read only the headers of pictures (dry runs).
+        dry_run: write nothing to the cache and read only the headers of pictures.
         known: keys the journal has already, and whether there is a good answer under them.
         failed: what becomes of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
             paid again; `again`: those kept are asked for once more, and the new ones are kept; `drop`: neither.
@@ -67,7 +67,7 @@ class Engine:
         protocol: str = "strict",
         journal: Journal | None = None,
         lenient: bool = False,
-        read_only: bool = False,
+        dry_run: DryRun | None = None,
         known: Mapping[str, bool] | None = None,
         failed: Failed = "keep",
     ) -> None:
@@ -75,9 +75,9 @@ class Engine:
         self.sender = Sender(budget or Budget(), journal, self.stop)
         self.sender.well_known = any((known or {}).values())
         self.protocol, self.lenient = protocol, lenient
-        self.pictures = ImageFiles(None if read_only else cache, decode=not read_only)
+        self.pictures = ImageFiles(None if dry_run else cache, decode=not dry_run)
         self.killed = False
-        self._read_only = read_only
+        self.dry_run = dry_run
         self._used = {_short(key) for key, good in (known or {}).items() if good}
         self._unusable = {_short(key) for key, good in (known or {}).items() if not good}
         self.failed, self._asked_again = failed, set[bytes]()
@@ -301,7 +301,7 @@ class Engine:
             failure = role.provider.classify(error)
             role.tally.errors += 1
             raise retry.terminal_error(failure) from error
-        planned = role.worst(reply.usage) if self._read_only else None  # what a stub stands for has a price
+        planned = role.worst(reply.usage) if self.dry_run else None  # what a stub stands for has a price
         reply = reply.with_(
             list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started
         )  # a replay has a price
@@ -320,7 +320,7 @@ class Engine:
         """Into the cache; but what another model answered is no answer of the one that the key names."""
         if OTHER_MODEL in reply.flags:
             return
-        if self.cache is not None and role.provider.capabilities.cache and not self._read_only:
+        if self.cache is not None and role.provider.capabilities.cache and not self.dry_run:
             with self.sender.not_dropped():
                 await self.cache.put(key, reply_record(reply))
 
@@ -363,7 +363,7 @@ class Engine:
             self._note_vector(key, text, vector)  # it is paid: written down before the cache gathers what it writes
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
-        if self.cache is not None and not self._read_only:
+        if self.cache is not None and not self.dry_run:
             with self.sender.not_dropped():
                 await self.cache.put(key, embedding_record(vector))
         return vector

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from titjudge.core.config import RunConfig
+from titjudge.core.samples import Sample
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.ask import measure
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
-
-SAMPLE_STEP = 100  # repeated judgements are that far apart, so that a metric may number its own tries between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Panel:
             return [await measure(engine, item, name, metric, reservation)]
         results = await asyncio.gather(
             *(
-                measure(engine, item, name, metric, reservation, alias={"judge": judge}, sample=SAMPLE_STEP * sample)
+                measure(engine, item, name, metric, reservation, alias={"judge": judge}, sample=Sample(sample))
                 for judge in self.judges
                 for sample in range(self.samples)
             ),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Ask, Item, Score
 
 MetricFunction = Callable[..., Awaitable[Score]]
+Scope = Literal["item", "prompt"]
+SIBLINGS = "siblings"  # among `needs`: how metrics asked for the other images, in `item.meta`, before there was a scope
 
 
 def everywhere(item: Item) -> bool:
@@ -26,7 +28,8 @@ class Metric:
     of its values, higher is better unless `higher_is_better` is False; `needs` are the keys it reads from `item.meta`;
     `extra` is the optional extra without which it cannot run at all, and `package` the module that shows whether it is
     installed; `options` are values for the function's keyword-only parameters, where some were given. `applies` says of an
-    item whether the metric has anything to measure there: an item without it gets no score, and lacks none.
+    item whether the metric has anything to measure there: an item without it gets no score, and lacks none. `scope` is
+    "prompt" where a score depends on the other images of the prompt (`ask.siblings`), else "item".
     """
 
     name: str
@@ -42,8 +45,15 @@ class Metric:
     package: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     applies: Callable[[Item], bool] = everywhere
+    scope: Scope = "item"
+
+    def __post_init__(self) -> None:
+        if SIBLINGS in self.needs:
+            object.__setattr__(self, "scope", "prompt")
 
     async def __call__(self, item: Item, ask: Ask) -> Score:
+        if SIBLINGS in self.needs and item.same_prompt:
+            item = replace(item, meta={**item.meta, SIBLINGS: list(item.same_prompt)})
         return await self.function(item, ask, **self.options)
 
     @property
@@ -101,6 +111,7 @@ def metric(
     extra: str = "",
     package: str = "",
     applies: Callable[[Item], bool] = everywhere,
+    scope: Scope = "item",
 ) -> Callable[[MetricFunction], Metric]:
     """Declare a metric; the first line of the function's docstring becomes its summary, and its keyword-only parameters
     (annotated, with defaults) its options.
@@ -111,7 +122,8 @@ def metric(
     def declare(function: MetricFunction) -> Metric:
         summary = (function.__doc__ or "").strip().partition("\n")[0]
         return Metric(
-            name, function, roles, range, version, source, needs, higher_is_better, summary, extra, package, applies=applies
+            name, function, roles, range, version, source, needs, higher_is_better, summary, extra, package,
+            applies=applies, scope=scope,
         )  # fmt: skip
 
     return declare

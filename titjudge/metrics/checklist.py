@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from titjudge.core.errors import ConfigError, Unanswered
+from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
+from titjudge.metrics._shared import image_of
 
 Rubric = Mapping[str, Mapping[str, Mapping[str, str]]]  # pillar -> sub-capability -> facet -> criterion
 Facets = dict[str, dict[str, Any]]  # sub-capability -> facet -> what the judge wrote
@@ -41,7 +43,6 @@ DECODING = {  # of Q-Judger (judge.py and the paper, 4.1)
     "chat_template_kwargs": {"enable_thinking": True},
 }
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
-_THINKING_END = "</think>"
 
 
 @functools.cache
@@ -102,7 +103,7 @@ def extract(text: str) -> Any:
     Raises:
         ValueError, RecursionError: JSON that Python refuses to hold (an integer of thousands of digits, deep nesting).
     """
-    answer = text.rpartition(_THINKING_END)[2].strip()
+    answer = after_thinking(text).strip()
     match = _OBJECT.search(answer)
     for candidate in (answer, match[0] if match else None):
         if candidate is not None:
@@ -264,8 +265,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
     unknown = [pillar for pillar in facets if pillar not in rubric()]
     if unknown:
         return Score.none(Status.BAD_INPUT, f"the rubric has no pillar '{unknown[0]}'")
-    if item.image is None:
-        return Score.none(Status.BAD_INPUT, "this metric needs an image")
+    image = image_of(item)
     official = ask.protocol == "official"
     verdicts: dict[str, Verdict] = {}
     outputs: dict[str, str] = {}
@@ -275,7 +275,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
             reply = await ask(
                 "qwen_image_bench/pillar",
                 role="judge",
-                images=[item.image],
+                images=[image],
                 params=DECODING,
                 accept_truncated=official,
                 prompt=item.prompt,

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core.learned_metrics import EXTERNAL, Baseline
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import Metric, metric
+from titjudge.metrics._shared import image_of
 
 
 class Answer(BaseModel):
@@ -39,10 +40,8 @@ def external(
     """
 
     async def measure(item: Item, ask: Ask) -> Score:
-        if item.image is None:
-            return Score.none(Status.BAD_INPUT, "this metric needs an image")
         reply = await ask(
-            "baselines/text", role=f"external/{name}", images=[item.image], schema=Answer, prompt=item.prompt
+            "baselines/text", role=f"external/{name}", images=[image_of(item)], schema=Answer, prompt=item.prompt
         )
         return _score(reply.data)
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
+from titjudge.metrics._shared import image_of
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, parse_target
 
 OFFICIAL_DECODING = {"temperature": 0.6, "top_p": 0.9, "max_tokens": 1024}  # test_generation.py
@@ -192,19 +194,17 @@ async def graph_alignment(item: Item, ask: Ask) -> Score:
     one verdict for each element in one answer. Official: the judge lists and marks the elements itself, asked with the
     published prompt and decoding. In both, what belongs to a misaligned entity is misaligned.
     """
-    if item.image is None:
-        return Score.none(Status.BAD_INPUT, "this metric needs an image")
+    image = image_of(item)
     if not item.prompt.strip():
         return Score.none(Status.BAD_INPUT, "the prompt is empty")
-    return await (_official(item, ask) if ask.protocol == "official" else _strict(item, ask))
+    return await (_official if ask.protocol == "official" else _strict)(item, image, ask)
 
 
-async def _official(item: Item, ask: Ask) -> Score:
-    assert item.image is not None
+async def _official(item: Item, image: Path, ask: Ask) -> Score:
     reply = await ask(
         "longt2ibench/ha_cot",
         role="judge",
-        images=[item.image],
+        images=[image],
         params=OFFICIAL_DECODING,
         accept_truncated=True,
         prompt=item.prompt,
@@ -223,15 +223,14 @@ def _unread(reply: Reply, reason: str) -> Score:
     return Score.none(status, f"the answer hit its token limit: {reason}" if cut else reason, output=reply.text)
 
 
-async def _strict(item: Item, ask: Ask) -> Score:
-    assert item.image is not None
+async def _strict(item: Item, image: Path, ask: Ask) -> Score:
     given = item.meta.get("graph")
     given = given if given and given.get("entities") else None
     graph = Graph.from_json(given) if given else await extract_graph(item.prompt, ask)
     reply = await ask(
         "longt2ibench/align_graph",
         role="judge",
-        images=[item.image],
+        images=[image],
         schema=GraphVerdict,
         params=STRICT_DECODING,
         prompt=item.prompt,

@@ -13,8 +13,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core.learned_metrics import BUILT_IN, Baseline
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import Metric, metric
+from titjudge.metrics._shared import image_of
 
 _ELEMENT = "element: "  # begins the names of an element's numbers among the parts of a measurement
 
@@ -63,14 +64,12 @@ def _score(found: Measurement, elements: list[str]) -> Score:
 
 def _declare(row: Baseline) -> Metric:
     async def measure(item: Item, ask: Ask) -> Score:
-        if item.image is None:
-            return Score.none(Status.BAD_INPUT, "this metric needs an image")
         elements = _elements(item) if row.options.get("elements") else []
         more: dict[str, Any] = {"elements": elements} if elements else {}
         reply = await ask(
             "baselines/elements" if elements else "baselines/text",
             role=f"scorer/{row.key}",
-            images=[item.image],
+            images=[image_of(item)],
             schema=Measurement,
             prompt=item.prompt,
             **more,

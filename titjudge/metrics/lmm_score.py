@@ -5,8 +5,9 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core.structured_output import Number
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
+from titjudge.metrics._shared import image_of
 
 
 class Rating(BaseModel):
@@ -21,7 +22,5 @@ class Rating(BaseModel):
 @metric("lmm-score", roles=("captioner",), range=(0, 100), source="TIT-Score paper, Table 4; template ours")
 async def lmm_score(item: Item, ask: Ask) -> Score:
     """Ablation: the captioner model sees image and prompt and rates the match."""
-    if item.image is None:
-        return Score.none(Status.BAD_INPUT, "this metric needs an image")
-    reply = await ask("lmm_score/rate", role="captioner", images=[item.image], schema=Rating, prompt=item.prompt)
+    reply = await ask("lmm_score/rate", role="captioner", images=[image_of(item)], schema=Rating, prompt=item.prompt)
     return Score.of(reply.data.score, reason=reply.data.reason)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
+from titjudge.metrics._shared import gather_answers
 from titjudge.metrics.tit import describe
 
 POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
@@ -28,11 +29,6 @@ class Preference(BaseModel):
 
     reason: str
     better: Literal["first", "second", "tie"]
-
-
-def others(item: Item) -> list[Item]:
-    """The other images of the item's prompt, as the runner hands them over in `meta["siblings"]`."""
-    return [each for each in item.meta.get("siblings", ()) if each.id != item.id]
 
 
 async def _both_orders(item: Item, other: Item, ask: Ask, *, look: bool) -> dict[str, Any]:
@@ -68,23 +64,15 @@ async def _once(first: Item, second: Item, ask: Ask, *, look: bool) -> Preferenc
 
 
 async def _score(item: Item, ask: Ask, *, look: bool) -> Score:
-    rivals = others(item)
-    if not rivals:
+    if not ask.siblings:
         return Score.none(Status.BAD_INPUT, "there is no other image of this prompt to compare with")
     if item.image is None and look:
         return Score.none(Status.BAD_INPUT, "this metric needs images")
-    found = await asyncio.gather(
-        *(_both_orders(item, rival, ask, look=look) for rival in rivals), return_exceptions=True
-    )
-    failures = [each for each in found if isinstance(each, BaseException)]
-    for failure in failures:
-        if not isinstance(failure, Unanswered):
-            raise failure
-    duels = [each for each in found if not isinstance(each, BaseException)]
+    answers = await gather_answers(*(_both_orders(item, other, ask, look=look) for other in ask.siblings))
+    failures = [answer for answer in answers if isinstance(answer, Unanswered)]
+    duels = [answer for answer in answers if not isinstance(answer, Unanswered)]
     if not duels:
-        first = failures[0]
-        assert isinstance(first, Unanswered)
-        return Score.none(first.status, first.reason)
+        raise failures[0]
     return Score.of(
         sum(duel["points"] for duel in duels) / len(duels),
         duels=duels,
@@ -94,13 +82,13 @@ async def _score(item: Item, ask: Ask, *, look: bool) -> Score:
     )
 
 
-@metric("pairwise", roles=("judge",), range=(0, 1), source="titjudge", needs=("siblings",))
+@metric("pairwise", roles=("judge",), range=(0, 1), source="titjudge", scope="prompt")
 async def pairwise(item: Item, ask: Ask) -> Score:
     """Mean of the comparisons with the other images of the prompt, two images at a time, in both orders."""
     return await _score(item, ask, look=True)
 
 
-@metric("pairwise-text", roles=("captioner", "judge"), range=(0, 1), source="titjudge", needs=("siblings",))
+@metric("pairwise-text", roles=("captioner", "judge"), range=(0, 1), source="titjudge", scope="prompt")
 async def pairwise_text(item: Item, ask: Ask) -> Score:
     """The same over the descriptions: the judge compares two texts with the prompt, in both orders."""
     return await _score(item, ask, look=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from titjudge.core import ocr
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
+from titjudge.metrics._shared import image_of
 
 
 def gold_words(item: Item) -> list[str] | None:
@@ -47,10 +48,9 @@ async def text_rendering(item: Item, ask: Ask) -> Score:
         return Score.none(Status.BAD_INPUT, "text_words is not a list of words")
     if not gold:
         return Score.none(Status.MISSING, "no words are asked for in this image")
-    if item.image is None:
-        return Score.none(Status.BAD_INPUT, "this metric needs an image")
+    image = image_of(item)
     try:
-        read = await ocr.read_text_async(item.image)
+        read = await ocr.read_text_async(image)
     except ValueError as error:
         return Score.none(Status.BAD_INPUT, str(error))
     gned, recall = ocr.gned_and_recall(gold, read)

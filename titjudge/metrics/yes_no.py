@@ -7,14 +7,15 @@ import re
 from collections.abc import Sequence
 
 from titjudge.core.errors import ConfigError
+from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
+from titjudge.metrics._shared import image_of, is_stand_in
 
 TEMPLATES = ("tiif/questions_1", "tiif/questions_2", "tiif/questions_3")
 PAPER_TEMPLATE = "tiif/questions_3"  # the one that the paper shows
 TRIES = 3  # upstream tries for ever
 _ANSWER = re.compile(r"(yes|no)\b", re.IGNORECASE)
-_THINKING_END = "</think>"
 
 
 def parse(text: str, count: int, *, drop_thinking: bool = False) -> list[str] | None:
@@ -25,7 +26,7 @@ def parse(text: str, count: int, *, drop_thinking: bool = False) -> list[str] | 
     up to the last `</think>`, and everything when a `<think>` is never closed.
     """
     if drop_thinking:
-        text = text.rpartition(_THINKING_END)[2]
+        text = after_thinking(text)
         if "<think>" in text:
             return None
     matches = (_ANSWER.match(line.strip()) for line in text.strip().split("\n"))
@@ -88,8 +89,7 @@ async def yes_no(item: Item, ask: Ask) -> Score:
     checked = _checked(item)
     if isinstance(checked, Score):
         return checked
-    if item.image is None:
-        return Score.none(Status.BAD_INPUT, "this metric needs an image")
+    image = image_of(item)
     questions, gold = checked
     official = ask.protocol == "official"
     reply, template = Reply(""), ""
@@ -99,7 +99,7 @@ async def yes_no(item: Item, ask: Ask) -> Score:
             reply = await ask(
                 template,
                 role="judge",
-                images=[item.image],
+                images=[image],
                 params={"temperature": 1.0 if official else 0.0},
                 sample=sample,
                 questions=questions,
@@ -121,7 +121,7 @@ async def yes_no(item: Item, ask: Ask) -> Score:
                 template=template,
                 tries=sample + 1,
             )
-        if reply.model_version == "estimate":  # a plan expects a good answer
+        if is_stand_in(ask, reply):
             break
     return Score.none(
         Status.UNPARSED,

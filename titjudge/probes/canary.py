@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import BudgetExhausted, DataError
-from titjudge.core.types import Ask, Item, Score
+from titjudge.core.samples import Purpose, Sample
+from titjudge.core.types import Item
 from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 from titjudge.probes import battery, effect_size
-from titjudge.probes.item_scorer import ResampledAsk
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 COUNT = 50
@@ -33,7 +33,6 @@ MOVED = 0.05
 ALPHA = 0.01
 ROUNDS = 3  # askings when they are frozen
 FORMAT = 1
-_FRESH = 1_000_000  # sample numbers of canaries begin here, far from those of runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +236,11 @@ async def _ask(
 ) -> dict[tuple[str, str], float | None]:
     """The value of each item and metric, asked anew: no round shares its sample numbers with another."""
     gate = asyncio.Semaphore(32)
+    sample = Sample(round_, purpose=Purpose.CANARY)
 
     async def one(item: Item, name: str, metric: Metric) -> tuple[tuple[str, str], float | None]:
-        async def fresh(item: Item, ask: Ask) -> Score:
-            return await metric(item, ResampledAsk(ask, _FRESH + 1000 * round_))
-
         async with gate:
-            score = await measure(engine, replace(item, id=f"canary:{item.id}"), name, fresh)
+            score = await measure(engine, replace(item, id=f"canary:{item.id}"), name, metric, sample=sample)
         return (item.id, name), score.value
 
     found = await asyncio.gather(*(one(item, name, metrics[name]) for name, item in asked))

@@ -9,6 +9,7 @@ from pathlib import Path
 from titjudge.core.config import RunConfig
 from titjudge.core.paths import cache_folder, example_folder
 from titjudge.core.prompts import PromptLibrary
+from titjudge.core.types import DryRun
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
@@ -54,9 +55,7 @@ def _seats(config: RunConfig, metrics: Mapping[str, Metric]) -> _Seats | str:
     """
     recorded = {name for name in _MODELS if (seat := config.role(name)) is not None and seat.provider == "recorded"}
     usable = {
-        name: metric
-        for name, metric in metrics.items()
-        if "siblings" not in metric.needs and _changeable(metric, recorded)
+        name: metric for name, metric in metrics.items() if metric.scope == "item" and _changeable(metric, recorded)
     }
     place = example_folder()
     if place is None:
@@ -102,7 +101,7 @@ async def plan_before(
     seats = _seats(config, metrics)
     if isinstance(seats, str):
         return [], f"canaries: none would be asked: {seats}"
-    planner = Planner(seats.config, library, cache, once=True)
+    planner = Planner(seats.config, library, cache, DryRun.EXPECTED)
     try:
         file = canary_file(cache_folder(config.cache), planner.engine, seats.metrics)
         rounds = await plan_canaries(planner.engine, seats.metrics, seats.place, file)

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core.errors import BudgetExhausted
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.samples import ONCE, Sample
+from titjudge.core.types import Item, Score, Status
 from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 from titjudge.probes import effect_size
 
 IN_FLIGHT = 64
-
-
-class ResampledAsk:
-    """An `ask` whose samples count from another number: everything is asked anew."""
-
-    def __init__(self, ask: Ask, sample: int) -> None:
-        self._ask, self._sample, self.protocol = ask, sample, ask.protocol
-
-    async def __call__(self, template: str, *, sample: int = 0, **rest: Any) -> Any:
-        return await self._ask(template, sample=sample + self._sample, **rest)
-
-    def has_tools(self, role: str) -> bool:
-        return self._ask.has_tools(role)
-
-    async def embed(self, texts: Sequence[str]) -> Any:
-        return await self._ask.embed(texts)
 
 
 @dataclass(slots=True)
@@ -55,7 +40,7 @@ class Prober:
     stopped: str = ""
     seconds: float = 0.0
 
-    async def score(self, items: Iterable[Item], metric: Any = None) -> None:
+    async def score(self, items: Iterable[Item], sample: Sample = ONCE) -> None:
         """Score items that have no score yet. After the cap is reached there are none with a value."""
         gate = asyncio.Semaphore(IN_FLIGHT)
         wanted = {item.id: item for item in items if item.id not in self.scores}
@@ -63,7 +48,7 @@ class Prober:
         async def one(item: Item) -> None:
             async with gate:
                 try:
-                    found = await measure(self.engine, item, self.name, metric or self.metric, alias=self.alias)
+                    found = await measure(self.engine, item, self.name, self.metric, alias=self.alias, sample=sample)
                 except BudgetExhausted as error:
                     self.stopped = f"incomplete: {error}"
                     found = replace(Score.none(Status.BUDGET, str(error)), item_id=item.id, prompt_id=item.prompt_id)

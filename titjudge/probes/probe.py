@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import Ask, Item, Pair, Score, Status
+from titjudge.core.samples import Purpose, Sample
+from titjudge.core.types import Item, Pair, Score, Status
 from titjudge.engine.pipeline import Engine
-from titjudge.engine.scoring import SAMPLE_STEP
 from titjudge.metrics import Metric
 from titjudge.probes import battery
 from titjudge.probes.battery import Test
-from titjudge.probes.item_scorer import Prober, ResampledAsk
+from titjudge.probes.item_scorer import Prober
 from titjudge.probes.prompt_edits import KINDS
 from titjudge.probes.self_preference import NAME as SELF_PREFERENCE
 from titjudge.probes.self_preference import exchange
@@ -50,8 +50,8 @@ async def probe(
         data: a known-answer folder. work: where changed pictures are written.
         repeats: how often the same question is asked for the spread between repetitions.
         edits: errors of each kind that are planted in the prompt, one at a time, for each image.
-        pairwise: a pairwise metric of the same judge, for the order effect: it finds the other images of the prompt in
-            `meta["siblings"]` and leaves `shown_first` and `shown_second`, 0 to 1, in each of its `parts["duels"]`.
+        pairwise: a pairwise metric of the same judge, for the order effect: it compares the image with `ask.siblings`
+            and leaves `shown_first` and `shown_second`, 0 to 1, in each of its `parts["duels"]`.
         rivals: names of further roles whose models describe the images and judge, for the self-preference.
         on_score: called with each score. on_items: called with the items that are judged.
     Raises:
@@ -120,11 +120,8 @@ def _distinct(tests: Iterable[Test]) -> list[Item]:
 
 async def _repeat(run: Prober, items: Sequence[Item], repeats: int) -> None:
     for k in range(1, repeats):
-
-        async def again(item: Item, ask: Ask, k: int = k) -> Score:
-            return await run.metric(item, ResampledAsk(ask, k * SAMPLE_STEP))
-
-        await run.score([replace(item, id=_repeated(item, k)) for item in battery.attacked(items)], again)
+        again = [replace(item, id=_repeated(item, k)) for item in battery.attacked(items)]
+        await run.score(again, Sample(k, purpose=Purpose.PROBE))
 
 
 def _repeated(item: Item, k: int) -> str:
@@ -228,7 +225,7 @@ async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item])
         return name, "no pairwise metric was given"
     run = Prober(probed.engine, pairwise.name, pairwise)
     families = {item.prompt_id: tuple(each for each in items if each.prompt_id == item.prompt_id) for item in items}
-    await run.score(replace(item, meta={**item.meta, "siblings": families[item.prompt_id]}) for item in items)
+    await run.score(replace(item, same_prompt=families[item.prompt_id]) for item in items)
     probed.stopped = probed.stopped or run.stopped
     duels = [(s.prompt_id, duel) for s in run.scores.values() if s.value is not None for duel in s.parts.get("duels", ())
              if s.item_id < duel["other"]]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from titjudge.core.keys import request_key
 from titjudge.core.schema import stub
-from titjudge.core.types import Embedding, Reply, Request, Usage
+from titjudge.core.types import STAND_IN, Embedding, Reply, Request, Usage
 from titjudge.providers import token_counts
 from titjudge.providers.base import Embedder, Provider
 from titjudge.providers.wrapper import WrappedProvider
@@ -68,7 +68,7 @@ class Estimate(WrappedProvider):
         key, structured = request_key(request), request.schema is not None
         self._sink(Expected(key, request.item_id, request.role, request.template, low, middle, high, bound, structured))
         text = stub(request.schema) if request.schema else f"{key} " + "words " * words
-        return Reply(text, usage=middle, finish="stop", model_version="estimate", endpoint="estimate")
+        return Reply(text, usage=middle, finish="stop", model_version=STAND_IN, endpoint=STAND_IN)
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
         most = int(request.params.get("max_tokens", bound.output) or bound.output)

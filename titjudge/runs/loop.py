@@ -26,8 +26,7 @@ def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric])
         if isinstance(item, Item):
             groups.setdefault(item.prompt_id, []).append(item)
     return [
-        replace(item, meta={**item.meta, "siblings": groups[item.prompt_id]}) if isinstance(item, Item) else item
-        for item in listed
+        replace(item, same_prompt=tuple(groups[item.prompt_id])) if isinstance(item, Item) else item for item in listed
     ]
 
 

@@ -13,7 +13,7 @@ from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.paths import example_folder
-from titjudge.core.types import Item, Score
+from titjudge.core.types import DryRun, Item, Score
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
@@ -72,7 +72,7 @@ def dry_run(config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: S
 
 async def _dry_run(session: Session, repeats: int, edits: int, rivals: Sequence[RoleConfig]) -> Forecast:
     seated = session.config.model_copy(update={"panel": list(rivals)})
-    planner = Planner(seated, session.library, session.cache, once=True)
+    planner = Planner(seated, session.library, session.cache, DryRun.EXPECTED)
     seen: dict[str, Item] = {}
 
     def scored(score: Score) -> None:
@@ -93,7 +93,7 @@ def _session(config: RunConfig) -> Session:
     if config.data is None:
         config = config.model_copy(update={"data": example_folder()})
     session = Session(config)
-    if any("siblings" in metric.needs for metric in session.metrics.values()):
+    if any(metric.scope == "prompt" for metric in session.metrics.values()):
         raise ConfigError("probe takes a metric that scores one image; the order of two images is tested along with it")
     return session
 

@@ -1,14 +1,13 @@
 """What a score was made of, as a digest: whether a score of an earlier session still holds is decided by it.
 
 A score holds while the item's line in items.jsonl (prompt, names, meta, size and time of its image) is what it was. One
-that compares images (`needs` siblings) holds only while all images of its prompt are what they were, and are the same ones.
+that compares images (scope "prompt") holds only while all images of its prompt are what they were, and are the same ones.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -22,7 +21,7 @@ PLACE = "place"  # of an item in the data, in a shard's items.jsonl: no part of 
 
 def compares(metric: Metric) -> bool:
     """Whether a metric's score depends on the other images of the prompt."""
-    return "siblings" in metric.needs
+    return metric.scope == "prompt"
 
 
 def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
@@ -39,13 +38,9 @@ def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
 
 def mark(item: Item, metric: Metric) -> str:
     """The digest of what `metric` judges when it scores `item` (as `loop.prepared` hands it over)."""
-    siblings = item.meta.get("siblings")
-    if siblings is None:
+    if not compares(metric) or not item.same_prompt:
         return _digest(listed_record(item)).hex()
-    if not compares(metric):
-        meta = {name: value for name, value in item.meta.items() if name != "siblings"}
-        return _digest(listed_record(replace(item, meta=meta))).hex()
-    return Marks(map(listed_record, siblings), groups=True).of(item.id, together=True)
+    return Marks(map(listed_record, item.same_prompt), groups=True).of(item.id, together=True)
 
 
 class Marks:

@@ -17,7 +17,7 @@ from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL, mixed
 from titjudge.core.serialization import reply_from, reply_record
-from titjudge.core.types import InvalidItem, Item, Pair, Status, Table
+from titjudge.core.types import DryRun, InvalidItem, Item, Pair, Status, Table
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Forecast, Planner, forecast
@@ -147,7 +147,7 @@ class Session:
         Roles(self.config).check_recordings(role for metric in self.metrics.values() for role in metric.roles)
 
     async def _dry_run(self) -> Forecast:
-        planner = Planner(self.config, self.library, self.cache, once=True)
+        planner = Planner(self.config, self.library, self.cache, DryRun.EXPECTED)
         try:
             canaries, said = await self._plan_canaries() if self.config.canary else ([], "")
             found = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
@@ -231,7 +231,7 @@ class Session:
             lenient=self.config.lenient, known=folder.known_keys(), failed=self.config.failed,
         )  # fmt: skip
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
-        planner = Planner(self.config, self.library, self.cache, once=False) if capped else None
+        planner = Planner(self.config, self.library, self.cache, DryRun.WORST) if capped else None
         loop = RunLoop(
             engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,
             in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),

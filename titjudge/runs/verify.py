@@ -278,7 +278,7 @@ class _Check:
         """Tell the pictures what was judged: the item's, and those it was compared with."""
         self.pictures.item = item.id
         self.pictures.expected = {}
-        for each in (item, *item.meta.get("siblings", ())):
+        for each in (item, *item.same_prompt):
             if each.image is not None:
                 if (each.id, name) not in self._shown:
                     self._shown[each.id, name] = self.stored.pictures_of(self._keys(each, name))
@@ -311,7 +311,7 @@ class _Check:
 
     def _beyond_reach(self, item: Item, before: Score, now: Score) -> bool:
         """A metric that looks at the picture itself, and the picture is not here."""
-        shown = [each.image for each in (item, *item.meta.get("siblings", ())) if each.image is not None]
+        shown = [each.image for each in (item, *item.same_prompt) if each.image is not None]
         if now.status is Status.BAD_INPUT and any(not image.exists() for image in shown):
             self.pictureless += before.value is not None
             return True

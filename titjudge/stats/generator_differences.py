@@ -1,6 +1,6 @@
 """Is one generator better than another? Paired by prompt, across different images.
 
-The interval is Student's t over prompts, which stand for prompts like these (no correction for a finite pool of prompts).
+The interval is Student's t over prompts (see `intervals`), which stand for prompts like these (no correction for a finite pool of prompts).
 p is by exchanging the two generators within prompts; after Holm over the pairs of generators, and after Benjamini-Hochberg
 over the slices of one pair. `python -m benchmarks.verdicts` measures how often intervals hold and gates err.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from titjudge.core.errors import DataError
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval
-from titjudge.stats.intervals import TAIL, mean_intervals
+from titjudge.stats.intervals import TAIL, mean_intervals, mean_p, moments
 from titjudge.stats.scores_table import ScoreTable, exact_ties
 from titjudge.stats.tables import p_value
 
@@ -48,12 +48,15 @@ class GeneratorDifference:
     losses: int
     prompts: int
     detectable: float | None
-    error: float | None = None
+    error: float = 0.0
+    skewness: float = 0.0
     reason: str = ""
     by: Mapping[str, Mapping[str, GeneratorDifference]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        found = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("by", "error")}
+        found = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("by", "error", "skewness")
+        }
         return found | {"by": {c: {v: each.to_json() for v, each in values.items()} for c, values in self.by.items()}}
 
     def ends(self) -> tuple[float | None, float | None]:
@@ -126,14 +129,14 @@ def _difference(names: tuple[str, str], column: Floats, spans: Interval | None, 
 
     d = column[np.isfinite(column)]
     n = len(d)
-    error = float(d.std(ddof=1) / n**0.5) if n > 1 else None
+    _, mean, error, skewness = moments(d, np.ones(n))[0]
     interval = mean_intervals(d, np.ones(n), spans)[0] if n > 1 else None
     detectable = (
-        float(stdtrit(n - 1, 1 - TAIL) + stdtrit(n - 1, POWER)) * error if error and interval is not None else None
+        float(stdtrit(n - 1, 1 - TAIL) + stdtrit(n - 1, POWER)) * error if error > 0 and interval is not None else None
     )
     return GeneratorDifference(
         *names,
-        difference=float(d.mean()) if n else None,
+        difference=mean if n else None,
         interval=interval,
         p=p if n > 1 else None,
         p_adjusted=None,
@@ -143,6 +146,7 @@ def _difference(names: tuple[str, str], column: Floats, spans: Interval | None, 
         prompts=n,
         detectable=detectable,
         error=error,
+        skewness=skewness,
         reason="" if interval else FEW_PROMPTS if n < 2 else "every prompt shows the same",
     )
 
@@ -220,12 +224,10 @@ def gate(differences: Sequence[GeneratorDifference], delta: float) -> Gate:
 
 def _beyond(each: GeneratorDifference, limit: float) -> float | None:
     """One-sided p of a mean that is not below `limit`; below .025 exactly where the interval is."""
-    from scipy.special import stdtr
-
     if each.interval is None or each.difference is None:
         return None
-    if each.error and each.error > 1e-12:
-        return float(stdtr(each.prompts - 1, (each.difference - limit) / each.error))
+    if each.error > 1e-12:
+        return mean_p((limit - each.difference) / each.error, each.prompts, each.skewness)
     high = each.interval[1]  # every prompt shows the same: the exact bound
     room = (high - each.difference) / (1 - TAIL ** (1 / each.prompts))
     share = (limit - each.difference) / room if room else 1.0

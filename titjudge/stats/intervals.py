@@ -1,10 +1,10 @@
 """Intervals for shares and means over prompts that keep their level when there are few prompts.
 
-Pairs of one prompt share images, so the prompt is the unit: everything here takes sums per prompt. A mean has Student's t over
-prompts (linearised where prompts weigh differently). A share has Jeffreys' interval for as many independent trials as its
-variance between prompts says it is worth (Korn and Graubard 1998): t would leave [0, 1], and trust prompts that agree.
-Where all prompts agree at an end of the range there is no variance to go by, and the bound is exact: what all of n prompts
-show may still fail in a share of 1 - .025^(1/n) of prompts (46% for 6).
+Pairs of one prompt share images, so the prompt is the unit: everything here takes sums per prompt (linearised where prompts
+weigh differently). A share has Student's t over prompts on the scale of log odds, which cannot leave [0, 1]. A mean has
+Student's t, and reaches farther on the side of a long tail, which a few prompts may not have shown (Johnson 1978).
+Where all prompts agree there is no variance to go by, and the bound is exact: what all of n prompts show may still fail in
+a share of 1 - .025^(1/n) of prompts (46% for 6).
 `python -m benchmarks.coverage` measures how often these intervals hold.
 """
 
@@ -24,20 +24,17 @@ def share_intervals(hits: Floats, trials: Floats) -> list[Interval | None]:
     Args:
         hits, trials: sums per prompt, shape (prompts,) or (prompts, statistics); hits are at most trials.
     """
-    from scipy.special import betaincinv, ndtri, stdtrit
+    from scipy.special import expit, logit, stdtrit
 
     found: list[Interval | None] = []
-    for prompts, total, share, error in _linearised(hits, trials):
+    for prompts, share, error, _ in moments(hits, trials):
         if prompts < 2:
             found.append(None)
-        elif error <= _FLAT and min(share, 1 - share) <= _FLAT:
-            found.append(exact_bound(round(share), prompts, (0.0, 1.0)))
+        elif error <= _FLAT or min(share, 1 - share) <= _FLAT:
+            found.append(exact_bound(share, prompts, (0.0, 1.0)))
         else:
-            worth = share * (1 - share) / max(error, _FLAT) ** 2 * (ndtri(TAIL) / stdtrit(prompts - 1, TAIL)) ** 2
-            worth = min(worth, total)
-            right, wrong = share * worth + 0.5, (1 - share) * worth + 0.5
-            low, high = betaincinv(right, wrong, TAIL), betaincinv(right, wrong, 1 - TAIL)
-            found.append((min(float(low), share), max(float(high), share)))
+            wide = -float(stdtrit(prompts - 1, TAIL)) * error / (share * (1 - share))
+            found.append((float(expit(logit(share) - wide)), float(expit(logit(share) + wide))))
     return found
 
 
@@ -52,15 +49,18 @@ def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None)
     from scipy.special import stdtrit
 
     found: list[Interval | None] = []
-    for prompts, _, mean, error in _linearised(sums, counts):
+    for prompts, mean, error, skewness in moments(sums, counts):
         if prompts < 2:
             found.append(None)
         elif error <= _FLAT * max(1.0, abs(mean)):
             found.append(exact_bound(mean, prompts, bounds) if bounds and np.isfinite(bounds).all() else None)
         else:
-            wide = -float(stdtrit(prompts - 1, TAIL)) * error
+            t = -float(stdtrit(prompts - 1, TAIL))
+            tail = _lean(prompts, skewness) * (1 + 2 * t**2)
             low, high = bounds or (-np.inf, np.inf)
-            found.append((max(low, mean - wide), min(high, mean + wide)))
+            found.append(
+                (max(low, mean - (t + max(0.0, -tail)) * error), min(high, mean + (t + max(0.0, tail)) * error))
+            )
     return found
 
 
@@ -71,12 +71,34 @@ def exact_bound(value: float, prompts: int, bounds: Interval) -> Interval:
     return value - share * (value - low), value + share * (high - value)
 
 
-def _linearised(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, float]]:
-    """For each statistic: prompts with data, sum of the bottoms, the ratio, and its standard error between prompts."""
+def mean_p(distance: float, prompts: int, skewness: float) -> float:
+    """One-sided p of a mean that lies `distance` standard errors below a limit: below .025 exactly where its interval is."""
+    from scipy.special import stdtr
+
+    lean = max(0.0, _lean(prompts, skewness))
+    beyond = distance - lean
+    t = 2 * beyond / (1 + (1 + 8 * lean * beyond) ** 0.5) if beyond > 0 else beyond  # t + lean (1 + 2 t^2) = distance
+    return float(stdtr(prompts - 1, -t))
+
+
+def _lean(prompts: int, skewness: float) -> float:
+    return float(skewness / (6 * prompts**0.5))
+
+
+def moments(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, float]]:
+    """For each statistic: prompts with data, the ratio of the sums, its standard error and the skewness between prompts.
+
+    Few prompts look less skewed than they are; the factors are the usual one for samples, and 1 + 3 / n, by simulation.
+    """
     top, bottom = (each[:, None] if each.ndim == 1 else each for each in (tops, bottoms))
     prompts, total = np.count_nonzero(bottom > 0, axis=0), bottom.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(bottom > 0, top, 0.0).sum(axis=0) / total
         rest = np.where(bottom > 0, top - ratio * bottom, 0.0)
-        error = np.sqrt((rest**2).sum(axis=0) * prompts / (prompts - 1)) / total
-    return list(zip(prompts.tolist(), total.tolist(), ratio.tolist(), error.tolist(), strict=True))
+        square = (rest**2).sum(axis=0)
+        error = np.sqrt(square * prompts / (prompts - 1)) / total
+        skewness = np.sqrt(prompts * (prompts - 1)) / (prompts - 2) * (1 + 3 / prompts)
+        skewness = np.where(
+            (prompts > 2) & (square > 0), skewness * (rest**3).sum(axis=0) * np.sqrt(prompts) / square**1.5, 0.0
+        )
+    return list(zip(prompts.tolist(), ratio.tolist(), error.tolist(), skewness.tolist(), strict=True))

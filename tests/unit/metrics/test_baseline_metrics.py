@@ -182,14 +182,14 @@ def test_the_table_says_what_is_needed() -> None:
 
 
 def test_every_baseline_is_a_metric_of_its_name_and_range() -> None:
-    from titjudge.metrics import dsg, external, lmm_score, viescore
+    from titjudge.metrics import dsg, external, lmm_score, tifa, unifiedreward, viescore
 
     asked = (
         dsg.dsg,
-        dsg.tifa,
+        tifa.tifa,
         viescore.viescore,
-        viescore.unifiedreward,
-        viescore.unifiedreward_2,
+        unifiedreward.unifiedreward,
+        unifiedreward.unifiedreward_2,
         lmm_score.lmm_score,
     )
     made = {**METRICS, **external.METRICS, **{each.name: each for each in asked}}

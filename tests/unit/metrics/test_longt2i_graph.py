@@ -357,9 +357,8 @@ def test_official_answers_without_a_score(reply: Reply, status: Status) -> None:
     assert score.reason
 
 
-@pytest.mark.parametrize("item", [Item("1", "p", None), Item("1", " ", Path("x"))])
-def test_items_that_cannot_be_asked_about(item: Item) -> None:
-    score = run(Scripted("strict"), item)
+def test_items_that_cannot_be_asked_about() -> None:
+    score = run(Scripted("strict"), Item("1", " ", Path("x")))
     assert (score.value, score.status) == (None, Status.BAD_INPUT)
 
 

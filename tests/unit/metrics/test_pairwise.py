@@ -97,10 +97,10 @@ def test_over_descriptions_each_image_is_described_once(tmp_path: Path) -> None:
 def test_bad_items_are_no_siblings(tmp_path: Path) -> None:
     ready = list(prepared([*items(tmp_path, 2), InvalidItem("x", "broken", "g", "p")], {"m": pairwise}))
     assert isinstance(ready[0], Item)
-    assert [each.id for each in ready[0].meta["siblings"]] == ["0.png", "1.png"]
+    assert [each.id for each in ready[0].same_prompt] == ["0.png", "1.png"]
     assert isinstance(ready[2], InvalidItem)
 
 
 @pytest.mark.parametrize("metric", [pairwise, pairwise_text])
 def test_the_metric_says_what_it_needs(metric: object) -> None:
-    assert metric.needs == ("siblings",)  # type: ignore[attr-defined]
+    assert metric.scope == "prompt"  # type: ignore[attr-defined]

@@ -16,24 +16,15 @@ from pydantic import ValidationError
 
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Item, Message, Request, Score, Status
+from titjudge.core.types import DryRun, Item, Message, Request, Score, Status
 from titjudge.engine.ask import measure
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.metrics.dsg import (
-    MOST,
-    ChoiceQuestion,
-    SceneGraph,
-    by_type,
-    dsg,
-    dsg_score,
-    read_choice,
-    read_yes_no,
-    tifa,
-    valid_questions,
-)
+from titjudge.metrics._questions import MOST_QUESTIONS
+from titjudge.metrics.dsg import SceneGraph, dsg, dsg_score, read_yes_no, valid_questions
+from titjudge.metrics.tifa import ChoiceQuestion, by_type, read_choice, tifa
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 
@@ -78,7 +69,7 @@ def graph(*rows: tuple[int, list[int]]) -> dict[str, Any]:
         (graph((1, [7])), "does not exist"),
         (graph((1, [1])), "depends on itself"),
         (graph((1, [2]), (2, [3]), (3, [1])), "depends on itself"),
-        (graph(*((n, []) for n in range(1, MOST + 2))), "at most 100"),
+        (graph(*((n, []) for n in range(1, MOST_QUESTIONS + 2))), "at most 100"),
     ],
 )
 def test_a_graph_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
@@ -263,19 +254,13 @@ def test_tifa_takes_no_nearest_choice(tmp_path: Path) -> None:
     assert (score.value, score.status) == (None, Status.UNPARSED)
 
 
-def test_without_a_picture_nothing_is_asked() -> None:
-    for each in (dsg, tifa):
-        score = asyncio.run(each(Item("i", "p", None), None))  # type: ignore[arg-type]
-        assert (score.value, score.status) == (None, Status.BAD_INPUT)
-
-
 @pytest.mark.parametrize("metric", [dsg, tifa])
 def test_a_plan_counts_the_questions_a_prompt_will_bring(tmp_path: Path, metric: Any) -> None:
     item = Item("i", "word " * 40, picture(tmp_path))
 
     async def go() -> int:
         cache = AnswerCache(tmp_path / "cache")
-        planner = Planner(config(), PromptLibrary(), cache, once=False)
+        planner = Planner(config(), PromptLibrary(), cache, DryRun.WORST)
         try:
             return len(await planner.expect(item, {metric.name: metric}))
         finally:

@@ -367,7 +367,6 @@ def test_all_not_applicable_is_no_score() -> None:
         (Item("1", "p", Path("x")), Status.MISSING),
         (Item("1", "p", Path("x"), meta={"facets": {}}), Status.MISSING),
         (Item("1", "p", Path("x"), meta={"facets": {"Charm": []}}), Status.BAD_INPUT),
-        (Item("1", "p", None, meta={"facets": FACETS}), Status.BAD_INPUT),
     ],
 )
 def test_items_that_cannot_be_asked_about(item: Item, status: Status) -> None:

@@ -35,7 +35,6 @@ def test_gold_words_come_from_the_item_or_its_questions() -> None:
         (item(), Status.MISSING),
         (item(text_words=[]), Status.MISSING),
         (item(text_words=["a", ""]), Status.BAD_INPUT),
-        (item(image=None, text_words=["a"]), Status.BAD_INPUT),
     ],
 )
 def test_items_that_cannot_be_scored(bad: Item, status: Status) -> None:

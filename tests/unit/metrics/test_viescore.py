@@ -21,16 +21,8 @@ from titjudge.engine.ask import measure
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.metrics.viescore import (
-    Quality,
-    Semantics,
-    overall,
-    read_axes,
-    read_final_score,
-    unifiedreward,
-    unifiedreward_2,
-    viescore,
-)
+from titjudge.metrics.unifiedreward import read_axes, read_final_score, unifiedreward, unifiedreward_2
+from titjudge.metrics.viescore import Quality, Semantics, overall, viescore
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 
@@ -134,12 +126,6 @@ def test_an_unread_rating_is_no_rating(tmp_path: Path, metric: Any) -> None:
     score, _ = scored(tmp_path, metric, lambda _: "A fine picture.")
     assert (score.value, score.status) == (None, Status.UNPARSED)
     assert score.parts["output"] == "A fine picture."
-
-
-@pytest.mark.parametrize("metric", [viescore, unifiedreward, unifiedreward_2])
-def test_without_a_picture_nothing_is_asked(metric: Any) -> None:
-    score = asyncio.run(metric(Item("i", "p", None), None))
-    assert (score.value, score.status) == (None, Status.BAD_INPUT)
 
 
 SHA = {

@@ -17,6 +17,7 @@ from titjudge.core import ocr
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered
 from titjudge.core.structured_output import Number, after_thinking
 from titjudge.core.types import Ask, Item, Reply, Status
+from titjudge.metrics._shared import is_stand_in
 from titjudge.metrics.agent.claims import fenced, shortened
 from titjudge.metrics.agent.crops import Box, Crops, fitted
 from titjudge.metrics.tit import Verdict, describe
@@ -134,12 +135,13 @@ class CostTrackingAsk:
     """
 
     def __init__(self, ask: Ask, *, priced: bool = False) -> None:
-        self._ask, self._priced, self.protocol = ask, priced, ask.protocol
+        self._ask, self._priced = ask, priced
+        self.protocol, self.dry_run, self.siblings = ask.protocol, ask.dry_run, ask.siblings
         self.cost = 0.0
 
     async def __call__(self, template: str, **rest: Any) -> Reply:
         reply: Reply = await self._ask(template, **rest)
-        if reply.model_version == "estimate":
+        if is_stand_in(self._ask, reply):
             self.cost += reply.list_cost or 0.0
             raise DryRunReached
         if reply.list_cost is None and self._priced:

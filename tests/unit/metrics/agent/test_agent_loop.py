@@ -64,7 +64,7 @@ class StandIn:
     `eyes` gives the answers of the captioner by template.
     """
 
-    protocol = "strict"
+    protocol, dry_run, siblings = "strict", None, ()
 
     def __init__(
         self,

@@ -1,0 +1,108 @@
+"""What every metric may rely on: an image or a status, its siblings, a dry run that says so, sample numbers that last."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from titjudge.core import registry
+from titjudge.core.config import load_config
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.samples import Purpose, Sample
+from titjudge.core.types import STAND_IN, Ask, Item, Reply, Request, Score, Status
+from titjudge.engine.ask import measure
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.metrics import metric
+from titjudge.metrics.unifiedreward import unifiedreward
+from titjudge.providers.fake import Fake
+from titjudge.runs.score_digests import mark
+
+READS_DESCRIPTIONS = {"tit", "tit-llm", "self-eval", "pairwise", "pairwise-text"}
+META = {"questions": ["a?"], "gold_answers": ["yes"], "text_words": ["a"], "facets": {"Quality": []}}
+
+
+def scored(item: Item, which: Any, provider: Any = None, **rest: Any) -> tuple[Score, list[Request]]:
+    fake = provider or Fake(None, lambda request: "an answer")
+
+    async def go() -> Score:
+        roles = Roles(load_config(None, {"captioner": "fake/m", "judge": "fake/m"}), make=lambda _: fake)
+        return await measure(Engine(roles, PromptLibrary()), item, which.name, which, **rest)
+
+    return asyncio.run(go()), fake.requests
+
+
+def picture(folder: Path) -> Path:
+    Image.new("RGB", (8, 8)).save(folder / "a.png")
+    return folder / "a.png"
+
+
+@pytest.mark.parametrize("name", sorted(set(registry.TABLES["metrics"]) - READS_DESCRIPTIONS))
+def test_without_an_image_nothing_is_asked(name: str) -> None:
+    score, requests = scored(Item("i", "a red door", None, meta=META), registry.load("metrics", name))
+    assert (score.value, score.status, requests) == (None, Status.BAD_INPUT, [])
+    assert score.reason == "this metric needs an image"
+
+
+def test_a_server_whose_model_has_the_name_of_a_stand_in_is_no_dry_run(tmp_path: Path) -> None:
+    class Odd(Fake):
+        async def complete(self, request: Request) -> Reply:
+            return replace(await super().complete(request), model_version=STAND_IN)
+
+    score, requests = scored(Item("i", "p", picture(tmp_path)), unifiedreward, Odd(None, lambda _: "no score at all"))
+    assert (score.value, score.status, len(requests)) == (None, Status.UNPARSED, 1)
+
+
+@metric("others", roles=(), range=(0, 9), scope="prompt")
+async def others(item: Item, ask: Ask) -> Score:
+    """The other images of the prompt."""
+    return Score.of(len(ask.siblings), names=[other.id for other in ask.siblings])
+
+
+@metric("mine", roles=(), range=(0, 9), needs=("siblings",))
+async def mine(item: Item, ask: Ask) -> Score:
+    """As metrics asked for them before there was a scope."""
+    return Score.of(len(item.meta["siblings"]), names=[other.id for other in item.meta["siblings"]])
+
+
+def test_a_metric_over_a_prompt_gets_the_other_images() -> None:
+    family = tuple(Item(name, "p", None) for name in "abc")
+    item = replace(family[1], same_prompt=family)
+    assert scored(item, others)[0].parts["names"] == ["a", "c"]
+    assert scored(item, mine)[0].parts["names"] == ["a", "b", "c"]
+    assert (others.scope, mine.scope, unifiedreward.scope) == ("prompt", "prompt", "item")
+
+
+def test_a_score_over_a_prompt_falls_with_any_of_its_images() -> None:
+    before, other, changed = Item("a", "p", None), Item("b", "p", None), Item("b", "p", None, "another")
+    one, two = (replace(before, same_prompt=(before, each)) for each in (other, changed))
+    assert mark(one, others) != mark(two, others)
+    assert mark(one, mine) != mark(two, mine)
+    assert mark(one, unifiedreward) == mark(two, unifiedreward) == mark(before, unifiedreward)
+
+
+@metric("two", roles=("captioner", "judge"), range=(0, 1))
+async def two(item: Item, ask: Ask) -> Score:
+    """One question to each role, the second attempt."""
+    for role in ("captioner", "judge"):
+        await ask("lmm_score/rate", role=role, sample=1, prompt=item.prompt)
+    return Score.of(1)
+
+
+@pytest.mark.parametrize(
+    ("sample", "numbers"),
+    [
+        (Sample(), [1, 1]),
+        (Sample(3), [1, 301]),
+        (Sample(3, purpose=Purpose.PROBE), [301, 301]),
+        (Sample(3, purpose=Purpose.CANARY), [1_003_001, 1_003_001]),
+    ],
+)
+def test_requests_carry_the_numbers_of_the_caches_on_disk(sample: Sample, numbers: list[int]) -> None:
+    _, requests = scored(Item("i", "p", None), two, sample=sample)
+    assert [request.sample for request in requests] == numbers

@@ -1,0 +1,262 @@
+"""What metrics keep in `Score.parts` beside their number, and what runs, reports and statistics read of it.
+
+Parts are JSON: they are written to scores.jsonl as they are, and keys are only ever added. A metric may keep anything;
+what more than one module knows is defined here, as a `TypedDict` for whoever writes it and as a function for whoever
+reads it. What is read comes from a file that may be old, foreign or damaged, so readers leave out what is malformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict, cast
+
+Parts = Mapping[str, Any]
+
+
+# -- texts that a model read -------------------------------------------------------------------------------------------
+
+
+class TokensRead(TypedDict, total=False):
+    """How much of its texts a model read: `tit` and the learned metrics. Fewer used than there are: the text was cut."""
+
+    prompt_tokens_used: int
+    prompt_tokens: int
+    description_tokens_used: int
+    description_tokens: int
+
+
+class TextRead(NamedTuple):
+    """Tokens of one text that were read, and tokens that there were."""
+
+    used: int
+    total: int
+
+
+def texts_cut(parts: Parts) -> list[TextRead]:
+    """The texts of which a model read only a part."""
+    read = [TextRead(*(parts.get(f"{text}_{key}") or 0 for key in ("tokens_used", "tokens"))) for text in _TEXTS]
+    given = [parts.get(f"{text}_tokens_used") is not None for text in _TEXTS]
+    return [text for text, known in zip(read, given, strict=True) if known and text.used < text.total]
+
+
+_TEXTS = ("prompt", "description")
+
+
+class Compared(TypedDict):
+    """A judge's comparison of prompt and description: `tit-llm`, `self-eval`."""
+
+    missing: list[str]
+    contradicted: list[str]
+    description: str
+
+
+def description(parts: Parts) -> str:
+    """The description of the image that the metric read; empty where it read none."""
+    return str(parts.get("description") or "").strip()
+
+
+# -- how steady a judge is ---------------------------------------------------------------------------------------------
+
+
+class Vote(TypedDict):
+    """One judge's vote in a panel."""
+
+    judge: str
+    value: float | None
+    status: str
+    reason: str
+
+
+class PanelVotes(TypedDict):
+    """The votes of several judges; `disagreement` is the highest minus the lowest value."""
+
+    votes: list[Vote]
+    disagreement: float | None
+
+
+class Samples(TypedDict):
+    """The values of one judge that was asked repeatedly; `spread` is their standard deviation."""
+
+    samples: list[float | None]
+    spread: float | None
+
+
+class Duel(TypedDict):
+    """A comparison of the image with another one of its prompt, asked in both orders. Points are 0 to 1, 1 a win."""
+
+    other: str
+    points: float
+    order_decided: bool
+    shown_first: float
+    shown_second: float
+    reason: str
+
+
+class Duels(TypedDict):
+    """All comparisons of an image: `pairwise`, `pairwise-text`."""
+
+    duels: list[Duel]
+    unanswered: int
+    order_effect: float
+    first_advantage: float
+
+
+STEADINESS = ("disagreement", "spread", "order_effect", "first_advantage")
+SUMMED = frozenset({*TokensRead.__annotations__, *STEADINESS})
+"""All that is left of a score's parts where only tables are made of it."""
+
+
+def steadiness(parts: Parts) -> dict[str, float]:
+    """The measures of steadiness that the score has, by name."""
+    return {name: parts[name] for name in STEADINESS if isinstance(parts.get(name), int | float)}
+
+
+def duels(parts: Parts) -> list[Duel]:
+    """The comparisons of a pairwise score."""
+    return cast(list[Duel], objects(parts.get("duels")))
+
+
+# -- questions and answers ---------------------------------------------------------------------------------------------
+
+
+class YesNoAnswers(TypedDict):
+    """Answers of the judge to yes/no questions: `yes-no`. Without a value there are no `preds`."""
+
+    preds: list[str]
+    gold: list[str]
+    questions: list[str]
+    output: str
+    template: str
+    tries: int
+
+
+def predictions(parts: Parts) -> Sequence[str]:
+    """The answers to yes/no questions; empty where there are none."""
+    found: Sequence[str] = parts.get("preds") or ()
+    return found
+
+
+def questions(parts: Parts) -> list[Mapping[str, Any]]:
+    """The questions of DSG (`tuple`, `yes`, `valid`) or TIFA (`element`, `type`, `right`)."""
+    return objects(parts.get("questions"))
+
+
+def alignment(parts: Parts) -> Mapping[str, Any] | None:
+    """`graph-alignment`: by category, each element (its words) and whether the image shows it."""
+    found = parts.get("alignment")
+    return found if isinstance(found, Mapping) else None
+
+
+# -- the agentic judge -------------------------------------------------------------------------------------------------
+
+
+class ClaimRow(TypedDict):
+    """One claim of the prompt and its verdict.
+
+    `number` counts from 1 in the order of the prompt; `kind` is entity, attribute, relation, text or style; `level` macro
+    or micro; `span` [start, end) in characters of the prompt, `quote` its words, `position` its start over the prompt's
+    length; `verdict` met, not_met, cannot_be_seen or open; `evidence` the id of what settled it; `before` the earlier
+    verdicts, each [verdict, evidence].
+    """
+
+    number: int
+    claim: str
+    kind: str
+    level: str
+    weight: int
+    span: list[int]
+    quote: str
+    position: float
+    verdict: str
+    evidence: str | None
+    before: list[list[str]]
+
+
+class EvidenceRow(TypedDict):
+    """What one look brought: `tool` is describe, ask, zoom, count, read_text or compare; `box` [left, top, right, bottom]
+    in fractions; `failed` empty or a status; `cut`: the answer was longer than is read; `settles`: it can settle a claim;
+    `source`: the OCR engine."""
+
+    id: str
+    tool: str
+    question: str
+    box: list[float] | None
+    text: str
+    failed: str
+    cut: bool
+    settles: bool
+    source: str
+
+
+class SettledRow(TypedDict):
+    """A verdict as one round gave it."""
+
+    claim: int
+    verdict: str
+    evidence: str
+
+
+class RoundRow(TypedDict):
+    """One round of the transcript, 0 being the description: `protocol` is tools or json, empty for round 0; `looks` are
+    the ids of the evidence that came of it; `refused` the lines on what was not accepted."""
+
+    round: int
+    protocol: str
+    thought: str
+    settled: list[SettledRow]
+    looks: list[str]
+    refused: list[str]
+
+
+class AgentParts(TypedDict):
+    """All that `tit-agent` keeps; a score without a number has it too, as far as it came.
+
+    `number` and `weight` are of claims, by verdict; `levels` the met share of decided claims by level, None where none is
+    decided; `counts` looks, rounds and everything refused, by kind; `stopped` covered, little left, looks, budget, no
+    progress, rounds, or "no answer: STATUS"; `protocol` that of the last round; `max_looks` and `max_cost` (USD or None)
+    the bounds it was judged under. `unfounded` are claims whose words are not in the prompt; `repeated` and `claims_over`
+    count those said twice and those beyond the limit.
+    """
+
+    claims: list[ClaimRow]
+    number: dict[str, int]
+    weight: dict[str, int]
+    levels: dict[str, float | None]
+    unfounded: list[str]
+    repeated: int
+    claims_over: int
+    prompt_words: int
+    prompt_covered: float
+    evidence: list[EvidenceRow]
+    transcript: list[RoundRow]
+    counts: dict[str, int]
+    max_looks: int
+    max_cost: float | None
+    stopped: str
+    protocol: str
+    ocr: str
+
+
+def claims(parts: Parts) -> list[Mapping[str, Any]]:
+    """Rows like `ClaimRow`; other metrics may leave out columns."""
+    return objects(parts.get("claims"))
+
+
+def evidence(parts: Parts) -> list[Mapping[str, Any]]:
+    """Rows like `EvidenceRow`."""
+    return objects(parts.get("evidence"))
+
+
+def transcript(parts: Parts) -> list[Mapping[str, Any]]:
+    """Rows like `RoundRow`."""
+    return objects(parts.get("transcript"))
+
+
+def objects(value: Any) -> list[Mapping[str, Any]]:
+    """The JSON objects of a list; none of anything else."""
+    return [each for each in sequence(value) if isinstance(each, Mapping)]
+
+
+def sequence(value: Any) -> Iterable[Any]:
+    """The entries of a list; none of anything else."""
+    return value if isinstance(value, list | tuple) else ()

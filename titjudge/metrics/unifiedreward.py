@@ -1,0 +1,78 @@
+"""UnifiedReward: ratings by its own vision-language models (github.com/CodeGoat24/UnifiedReward; prompts quoted exactly)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from titjudge.core.structured_output import after_thinking
+from titjudge.core.types import Ask, Item, Reply, Score, Status
+from titjudge.metrics import metric
+from titjudge.metrics._shared import image_of, is_stand_in
+
+_NUMBER = r"\s*\**\s*([-+]?\d+(?:\.\d+)?)"
+_FINAL = re.compile(r"final score\**\s*:" + _NUMBER, re.IGNORECASE)
+_AXES = ("alignment", "coherence", "style")
+
+
+def read_final_score(text: str) -> float | None:
+    """Read the number after the last "Final Score:"; None where there is none from 1 to 5."""
+    return _in_range(_FINAL.findall(after_thinking(text)))
+
+
+def read_axes(text: str) -> dict[str, float] | None:
+    """Read alignment, coherence and style from their lines ("Alignment Score (1-5): 2.69"); None unless all are there."""
+    answer = after_thinking(text)
+    scores = {
+        axis: _in_range(re.findall(rf"{axis} score\**\s*\(1-5\)\**\s*:{_NUMBER}", answer, re.IGNORECASE))
+        for axis in _AXES
+    }
+    complete = {axis: score for axis, score in scores.items() if score is not None}
+    return complete if len(complete) == len(_AXES) else None
+
+
+def _in_range(numbers: list[str]) -> float | None:
+    value = float(numbers[-1]) if numbers else None
+    return value if value is not None and 1 <= value <= 5 else None
+
+
+async def _rate(item: Item, ask: Ask, template: str, max_tokens: int) -> Reply:
+    params = {"max_tokens": max_tokens, "temperature": 0}
+    return await ask(template, role="captioner", images=[image_of(item)], params=params, prompt=item.prompt)
+
+
+@metric(
+    "unifiedreward",
+    roles=("captioner",),
+    range=(1, 5),
+    source="UnifiedReward 1.0, github.com/CodeGoat24/UnifiedReward; prompt quoted exactly; captioner CodeGoat24/UnifiedReward-qwen-7b",
+)
+async def unifiedreward(item: Item, ask: Ask) -> Score:
+    """UnifiedReward 1.0, point-wise: the "Final Score" (1 to 5) for alignment and quality together."""
+    reply = await _rate(item, ask, "unifiedreward/point", 512)
+    value = read_final_score(reply.text)
+    if value is None:
+        return _unread(ask, reply, "no 'Final Score:' from 1 to 5")
+    return Score.of(value, output=reply.text)
+
+
+@metric(
+    "unifiedreward-2",
+    roles=("captioner",),
+    range=(1, 5),
+    source="UnifiedReward 2.0, github.com/CodeGoat24/UnifiedReward; prompt quoted exactly; captioner CodeGoat24/UnifiedReward-2.0-qwen-7b",
+)
+async def unifiedreward_2(item: Item, ask: Ask) -> Score:
+    """UnifiedReward 2.0, point-wise: the alignment score (1 to 5); coherence and style are kept beside it."""
+    reply = await _rate(item, ask, "unifiedreward/point_2", 4096)
+    axes = read_axes(reply.text)
+    if axes is None:
+        return _unread(ask, reply, "no alignment, coherence and style score from 1 to 5 each")
+    parts: dict[str, Any] = {**axes, "output": reply.text}
+    return Score.of(axes["alignment"], **parts)
+
+
+def _unread(ask: Ask, reply: Reply, why: str) -> Score:
+    if is_stand_in(ask, reply):
+        return Score.of(1.0, output=reply.text)
+    return Score.none(Status.UNPARSED, f"the answer has {why}", output=reply.text)
