@@ -81,8 +81,9 @@ def runs(
     """
     from titjudge.cli.output import show_notes, show_tables, write_json
     from titjudge.core import registry
-    from titjudge.core.types import Item, Pair
+    from titjudge.core.types import Item
     from titjudge.probes.canary import refuse_drift
+    from titjudge.runs.results import stored_pair
     from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.agreement import agreement
     from titjudge.stats.paired_differences import differences_table, paired_differences
@@ -91,7 +92,7 @@ def runs(
 
     folders = [RunFolder(path) for path in runs]
     stored = [folder.results() for folder in folders]
-    pairs = read_pairs(pairs_file) if pairs_file else [Pair(**pair) for pair in stored[0].get("pairs", [])]
+    pairs = read_pairs(pairs_file) if pairs_file else list(map(stored_pair, stored[0].get("pairs", [])))
     drift = refuse_drift(
         {str(path): folder.manifest() for path, folder in zip(runs, folders, strict=True)}, allow=allow_drift
     )

@@ -44,14 +44,14 @@ def people(run: Path, pairs_file: Path | None, metric: str | None, level: float,
       python cli.py compare people runs/first --pairs human_pairs.jsonl
       python cli.py compare people runs/first --metric tit-llm --level 0.99 --json board.json
     """
-    from titjudge.core.types import Pair
     from titjudge.runs.human_study import study
+    from titjudge.runs.results import stored_pair
     from titjudge.runs.run_folder import RunFolder
     from titjudge.suites.folder import read_pairs
 
     folder = RunFolder(run)
     folder.manifest()
-    human = read_pairs(pairs_file) if pairs_file else [Pair(**pair) for pair in folder.results().get("pairs", ())]
+    human = read_pairs(pairs_file) if pairs_file else list(map(stored_pair, folder.results().get("pairs", ())))
     if not human:
         raise _nothing(pairs_file or run, "no human pairs: give some with --pairs FILE, or collect them with `label`")
     found = study(folder, human, metric)

@@ -140,3 +140,8 @@ def _cut_warnings(cut: dict[str, dict[str, int]]) -> list[str]:
         f"{name}: {entry['scores']} texts were cut to the model's {entry['read']} tokens (the longest has {entry['longest']})"
         for name, entry in cut.items()
     ]
+
+
+def stored_pair(row: Mapping[str, Any]) -> Pair:
+    """Read a pair as `summarize` writes it."""
+    return Pair(row["group"], row["a"], row["b"], row["preference"])

@@ -32,7 +32,7 @@ from titjudge.runs.journal import flaw, torn
 from titjudge.runs.loop import prepared
 from titjudge.runs.replay import UNSEALED, Stored, StoredPictures, parsed, replaying
 from titjudge.runs.resolve import load_metrics, load_suite
-from titjudge.runs.results import summarize
+from titjudge.runs.results import stored_pair, summarize
 from titjudge.runs.results_diff import cells, same, shown
 from titjudge.runs.run_folder import FILES, RunFolder
 
@@ -356,7 +356,7 @@ def difference(before: Score, now: Score, *, exact: bool = True) -> str:
 def pairs_of(results: Mapping[str, Any]) -> list[Pair]:
     """The human pairs that a results.json was made with."""
     source = "construction" if results.get("reference") == "construction" else ""
-    return [Pair(**pair, source=source) for pair in results.get("pairs") or ()]
+    return [replace(stored_pair(row), source=source) for row in results.get("pairs") or ()]
 
 
 def _note(found: Verification, stored: Stored, pictures: StoredPictures, check: _Check) -> None:
