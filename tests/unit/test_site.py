@@ -84,3 +84,26 @@ def test_the_site_is_built_without_a_warning(site: ModuleType, tmp_path: Path) -
     assert 'id="titjudge.Judge.score_many"' in page
     assert "fonts.googleapis" not in page
     assert (tmp_path / "site" / "report-image.webp").exists()
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "titjudge").rglob("__init__.py")), ids=lambda file: file.parent.name)
+def test_the_modules_that_a_package_lists_are_there(file: Path) -> None:
+    listed = re.findall(r"^\| (`.*?) \|", file.read_text(encoding="utf-8").partition('"""\n\n')[0], re.MULTILINE)
+    names = [name for cell in listed for name in re.findall(r"`([\w/]+)`", cell)]
+    assert [
+        name for name in names if not (file.parent / name).exists() and not (file.parent / f"{name}.py").exists()
+    ] == []
+
+
+def test_lazy_exports_are_those_that_type_checkers_see() -> None:
+    import importlib
+
+    for file in (ROOT / "titjudge").rglob("__init__.py"):
+        text = file.read_text(encoding="utf-8")
+        if "lazy_exports(" not in text:
+            continue
+        package = importlib.import_module(".".join(file.parent.relative_to(ROOT).parts))
+        seen = re.findall(r"^    from ([\w.]+) import (\w+) as \2$", text, re.MULTILINE)
+        assert sorted(name for _, name in seen) == sorted(name for name in package.__all__ if name != "__version__")
+        for module, name in seen:
+            assert getattr(package, name) is getattr(importlib.import_module(module), name)

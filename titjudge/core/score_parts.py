@@ -7,8 +7,8 @@ reads it. What is read comes from a file that may be old, foreign or damaged, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, NotRequired, TypedDict, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict, cast
 
 Parts = Mapping[str, Any]
 
@@ -33,13 +33,13 @@ class TextRead(NamedTuple):
 
 
 def texts_cut(parts: Parts) -> list[TextRead]:
-    """Return the texts of which a model read only a part."""
-    read = [(parts.get(f"{text}_tokens_used"), parts.get(f"{text}_tokens")) for text in ("prompt", "description")]
-    return [
-        TextRead(used, total)
-        for used, total in read
-        if isinstance(used, int) and isinstance(total, int) and used < total
-    ]
+    """The texts of which a model read only a part."""
+    read = [TextRead(*(parts.get(f"{text}_{key}") or 0 for key in ("tokens_used", "tokens"))) for text in _TEXTS]
+    given = [parts.get(f"{text}_tokens_used") is not None for text in _TEXTS]
+    return [text for text, known in zip(read, given, strict=True) if known and text.used < text.total]
+
+
+_TEXTS = ("prompt", "description")
 
 
 class Compared(TypedDict):
@@ -50,18 +50,8 @@ class Compared(TypedDict):
     description: str
 
 
-def missing(parts: Parts) -> Sequence[Any]:
-    """Return what the description does not mention."""
-    return sequence(parts.get("missing"))
-
-
-def contradicted(parts: Parts) -> Sequence[Any]:
-    """Return what the description contradicts."""
-    return sequence(parts.get("contradicted"))
-
-
 def description(parts: Parts) -> str:
-    """Return the description of the image that the metric read; empty where it read none."""
+    """The description of the image that the metric read; empty where it read none."""
     return str(parts.get("description") or "").strip()
 
 
@@ -117,12 +107,12 @@ SUMMED = frozenset({*TokensRead.__annotations__, *STEADINESS})
 
 
 def steadiness(parts: Parts) -> dict[str, float]:
-    """Return the measures of steadiness that the score has, by name."""
+    """The measures of steadiness that the score has, by name."""
     return {name: parts[name] for name in STEADINESS if isinstance(parts.get(name), int | float)}
 
 
 def duels(parts: Parts) -> list[Duel]:
-    """Return the comparisons of a pairwise score."""
+    """The comparisons of a pairwise score."""
     return cast(list[Duel], objects(parts.get("duels")))
 
 
@@ -132,7 +122,7 @@ def duels(parts: Parts) -> list[Duel]:
 class YesNoAnswers(TypedDict):
     """Answers of the judge to yes/no questions: `yes-no`. Without a value there are no `preds`."""
 
-    preds: NotRequired[list[str]]
+    preds: list[str]
     gold: list[str]
     questions: list[str]
     output: str
@@ -141,13 +131,13 @@ class YesNoAnswers(TypedDict):
 
 
 def predictions(parts: Parts) -> Sequence[str]:
-    """Return the answers to yes/no questions; empty where there are none."""
+    """The answers to yes/no questions; empty where there are none."""
     found: Sequence[str] = parts.get("preds") or ()
     return found
 
 
 def questions(parts: Parts) -> list[Mapping[str, Any]]:
-    """Return the questions of DSG (`tuple`, `yes`, `valid`) or TIFA (`element`, `type`, `right`)."""
+    """The questions of DSG (`tuple`, `yes`, `valid`) or TIFA (`element`, `type`, `right`)."""
     return objects(parts.get("questions"))
 
 
@@ -248,25 +238,25 @@ class AgentParts(TypedDict):
 
 
 def claims(parts: Parts) -> list[Mapping[str, Any]]:
-    """Return rows like `ClaimRow`; other metrics may leave out columns."""
+    """Rows like `ClaimRow`; other metrics may leave out columns."""
     return objects(parts.get("claims"))
 
 
 def evidence(parts: Parts) -> list[Mapping[str, Any]]:
-    """Return rows like `EvidenceRow`."""
+    """Rows like `EvidenceRow`."""
     return objects(parts.get("evidence"))
 
 
 def transcript(parts: Parts) -> list[Mapping[str, Any]]:
-    """Return rows like `RoundRow`."""
+    """Rows like `RoundRow`."""
     return objects(parts.get("transcript"))
 
 
 def objects(value: Any) -> list[Mapping[str, Any]]:
-    """Return the JSON objects of a list; none of anything else."""
+    """The JSON objects of a list; none of anything else."""
     return [each for each in sequence(value) if isinstance(each, Mapping)]
 
 
-def sequence(value: Any) -> Sequence[Any]:
-    """Return the entries of a list; none of anything else."""
+def sequence(value: Any) -> Iterable[Any]:
+    """The entries of a list; none of anything else."""
     return value if isinstance(value, list | tuple) else ()

@@ -1,12 +1,12 @@
-"""What people see of a run: one self-contained HTML file, and exports for other programs.
+"""Show a run to people: one self-contained HTML file, and exports for other programs.
 
 | module | what it does |
 |---|---|
-| `write` | `write_report(runs, out)`: the HTML file |
+| `html` | `write_report(runs, out)`: the HTML file |
 | `model` | run folders to plain JSON, every long text once |
-| `summary`, `side_by_side`, `cells` | headline, tables, differences between runs |
-| `people`, `charts` | a metric against people, in numbers and as SVG |
-| `cases`, `forgetting`, `card` | claims and transcripts of an agentic judge; where generators stop reading; the trust card |
+| `summary`, `side_by_side`, `result_tables` | headline, differences between runs, tables |
+| `human_agreement`, `charts` | a metric against people, in numbers and as SVG |
+| `transcripts`, `forgetting`, `trust_card` | transcripts of an agentic judge; where generators stop reading; the trust card |
 | `thumbnails` | images that fit the room there is |
 | `exports` | csv, json, parquet, LaTeX, Markdown |
 | `web/` | the page, its style and its script |
@@ -14,18 +14,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from titjudge.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from titjudge.report.exports import export
-    from titjudge.report.html import write_report
-
-__all__ = ["export", "write_report"]
-
-
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    if name in __all__:
-        return getattr(importlib.import_module(f"titjudge.report.{'exports' if name == 'export' else 'html'}"), name)
-    raise AttributeError(f"module 'titjudge.report' has no attribute '{name}'")
+    from titjudge.report.exports import export as export
+    from titjudge.report.html import write_report as write_report
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(
+        __name__, {"titjudge.report.exports": "export", "titjudge.report.html": "write_report"}
+    )

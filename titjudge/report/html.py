@@ -57,6 +57,7 @@ def write_report(
         agreement_json: results in the shape of results.json that take the place of the first run's.
         full_images: embed images of up to 2,048 pixels, however large the file becomes; else it stays below 15 MB.
         keep_pictures: refuse to replace a report by one that has lost pictures (the images have moved, or changed).
+
     Raises:
         DataError: a folder is not a run, or is damaged; or pictures would be lost.
     """

@@ -1,1 +1,23 @@
 """Run, resume, merge, verify and replay whole evaluations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from titjudge.core.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from titjudge.runs.judge import Judge as Judge
+    from titjudge.runs.judge import Scores as Scores
+    from titjudge.runs.run_folder import RunFolder as RunFolder
+    from titjudge.runs.session import Outcome as Outcome
+    from titjudge.runs.session import Session as Session
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "titjudge.runs.judge": "Judge Scores",
+            "titjudge.runs.run_folder": "RunFolder",
+            "titjudge.runs.session": "Outcome Session",
+        },
+    )

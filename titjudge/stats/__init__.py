@@ -1,19 +1,43 @@
-"""How far a metric agrees with people: pure functions over plain records, no model, hardly a file.
+"""Measure how far a metric agrees with people, and which generator is better: pure functions over plain records.
 
 | module | what it answers |
-|---|---|
+| --- | --- |
 | `agreement` | everything at once: `agreement(items, scores, pairs)`, what `judge`, `compare` and the report show |
-| `pairwise` | accuracy on human pairs, its interval, exact thresholds, tie-optimised accuracy |
-| `ranks` | rank correlation and nDCG inside each prompt, averaged over prompts |
-| `leaderboard` | generators by mean rank over prompts |
-| `differences` | is one metric, or one run, better than another on the same pairs or images |
+| `pairwise_accuracy` | accuracy on human pairs, its interval, tie-optimised accuracy |
+| `chance_level` | how many pairs guessing gets right, and the thresholds that follow |
+| `rank_agreement` | rank correlation and nDCG inside each prompt, averaged over prompts |
 | `correlation` | scores against human scores over all images; `compare ranks` |
-| `votes` | votes of annotators to one preference a pair, and how far annotators agree |
+| `leaderboard` | generators by mean rank over prompts |
 | `bradley_terry` | strengths of generators from pairs, where a finite fit exists |
-| `claims`, `forgetting` | claims out of scores; how often they are met by place in the prompt, kind and length |
-| `files` | votes and human scores from CSV or JSON lines |
-| `tables` | `agreement` as people read it |
-| `resample` | the one bootstrap: prompts are drawn, with all that belongs to them |
+| `paired_differences` | is one metric, or one run, better than another on the same pairs or images |
+| `generator_differences` | is one generator better than another on the same prompts, with a gate |
+| `sequential` | when it is settled which of two generators is better, looking after every prompt |
+| `ppi`, `ppi_leaderboard` | few preferences of people joined with many of a judge |
+| `cascade` | the cheapest judges first, further ones where they are unsure |
+| `votes` | votes of annotators to one preference a pair, and how far annotators agree |
+| `forgetting` | how often claims are met by place in the prompt, kind and length |
+| `intervals`, `bounds`, `bootstrap` | intervals over prompts that keep their level when prompts are few |
 
 Everything here is undefined rather than zero where there is too little to say: the value is None and a reason is given.
 """
+
+__all__ = [
+    "agreement",
+    "bootstrap",
+    "bounds",
+    "bradley_terry",
+    "cascade",
+    "chance_level",
+    "correlation",
+    "forgetting",
+    "generator_differences",
+    "intervals",
+    "leaderboard",
+    "paired_differences",
+    "pairwise_accuracy",
+    "ppi",
+    "ppi_leaderboard",
+    "rank_agreement",
+    "sequential",
+    "votes",
+]

@@ -85,20 +85,23 @@ def agreement(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Agreement:
-    """How far each metric agrees with people, and the order of the generators under each metric and under people.
+    """Compute how far each metric agrees with people, and the order of the generators under each metric and under people.
 
     Args:
-        items: every image that should have been judged, bad ones included: the base of coverage.
-        scores: any number of metrics; of several scores of one item under one metric the last counts.
-        pairs: human preferences between item ids; without them only scores, leaderboard and coverage are reported.
-        negate: names of metrics where less is better.
-        marks_judge: names of metrics whose scores say nothing of which image is better: they get their mean and coverage.
-        ranges: name -> (low, high) of metrics whose scores have ends; no interval leaves them.
-        apart: for a metric the images to which it does not apply: they are no part of its base.
-        strengths: also fit Bradley-Terry strengths (about a second a metric).
-        resamples: bootstrap draws of prompts for the strengths; 0 for no intervals at all.
+        items: Every image that should have been judged, invalid ones included: the base of coverage.
+        scores: Any number of metrics; of several scores of one item under one metric the last counts.
+        pairs: Human preferences between item ids; without them only scores, leaderboard and coverage are reported.
+        negate: Names of metrics where less is better.
+        marks_judge: Names of metrics whose scores say nothing of which image is better: they get their mean and coverage.
+        ranges: Name -> (low, high) of metrics whose scores have ends; no interval leaves them.
+        apart: For a metric the images to which it does not apply: they are no part of its base.
+        ndcg_gain: `linear` or `exponential`.
+        strengths: Also fit Bradley-Terry strengths (about a second a metric).
+        resamples: Bootstrap draws of prompts for the strengths; 0 for no intervals at all.
+        seed: Of everything drawn at random.
+
     Raises:
-        DataError: a preference that is not a / b / tie; an image paired with itself.
+        DataError: A preference that is not a, b or tie; an image paired with itself.
     """
     images, warnings = _images(items, scores)
     own, several = _values(images, scores)

@@ -50,8 +50,12 @@ def percentile_interval(draws: Floats, units: int, level: float = LEVEL) -> Inte
     lie as far out as t would have it. Infinite draws count; NaN are undefined and do not.
 
     Args:
-        draws: of the statistic, shape (draws,). units: what was drawn (prompts).
-    Returns: None when no draw is defined or there are fewer than two units.
+        draws: Draws of the statistic, shape (draws,).
+        units: How many units were drawn each time (prompts).
+        level: Of the interval, in (0, 1).
+
+    Returns:
+        The interval; None when no draw is defined or there are fewer than two units.
     """
     from scipy.special import ndtr, stdtrit
 

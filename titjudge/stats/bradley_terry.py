@@ -47,11 +47,13 @@ class BradleyTerry:
 def bradley_terry(
     pairs: Sequence[Pair], generator_of: Mapping[str, str], *, resamples: int = 2000, seed: int = 0
 ) -> BradleyTerry:
-    """Bradley-Terry strengths with ties (Davidson's model).
+    """Fit Bradley-Terry strengths with ties (Davidson's model).
 
     Args:
-        pairs: preferences of people (or of a metric: `ranks.predicted_pairs`).
-        generator_of: generator of each image id; pairs of unknown images and of one generator with itself are left out.
+        pairs: Preferences of people (or of a metric: `rank_agreement.predicted_pairs`).
+        generator_of: Generator of each image id; pairs of unknown images and of one generator with itself are left out.
+        resamples: Bootstrap draws of prompts for the intervals; 0 for none.
+        seed: Of the draws.
     """
     named = [(generator_of[p.a], generator_of[p.b], p) for p in pairs if p.a in generator_of and p.b in generator_of]
     used = [(x, y, p) for x, y, p in named if x != y]

@@ -70,9 +70,13 @@ def apply(
     """Compute what a rule does on human pairs.
 
     Args:
-        values: judge -> score by image id, higher is better. prices: USD a pair and judge.
+        rule: Judges in order, and the thresholds between them.
+        index: Human pairs.
+        values: Judge -> score by image id, higher is better.
+        prices: Judge -> USD a pair.
+
     Raises:
-        ConfigError: a judge of the rule has no values or no price, or there is no pair with a human preference.
+        ConfigError: A judge of the rule has no values or no price, or there is no pair with a human preference.
     """
     table, _ = _read(pair_index(index), {name: values.get(name) for name in rule.judges}, prices)
     outcome, _ = _run(table, tuple(range(len(rule.judges))), rule.thresholds)
@@ -91,16 +95,21 @@ def recommend(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> Recommendation:
-    """Find the cheapest rule that is at most `tolerance` less accurate than the best single judge; or, with `max_price` (USD a
-    pair), the most accurate one that costs no more.
+    """Find the cheapest rule that is nearly as accurate as the best single judge, or the most accurate one within a price.
 
     Args:
-        values: judge -> score by image id, higher is better; None or absent is no answer.
-        prices: judge -> USD a pair (two images); 0 for a local one.
+        index: Human pairs.
+        values: Judge -> score by image id, higher is better; None or absent is no answer.
+        prices: Judge -> USD a pair (two images); 0 for a local one.
+        max_price: USD a pair; with it the most accurate rule that costs no more is meant.
         together: USD a pair of several judges that share answers; where it is silent, prices add up.
-        longest: most judges in a chain, 1 to 3.
+        tolerance: How much less accurate than the best single judge a rule may be, in [0, 1].
+        longest: Most judges in a chain, 1 to 3.
+        folds: Parts of the prompts for cross-validation.
+        seed: Deals the prompts to the parts.
+
     Raises:
-        ConfigError: no judges, no price for one, nothing within `max_price`, or no pair with a human preference.
+        ConfigError: No judges, no price for one, nothing within `max_price`, or no pair with a human preference.
     """
     if not 1 <= longest <= 3:
         raise ConfigError(f"a cascade has 1 to 3 judges, not {longest}")

@@ -70,8 +70,12 @@ def guessing(group: Ints, a: Ints, b: Ints, preference: Ints, values: Floats, se
     """Compute the distribution of the number of right pairs when the scores of each prompt are exchanged among its images.
 
     Args:
-        group, a, b, preference: of the pairs with both scores and a human preference (1: a, -1: b), each (pairs,).
-        values: score by image; equal scores are exactly equal.
+        group: Prompt of each pair that has both scores and a human preference, shape (pairs,).
+        a: First image of each of these pairs, as an index into `values`.
+        b: Second image of each.
+        preference: What people prefer in each: 1 is a, -1 is b.
+        values: Score by image; equal scores are exactly equal.
+        seed: Of the draws for prompts that are too large to count through.
     """
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))

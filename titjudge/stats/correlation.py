@@ -49,13 +49,17 @@ def correlation(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Correlation:
-    """SRCC, PLCC and KRCC (tau-b) of `scores` with `human`.
+    """Compute SRCC, PLCC and KRCC (tau-b) of scores with human scores.
 
     Args:
-        scores, human: one number an image, in the same order; None or NaN is missing and leaves the image out.
-        groups: prompt of each image, the unit of resampling; without it each image is its own.
+        scores: One number an image; None or NaN is missing and leaves the image out.
+        human: One number an image, in the same order; None or NaN is missing, too.
+        groups: Prompt of each image, the unit of resampling; without it each image is its own.
+        resamples: Bootstrap draws of prompts for the intervals.
+        seed: Of the draws.
+
     Raises:
-        ValueError: different lengths.
+        ValueError: Different lengths.
     """
     if not len(scores) == len(human) == len(groups if groups is not None else scores):
         raise ValueError("scores, human and groups must have the same length")
@@ -109,6 +113,7 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any],
     Returns:
         `({"reference": NAME, "columns": {NAME: {"srcc", "krcc", "n"}}}, table)`; a correlation over fewer than three
         rows, or without variation, is None and its entry says why under "reason".
+
     Raises:
         DataError: no such file or column (the nearest name is suggested), uneven rows, or a cell that is not a number.
     """

@@ -152,12 +152,13 @@ def _difference(names: tuple[str, str], column: Floats, spans: Interval | None, 
 
 
 def sign_flip_p(differences: Floats, seed: int = 0) -> list[float]:
-    """Two-sided p of each column's mean when the sign of each prompt is arbitrary; NaN are no prompts.
+    """Compute the two-sided p of each column's mean when the sign of each prompt is arbitrary; NaN are no prompts.
 
     Exact for up to 13 prompts that differ; else by 9,999 random exchanges, the same for all columns.
 
     Args:
-        differences: shape (prompts, columns).
+        differences: Shape (prompts, columns).
+        seed: Of the random exchanges.
     """
     d = np.where(np.isfinite(differences), differences, 0.0)
     moved = np.count_nonzero(d, axis=0)

@@ -19,10 +19,11 @@ _FLAT = 1e-12  # a standard error below this part of the scale is rounding
 
 
 def share_intervals(hits: Floats, trials: Floats) -> list[Interval | None]:
-    """For each statistic the interval of sum(hits) / sum(trials); None where fewer than two prompts have trials.
+    """Compute for each statistic the interval of sum(hits) / sum(trials); None where fewer than two prompts have trials.
 
     Args:
-        hits, trials: sums per prompt, shape (prompts,) or (prompts, statistics); hits are at most trials.
+        hits: Sums per prompt, shape (prompts,) or (prompts, statistics), at most those of `trials`.
+        trials: Sums per prompt, of the same shape.
     """
     from scipy.special import expit, logit, stdtrit
 
@@ -39,12 +40,14 @@ def share_intervals(hits: Floats, trials: Floats) -> list[Interval | None]:
 
 
 def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None) -> list[Interval | None]:
-    """For each statistic the interval of sum(sums) / sum(counts); None where fewer than two prompts have data, and where all
-    prompts agree on a scale without ends.
+    """Compute for each statistic the interval of sum(sums) / sum(counts).
+
+    It is None where fewer than two prompts have data, and where all prompts agree on a scale without ends.
 
     Args:
-        sums, counts: per prompt, shape (prompts,) or (prompts, statistics).
-        bounds: what the mean cannot leave.
+        sums: Per prompt, shape (prompts,) or (prompts, statistics).
+        counts: Per prompt, of the same shape.
+        bounds: What the mean cannot leave.
     """
     from scipy.special import stdtrit
 

@@ -68,8 +68,11 @@ def standing(
     Args:
         images: (image id, generator, prompt) of every image that should have a score; several images of one generator
             for one prompt are averaged first.
-        values: score by image id; None, NaN or absent is missing.
-        bounds: the metric's range, where it has ends.
+        values: Score by image id; None, NaN or absent is missing.
+        higher_is_better: Whether the highest score has rank 1.
+        bounds: The metric's range, where it has ends.
+        intervals: Whether to compute intervals of the means.
+        name: What a note calls the metric.
     """
     if not images:
         return Standing(())

@@ -57,11 +57,15 @@ def paired_differences(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[Difference]:
-    """Differences in pairwise accuracy (a predicted tie is wrong) between metrics, or runs, over the same human pairs.
+    """Compare metrics, or runs, by pairwise accuracy (a predicted tie is wrong) over the same human pairs.
 
     Args:
-        values: metric or run name -> score by image id, higher is better.
-        baseline: compare every other one with this; without it all against all.
+        pairs: Human pairs.
+        values: Metric or run name -> score by image id, higher is better.
+        baseline: Compare every other one with this; without it all against all.
+        resamples: Bootstrap draws of prompts.
+        seed: Of the draws.
+
     Raises:
         ConfigError: `baseline` is not among the names.
     """
@@ -76,14 +80,18 @@ def paired_differences(
 
 
 def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values], *, seed: int = 0) -> list[float | None]:
-    """Is a row really less accurate than the best, which was chosen on the same pairs? One p for each row but the first.
+    """Test whether each row is really less accurate than the best, which was chosen on the same pairs.
 
     Multiple comparisons with the best: the rows up to the one in question are exchanged within each prompt, and p is how
     often the best and the worst of them then lie so far apart; p never falls from a row to a worse one's (step-down).
 
     Args:
-        values: of each row, score by image id, higher is better; the most accurate row first, then in order.
-    Returns: None for a row that shares no scored pair with all rows above it.
+        pairs: Human pairs.
+        values: Of each row, score by image id, higher is better; the most accurate row first, then in order.
+        seed: Of the exchanges.
+
+    Returns:
+        One p for each row but the first; None for a row that shares no scored pair with all rows above it.
     """
     index = pair_index(pairs)
     predicted = [index.predictions(each) for each in values]
@@ -125,11 +133,15 @@ def mean_differences(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[Difference]:
-    """Differences in mean score over the images both have scored; needs no people.
+    """Compare mean scores over the images both have scored; needs no people.
 
     Args:
-        groups: prompt of each image id (both runs must use the same ids).
-        values: run name -> score by image id.
+        groups: Prompt of each image id (both runs must use the same ids).
+        values: Run name -> score by image id.
+        baseline: Compare every other one with this; without it all against all.
+        resamples: Bootstrap draws of prompts.
+        seed: Of the draws.
+
     Raises:
         ConfigError: `baseline` is not among the names.
     """
@@ -179,10 +191,12 @@ def run_differences(
 def prompt_differences(
     values: Mapping[str, Mapping[str, Sequence[float | None]]], *, baseline: str | None = None, seed: int = 0
 ) -> list[Difference]:
-    """Differences in mean score over the prompts that both have: of generators, or of runs whose images have other names.
+    """Compare mean scores over the prompts both have: of generators, or of runs whose images have other names.
 
     Args:
-        values: name -> prompt -> the scores of its images, which are averaged.
+        values: Name -> prompt -> the scores of its images, which are averaged.
+        baseline: Compare every other one with this; without it all against all.
+        seed: Of the draws.
     """
     means: dict[str, dict[str, float | None]] = {
         name: {prompt: float(np.mean(known)) for prompt, all_ in prompts.items() if (known := _known(all_))}

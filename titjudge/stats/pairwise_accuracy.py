@@ -21,10 +21,11 @@ _SIGN = {"a": 1, "tie": 0, "b": -1}
 
 
 def values_by_metric(scores: Iterable[Score], negate: Collection[str] = ()) -> dict[str, dict[str, float | None]]:
-    """Metric -> item id -> value, metrics in order of appearance; of several scores of one item the last counts.
+    """Sort scores into metric -> item id -> value, metrics in order of appearance.
 
     Args:
-        negate: metrics where less is better; their values change sign, so that more is better everywhere.
+        scores: Of several scores of one item under one metric the last counts.
+        negate: Metrics where less is better; their values change sign, so that more is better everywhere.
     """
     found: dict[str, dict[str, float | None]] = {}
     for score in scores:
@@ -134,12 +135,13 @@ class PairwiseAccuracy:
 def pairwise_accuracy(
     pairs: Sequence[Pair] | PairIndex, values: Values, *, intervals: bool = True, seed: int = 0
 ) -> PairwiseAccuracy:
-    """Accuracy of a metric over the pairs with a human preference (TIT paper, section 5.1 and A.2).
+    """Compute the accuracy of a metric over the pairs with a human preference (TIT paper, section 5.1 and A.2).
 
     Args:
-        pairs: human pairs; ties of people are left out and counted.
-        values: score by image id, higher is better; None, NaN or absent is missing: the pair is counted, not scored.
-        intervals: whether to add intervals and what guessing would reach.
+        pairs: Human pairs; ties of people are left out and counted.
+        values: Score by image id, higher is better; None, NaN or absent is missing: the pair is counted, not scored.
+        intervals: Whether to add intervals and what guessing would reach.
+        seed: Of what is drawn to find out what guessing would reach.
     """
     index = pair_index(pairs)
     predicted = index.predictions(values)

@@ -155,12 +155,16 @@ def ppi_mean(
     """Estimate the mean of what people would say of all pairs.
 
     Args:
-        people, judge: on the labelled pairs, shape (n,), in one unit (win = 1, tie = 0.5, loss = 0, for example).
-        rest: the judge on the unlabelled pairs, shape (N,).
-        groups, rest_groups: prompt of each; without them every pair is its own prompt.
-        bounds: the range of the mean, which the interval is cut to.
+        people: What people said of the labelled pairs, shape (n,): win = 1, tie = 0.5, loss = 0, for example.
+        judge: What the judge said of the same pairs, shape (n,), in the same unit.
+        rest: What the judge said of the unlabelled pairs, shape (N,).
+        groups: Prompt of each labelled pair; without them every pair is its own prompt.
+        rest_groups: Prompt of each unlabelled pair.
+        level: Of the interval, in (0, 1).
+        bounds: The range of the mean, which the interval is cut to.
+
     Raises:
-        ValueError: lengths differ, or a number is not finite.
+        ValueError: Lengths differ, or a number is not finite.
     """
     y, f, r = (np.asarray(each, dtype=np.float64) for each in (people, judge, rest))
     labels = list(groups) if groups is not None else [f"labelled {k}" for k in range(len(y))]
@@ -285,11 +289,15 @@ def ppi_win_rate(
     *,
     level: float = LEVEL,
 ) -> Estimate:
-    """How often people prefer `first` over `second` (ties count half), in [0, 1], over all pairs of the two.
+    """Estimate how often people prefer `first` over `second` (ties count half), in [0, 1], over all pairs of the two.
 
     Args:
-        human: the pairs that people labelled. judge: the judge's preferences, on those and on many more.
-        generator_of: generator of each image id; other pairs are left out.
+        human: The pairs that people labelled.
+        judge: The judge's preferences, on those and on many more.
+        generator_of: Generator of each image id; other pairs are left out.
+        first: A generator.
+        second: Another generator.
+        level: Of the interval, in (0, 1).
     """
     return win_rate(join(human, judge), generator_of, first, second, level=level)
 

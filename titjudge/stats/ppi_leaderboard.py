@@ -28,8 +28,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Two neighbours: `difference` in win rate with its interval, whether zero is outside it, and how many MORE labels
-    would put it outside with 80% power if the difference is what it seems; None with a reason when none would."""
+    """The difference in win rate of two neighbours, with its interval.
+
+    It says whether zero is outside it, and how many MORE labels would put it outside with 80% power if the difference is
+    what it seems; None with a reason when none would.
+    """
 
     first: str
     second: str

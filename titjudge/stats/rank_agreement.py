@@ -98,18 +98,20 @@ class PromptStatistics:
 def prompt_statistics(
     human: HumanScores, values: Values, *, gain: str = "linear", intervals: bool = True
 ) -> PromptStatistics:
-    """SRCC, KRCC (tau-b) and nDCG within each prompt, averaged over prompts, with 95% intervals over prompts.
+    """Compute SRCC, KRCC (tau-b) and nDCG within each prompt, averaged over prompts, with 95% intervals over prompts.
 
     The TIT paper (Table 2) names neither its tau variant, nor its treatment of ties and constant scores, nor its gain;
     ours are stated in the result. For scale: 13 images, a tenth of the pairs tied, in random order have an expected
     nDCG of about .80 with the linear and .57 with the exponential gain; the paper's weakest metrics lie at .72 to .73.
 
     Args:
-        human: from `human_scores` or `ranks_to_scores`.
-        values: metric score by image, higher is better; missing ones are left out of their prompt.
-        gain: a key of `GAINS`.
+        human: From `human_scores` or `ranks_to_scores`.
+        values: Metric score by image, higher is better; missing ones are left out of their prompt.
+        gain: A key of `GAINS`.
+        intervals: Whether to compute intervals over prompts.
+
     Raises:
-        ConfigError: an unknown gain.
+        ConfigError: An unknown gain.
     """
     if gain not in GAINS:
         raise ConfigError(f"unknown nDCG gain '{gain}'.{nearest(gain, GAINS)} Known: {', '.join(GAINS)}")

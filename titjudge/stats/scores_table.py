@@ -109,8 +109,14 @@ def score_table(
     """Average scores to one for each image, and then to one for each prompt and generator.
 
     Args:
-        categories: column -> prompt -> value, for what is told of prompts.
-        parts: column -> value -> (prompt, generator) -> score, for what is told of parts of a score.
+        entries: One score of one image each.
+        metric: Its name.
+        source: Where the scores come from, for messages.
+        categories: Column -> prompt -> value, for what is told of prompts.
+        bounds: The metric's range, where it has ends.
+        cost: USD for the judgement of one image, where it is known.
+        parts: Column -> value -> (prompt, generator) -> score, for what is told of parts of a score.
+        notes: Further things to tell the reader.
     """
     known = [entry for entry in entries if entry.value is not None]
     generator, generators = codes(entry.generator for entry in entries)
@@ -179,11 +185,15 @@ def read_scores(path: Path, metric: str | None = None, by: Sequence[str] = ()) -
     image a column `sample`. An empty score is a missing one.
 
     Args:
-        metric: the column with the scores [score].
-        by: columns with the categories of prompts that are asked for.
+        path: CSV, JSON lines or parquet.
+        metric: The column with the scores [score].
+        by: Columns with the categories of prompts that are asked for.
+
     Raises:
-        DataError: names the file and the row: a duplicate, a text where a number belongs, a category that differs
-            within a prompt. MissingExtra: parquet without pyarrow. ConfigError: an unknown column.
+        DataError: Names the file and the row: a duplicate, a text where a number belongs, a category that differs
+            within a prompt.
+        MissingExtra: Parquet without pyarrow.
+        ConfigError: An unknown column.
     """
     wanted = metric or "score"
     entries: list[Entry] = []

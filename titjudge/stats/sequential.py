@@ -55,9 +55,11 @@ def settle(
     """Go through differences in the order given and stop at the first verdict.
 
     Args:
+        names: The two generators, a and b.
         differences: a - b of each prompt, in random order.
-        span: how far two scores can lie apart.
-        margin: differences within it do not matter; None asks for a winner only.
+        span: How far two scores can lie apart.
+        margin: Differences within it do not matter; None asks for a winner only.
+        level: At which the interval holds at every moment at once, in (0, 1).
     """
     of = len(differences)
     n = np.arange(1, of + 1)

@@ -192,12 +192,15 @@ def _tally(
 def krippendorff_alpha(
     counts: Sequence[Sequence[int]], *, annotators: int = 0, resamples: int = 2000, seed: int = 0
 ) -> Alpha:
-    """Krippendorff's alpha (nominal) from votes per pair and choice; its interval resamples pairs.
-
-    Args:
-        counts: shape (pairs, choices); pairs with fewer than two votes say nothing about agreement and drop out.
+    """Compute Krippendorff's alpha (nominal) from votes per pair and choice; its interval resamples pairs.
 
     Coincidences add up over pairs, so that a resample is a weighted sum of them (and the point value that of all once).
+
+    Args:
+        counts: Shape (pairs, choices); pairs with fewer than two votes say nothing about agreement and drop out.
+        annotators: How many people voted, for the result.
+        resamples: Bootstrap draws of pairs; 0 for no interval.
+        seed: Of the draws.
     """
     table = np.array(counts, dtype=np.float64).reshape(len(counts), -1) if counts else np.zeros((0, len(CHOICES)))
     table = table[table.sum(axis=1) >= 2]

@@ -73,12 +73,14 @@ def known_prompts(folder: Path) -> dict[str, str]:
 
 
 def read_pairs(file: Path, prompts: Mapping[str, str] | None = None) -> list[Pair]:
-    """Pairs from a JSONL or CSV file with prompt_id, image_a, image_b, preference.
+    """Read pairs from a JSONL or CSV file with prompt_id, image_a, image_b, preference.
 
     Args:
-        prompts: image -> prompt id, where they are known: a pair must name the prompt of its images.
+        file: The file of pairs.
+        prompts: Image -> prompt id, where they are known: a pair must name the prompt of its images.
+
     Raises:
-        DataError: a line is malformed, or its images belong to another prompt; names file and line.
+        DataError: A line is malformed, or its images belong to another prompt; names file and line.
     """
     pairs = []
     for number, record in read_table(file, ("prompt_id", "image_a", "image_b", "preference")):

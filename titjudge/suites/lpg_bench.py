@@ -33,7 +33,8 @@ _NOT_RANKS = {"prompt_id", "prompt", "source"}
 class LpgBench:
     """LPG-Bench: 1,000 prompts of over 250 words, 200 of them with human ranks, 13 generators (TIT-Score paper).
 
-    The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.stats`."""
+    The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.stats`.
+    """
 
     name = "lpg-bench"
     VERSION = "1"

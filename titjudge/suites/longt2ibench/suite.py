@@ -12,7 +12,6 @@ from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.score_parts import alignment
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics.graph_alignment import Graph, forced, ratio
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target
@@ -191,9 +190,10 @@ class LongT2IBench:
         self._split, self._matching = split, matching
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """Items in the order of the split file. `id` is the image path (with "(2)" and so on where it is listed again, which
-        counts again, as upstream), `group` stands for the prompt.
+        """Yield items in the order of the split file.
 
+        `id` is the image path (with "(2)" and so on where it is listed again, which counts again, as upstream); `prompt_id`
+        stands for the prompt.
         `meta`: index, align_ratio (people's), words, annotation (their alignment by category), graph.
 
         Raises:
@@ -235,7 +235,7 @@ class LongT2IBench:
         of_us = [score for score in scores if score.metric == METRIC and score.item_id in by_id]
         for score in of_us:
             item = by_id[score.item_id]
-            predicted = alignment(score.parts)
+            predicted = score.parts.get("alignment")
             if score.value is None or predicted is None:
                 problems.append((item.id, f"{score.status}: {score.reason}"))
                 continue

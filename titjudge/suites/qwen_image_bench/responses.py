@@ -34,8 +34,10 @@ class Response:
 
 @dataclass(slots=True)
 class Judged:
-    """Verdicts by case, and by model, image and pillar; an image is an ID and which of its rows; `problems` names what was
-    left out."""
+    """Verdicts by case, and by model, image and pillar.
+
+    An image is an ID and which of its rows; `problems` names what was left out.
+    """
 
     cases: dict[str, Verdict] = field(default_factory=dict)
     rows: dict[str, dict[tuple[str, int], dict[str, Verdict]]] = field(default_factory=dict)

@@ -66,10 +66,9 @@ def summarise(rows: Iterable[Levels]) -> dict[str, Any]:
 
 
 def coverage(rows: Mapping[tuple[str, Any], Mapping[str, str]], facets: Mapping[str, Facets]) -> dict[str, Any]:
-    """One generator's counts. `rows` holds the status of every judged pillar by image: its ID, and what tells images of one
-    ID apart.
+    """Count what one generator has.
 
-    `missing` counts the pillars that the prompts of these images activate, without any answer.
+    `rows` holds the status of every judged pillar by image: its ID, and what tells images of one ID apart. `missing` counts the pillars that the prompts of these images activate, without any answer.
     """
     statuses = [status for row in rows.values() for status in row.values()]
     missing = [row for (name, _), row in rows.items() for pillar in facets.get(name, {}) if pillar not in row]

@@ -45,8 +45,7 @@ class LabelingData:
 
 
 def load_material(data: Path, gold: Path | None = None) -> LabelingData:
-    """Prompts and images of a data folder or manifest (see `titjudge.suites.folder`), and gold pairs (as
-    `pairs.jsonl`).
+    """Read prompts and images of a data folder or manifest (see `titjudge.suites.folder`), and gold pairs (as `pairs.jsonl`).
 
     A gold pair may take an image of another prompt: the plainest of attention checks.
 

@@ -42,13 +42,17 @@ def write_tasks(data: Path, out: Path, *, address: str = "", seed: int = 0) -> i
     """Write every pair of a data folder as a task, order and sides at random, and the labelling interface beside it.
 
     Args:
-        data: a data folder or manifest. out: the JSON file; the interface goes to the same name with `.xml`.
-        address: what stands before the (quoted) image path, for example `/data/local-files/?d=`.
-        seed: decides order and sides.
+        data: A data folder or manifest.
+        out: The JSON file; the interface goes to the same name with `.xml`.
+        address: What stands before the (quoted) image path, for example `/data/local-files/?d=`.
+        seed: Decides order and sides.
+
     Returns:
         The number of tasks.
+
     Raises:
-        DataError: nothing to compare. UserError: `out` cannot be written.
+        DataError: Nothing to compare.
+        UserError: `out` cannot be written.
     """
     material = load_material(data)
     tasks = []
@@ -99,6 +103,7 @@ def read_annotations(file: Path, store: Path) -> int:
 
     Returns:
         The number of votes added.
+
     Raises:
         DataError: not such an export; names the task.
     """

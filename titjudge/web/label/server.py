@@ -34,22 +34,22 @@ def serve_label(
     seed: int = 0,
     ready: Callable[[list[str]], None] | None = None,
 ) -> None:
-    """Serve the labelling page until Ctrl-C.
+    """Serve the labelling page until Ctrl-C. Inputs left out are logged as warnings of `titjudge.web.label`.
 
     Args:
-        data: a data folder or manifest (`titjudge.suites.folder`). Nothing outside it is read for the page.
-        annotators: how many people vote, 1 to 1000; each gets a link of their own, the same after every restart.
-        host, port: where to listen; port 0 takes a free one, None the usual one where it is free. Off loopback everyone who has a link can vote.
-        store: the SQLite file of the votes; made when absent, gone on with when there.
+        data: A data folder or manifest (`titjudge.suites.folder`). Nothing outside it is read for the page.
+        annotators: How many people vote, 1 to 1000; each gets a link of their own, the same after every restart.
+        host: Address to listen on. Off loopback everyone who has a link can vote.
+        port: Port to listen on; 0 takes a free one, None the usual one where it is free.
+        store: The SQLite file of the votes; made when absent, gone on with when there.
         plan: `merge` (merge sort over the images of a prompt) or `all` (all pairs).
-        gold: pairs with known answers (as `pairs.jsonl`), mixed in as attention checks.
-        seed: decides orders and sides; recorded in the store.
-        ready: called with the links once the server listens. Inputs left out are logged as warnings of
-            `titjudge.web.label`.
+        gold: Pairs with known answers (as `pairs.jsonl`), mixed in as attention checks.
+        seed: Decides orders and sides; recorded in the store.
+        ready: Called with the links once the server listens.
 
     Raises:
-        MissingExtra: starlette or uvicorn is not installed.
-        UserError, DataError: the data, the store or the address cannot be used.
+        UserError: The store or the address cannot be used.
+        DataError: The data cannot be used.
     """
     need_serve("the labelling page")
     material = load_material(data, gold)

@@ -48,10 +48,16 @@ _APPEND_ONLY = "".join(
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One answer. `left`, `right` are image ids as they were shown; `answer` is left, right or tie; `duration_ms` is
-    the time the pair was in view (pauses taken out), None when unknown; times are Unix seconds; `turn` counts votes
-    and undos of the
-    annotator before this one; `undone_at` is set when it was taken back."""
+    """One answer of an annotator.
+
+    Attributes:
+        left: Id of the image that was shown on the left.
+        right: Id of the one on the right.
+        answer: left, right or tie.
+        duration_ms: How long the pair was in view (pauses taken out); None when unknown.
+        turn: How many votes and undos of the annotator there were before.
+        undone_at: When it was taken back. Times are Unix seconds.
+    """
 
     id: int
     annotator: str

@@ -34,13 +34,13 @@ def serve_view(
     """Serve the view of a runs folder (or of one run) until Ctrl-C.
 
     Args:
-        runs: where runs are, up to three folders deep; it may still be empty.
-        host, port: where to listen; port 0 takes a free one, None the usual one where it is free.
-        ready: called with the link once the server listens.
+        runs: Where runs are, up to three folders deep; it may still be empty.
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one, None the usual one where it is free.
+        ready: Called with the link once the server listens.
 
     Raises:
-        MissingExtra: starlette or uvicorn is not installed.
-        UserError: no such folder, or the address cannot be used.
+        UserError: No such folder, or the address cannot be used.
     """
     need_serve("the live view")
     if not runs.is_dir():

@@ -23,11 +23,13 @@ _LIGHT, _ALBEDO, _NORMAL = 0.35, 0.05, 0.12  # differences at which a neighbour 
 
 
 def denoise(picture: Image, albedo: Image, normal: Image, samples: int) -> Image:
-    """Make a smoothed copy of `picture`, (height, width, 3) linear light.
+    """Make a smoothed copy of a rendered image in linear light.
 
     Args:
-        picture, albedo, normal: of the same pixels, (height, width, 3).
-        samples: rays a pixel; the fewer, the more difference in light is taken for grain.
+        picture: The image, (height, width, 3).
+        albedo: The colour of the surface at each of its pixels, of the same shape.
+        normal: The direction of the surface at each of its pixels, of the same shape.
+        samples: Rays a pixel; the fewer, the more difference in light is taken for grain.
     """
     light = _without_sparks(picture / (albedo + _DARK))
     guide = np.concatenate([albedo / _ALBEDO, normal / _NORMAL], axis=2).astype(np.float32)

@@ -49,7 +49,10 @@ def problems(scene: Scene, graph: Graph, seen: Mapping[str, Mask], whole: Mappin
     """List what is hidden, cropped, too small, miscounted or not where the graph's relations say; empty when nothing is.
 
     Args:
-        seen: label -> its pixels in the picture; whole: the same as if it were alone.
+        scene: What was rendered.
+        graph: What the prompt says of it.
+        seen: Label -> its pixels in the image.
+        whole: Label -> its pixels if it were alone.
     """
     found: list[str] = []
     for thing in scene.things:
