@@ -137,7 +137,7 @@ class Engine:
             messages=messages,
             params=role.sampling(params, self.protocol),
             schema=schema_of(schema) if schema else None,
-            schema_name=schema.__name__ if schema else "",
+            schema_name=schema_of(schema)["title"] if schema else "",
             base_url=role.provider.base_url,
             adapter_version=role.provider.version,
             sample=sample,

@@ -41,7 +41,7 @@ def _blank(value: Any) -> Any:
 class ClaimVerdict(BaseModel):
     """The verdict on one claim, and the evidence for it."""
 
-    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True, title="Settlement")
 
     claim: Whole
     verdict: Annotated[str, WithJsonSchema({"type": "string", "enum": list(VERDICTS)})]
@@ -51,7 +51,7 @@ class ClaimVerdict(BaseModel):
 class AgentTurn(BaseModel):
     """Verdicts and looks of one answer."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", title="Turn")
 
     thought: Annotated[str, BeforeValidator(_blank)] = ""
     settle: list[ClaimVerdict]

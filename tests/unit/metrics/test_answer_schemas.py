@@ -1,0 +1,49 @@
+"""Schemas of answers are in requests, and so in the keys of answers on disk: class names and docstrings included.
+
+A schema that changes here makes every kept answer to its question unfindable: a run that goes on pays for it again. To rename
+a class, keep its old name as `title` in its `model_config`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from titjudge.core.config import load_config
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.schema import schema_of
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.metrics import dsg, external, graph_alignment, learned, lmm_score, pairwise, tifa, tit, viescore
+from titjudge.metrics.agent import claims, state
+
+SHA = {
+    tit.Verdict: "f0629d9a8f03a575",
+    pairwise.Preference: "db3254fe401fdb56",
+    lmm_score.Rating: "6a9c8df335afbcc6",
+    viescore.Semantics: "5b804de930e6e814",
+    viescore.Quality: "fa9a40b857d1b56e",
+    dsg.SceneGraph: "230cf6d2e89fec22",
+    tifa.Quiz: "c41e2fd953789684",
+    graph_alignment.PromptGraph: "ceb04900c5908f8b",
+    graph_alignment.GraphVerdict: "4cb98d343b19749b",
+    learned.Measurement: "e6a16045c9a7d36f",
+    external.Answer: "d3bec90325186632",
+    claims.Split: "23c8d7635fc15d8a",
+    state.AgentTurn: "686d4717c9aca72e",
+}
+
+
+@pytest.mark.parametrize("schema", SHA, ids=lambda schema: schema.__name__)
+def test_the_schema_is_the_one_of_the_caches_on_disk(schema: Any) -> None:
+    text = json.dumps(schema_of(schema), sort_keys=True)
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == SHA[schema]
+
+
+def test_a_renamed_class_is_sent_under_the_name_of_its_schema() -> None:
+    engine = Engine(Roles(load_config(None, {"judge": "fake/m"})), PromptLibrary())
+    request = engine.request(engine.roles["judge"], (), template="", item_id="", schema=state.AgentTurn, params={})
+    assert request.schema_name == "Turn"
