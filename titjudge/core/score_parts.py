@@ -7,8 +7,8 @@ reads it. What is read comes from a file that may be old, foreign or damaged, so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypedDict, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 Parts = Mapping[str, Any]
 
@@ -33,13 +33,13 @@ class TextRead(NamedTuple):
 
 
 def texts_cut(parts: Parts) -> list[TextRead]:
-    """The texts of which a model read only a part."""
-    read = [TextRead(*(parts.get(f"{text}_{key}") or 0 for key in ("tokens_used", "tokens"))) for text in _TEXTS]
-    given = [parts.get(f"{text}_tokens_used") is not None for text in _TEXTS]
-    return [text for text, known in zip(read, given, strict=True) if known and text.used < text.total]
-
-
-_TEXTS = ("prompt", "description")
+    """Return the texts of which a model read only a part."""
+    read = [(parts.get(f"{text}_tokens_used"), parts.get(f"{text}_tokens")) for text in ("prompt", "description")]
+    return [
+        TextRead(used, total)
+        for used, total in read
+        if isinstance(used, int) and isinstance(total, int) and used < total
+    ]
 
 
 class Compared(TypedDict):
@@ -50,8 +50,18 @@ class Compared(TypedDict):
     description: str
 
 
+def missing(parts: Parts) -> Sequence[Any]:
+    """Return what the description does not mention."""
+    return sequence(parts.get("missing"))
+
+
+def contradicted(parts: Parts) -> Sequence[Any]:
+    """Return what the description contradicts."""
+    return sequence(parts.get("contradicted"))
+
+
 def description(parts: Parts) -> str:
-    """The description of the image that the metric read; empty where it read none."""
+    """Return the description of the image that the metric read; empty where it read none."""
     return str(parts.get("description") or "").strip()
 
 
@@ -107,12 +117,12 @@ SUMMED = frozenset({*TokensRead.__annotations__, *STEADINESS})
 
 
 def steadiness(parts: Parts) -> dict[str, float]:
-    """The measures of steadiness that the score has, by name."""
+    """Return the measures of steadiness that the score has, by name."""
     return {name: parts[name] for name in STEADINESS if isinstance(parts.get(name), int | float)}
 
 
 def duels(parts: Parts) -> list[Duel]:
-    """The comparisons of a pairwise score."""
+    """Return the comparisons of a pairwise score."""
     return cast(list[Duel], objects(parts.get("duels")))
 
 
@@ -122,7 +132,7 @@ def duels(parts: Parts) -> list[Duel]:
 class YesNoAnswers(TypedDict):
     """Answers of the judge to yes/no questions: `yes-no`. Without a value there are no `preds`."""
 
-    preds: list[str]
+    preds: NotRequired[list[str]]
     gold: list[str]
     questions: list[str]
     output: str
@@ -131,13 +141,13 @@ class YesNoAnswers(TypedDict):
 
 
 def predictions(parts: Parts) -> Sequence[str]:
-    """The answers to yes/no questions; empty where there are none."""
+    """Return the answers to yes/no questions; empty where there are none."""
     found: Sequence[str] = parts.get("preds") or ()
     return found
 
 
 def questions(parts: Parts) -> list[Mapping[str, Any]]:
-    """The questions of DSG (`tuple`, `yes`, `valid`) or TIFA (`element`, `type`, `right`)."""
+    """Return the questions of DSG (`tuple`, `yes`, `valid`) or TIFA (`element`, `type`, `right`)."""
     return objects(parts.get("questions"))
 
 
@@ -238,25 +248,25 @@ class AgentParts(TypedDict):
 
 
 def claims(parts: Parts) -> list[Mapping[str, Any]]:
-    """Rows like `ClaimRow`; other metrics may leave out columns."""
+    """Return rows like `ClaimRow`; other metrics may leave out columns."""
     return objects(parts.get("claims"))
 
 
 def evidence(parts: Parts) -> list[Mapping[str, Any]]:
-    """Rows like `EvidenceRow`."""
+    """Return rows like `EvidenceRow`."""
     return objects(parts.get("evidence"))
 
 
 def transcript(parts: Parts) -> list[Mapping[str, Any]]:
-    """Rows like `RoundRow`."""
+    """Return rows like `RoundRow`."""
     return objects(parts.get("transcript"))
 
 
 def objects(value: Any) -> list[Mapping[str, Any]]:
-    """The JSON objects of a list; none of anything else."""
+    """Return the JSON objects of a list; none of anything else."""
     return [each for each in sequence(value) if isinstance(each, Mapping)]
 
 
-def sequence(value: Any) -> Iterable[Any]:
-    """The entries of a list; none of anything else."""
+def sequence(value: Any) -> Sequence[Any]:
+    """Return the entries of a list; none of anything else."""
     return value if isinstance(value, list | tuple) else ()

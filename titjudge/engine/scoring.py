@@ -7,10 +7,10 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from titjudge.core.config import RunConfig
 from titjudge.core.samples import Sample
+from titjudge.core.score_parts import PanelVotes, Samples, Vote
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.ask import measure
 from titjudge.engine.budget import Reservation
@@ -74,7 +74,7 @@ class Panel:
         if self.samples == 1:
             return label, first
         replies = tuple(dict.fromkeys(key for vote in votes for key in vote.replies))
-        parts = {**first.parts, "samples": [vote.value for vote in votes], "spread": _spread(given)}
+        parts = {**first.parts, **Samples(samples=[vote.value for vote in votes], spread=_spread(given))}
         if not given:
             return label, replace(first, replies=replies, parts=parts)
         value = combine(given, self.rule)
@@ -86,11 +86,10 @@ class Panel:
 
     def _together(self, each: Sequence[tuple[str, Score]], item: Item, name: str) -> Score:
         given = [score.value for _, score in each if score.value is not None]
-        ballot = [
-            {"judge": label, "value": score.value, "status": str(score.status), "reason": score.reason}
-            for label, score in each
+        votes = [
+            Vote(judge=label, value=score.value, status=str(score.status), reason=score.reason) for label, score in each
         ]
-        parts: dict[str, Any] = {"votes": ballot, "disagreement": max(given) - min(given) if given else None}
+        parts = PanelVotes(votes=votes, disagreement=max(given) - min(given) if given else None)
         replies = tuple(dict.fromkeys(key for _, score in each for key in score.replies))
         blank = Score(item.id, name, None, Status.FAILED, "", parts, replies, item.generator, item.prompt_id)
         if len(given) < self.quorum:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from titjudge.core.errors import Unanswered
+from titjudge.core.score_parts import Duel, Duels
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import gather_answers
@@ -31,18 +32,18 @@ class Preference(BaseModel):
     better: Literal["first", "second", "tie"]
 
 
-async def _both_orders(item: Item, other: Item, ask: Ask, *, look: bool) -> dict[str, Any]:
+async def _both_orders(item: Item, other: Item, ask: Ask, *, look: bool) -> Duel:
     """Points of `item` against `other`, 0 to 1, and whether the order decided."""
     forth, back = await asyncio.gather(_once(item, other, ask, look=look), _once(other, item, ask, look=look))
     first, second = POINTS[forth.better], 1 - POINTS[back.better]
-    return {
-        "other": other.id,
-        "points": (first + second) / 2,
-        "order_decided": {first, second} == {0.0, 1.0},
-        "shown_first": POINTS[forth.better],
-        "shown_second": second,
-        "reason": forth.reason,
-    }
+    return Duel(
+        other=other.id,
+        points=(first + second) / 2,
+        order_decided={first, second} == {0.0, 1.0},
+        shown_first=first,
+        shown_second=second,
+        reason=forth.reason,
+    )
 
 
 async def _once(first: Item, second: Item, ask: Ask, *, look: bool) -> Preference:
@@ -73,13 +74,13 @@ async def _score(item: Item, ask: Ask, *, look: bool) -> Score:
     duels = [answer for answer in answers if not isinstance(answer, Unanswered)]
     if not duels:
         raise failures[0]
-    return Score.of(
-        sum(duel["points"] for duel in duels) / len(duels),
+    parts = Duels(
         duels=duels,
         unanswered=len(failures),
         order_effect=sum(duel["order_decided"] for duel in duels) / len(duels),
         first_advantage=sum(duel["shown_first"] - duel["shown_second"] for duel in duels) / len(duels),
     )
+    return Score.of(sum(duel["points"] for duel in duels) / len(duels), **parts)
 
 
 @metric("pairwise", roles=("judge",), range=(0, 1), source="titjudge", scope="prompt")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, Field
 
+from titjudge.core.score_parts import Compared, TokensRead
 from titjudge.core.structured_output import Number
-from titjudge.core.types import Ask, Embedding, Item, Reply, Score
+from titjudge.core.types import Ask, Item, Reply, Score
 from titjudge.metrics import metric
 
 MAX_DESCRIPTION_TOKENS = 512  # "max_new_tokens=512" of the official snippet
@@ -54,17 +53,13 @@ async def tit(item: Item, ask: Ask) -> Score:
     cosine = float(prompt.vector.astype("float64") @ text.vector.astype("float64"))
     if ask.protocol == "official":
         cosine = round(cosine, 4)
-    return Score.of(cosine, status=description.status, **_read(prompt, text), description=description.text)
-
-
-def _read(prompt: Embedding, text: Embedding) -> dict[str, Any]:
-    """Tokens read and tokens there were, as every score of a model that cuts text carries them."""
-    return {
-        "prompt_tokens_used": prompt.tokens_used,
-        "prompt_tokens": prompt.tokens_total,
-        "description_tokens_used": text.tokens_used,
-        "description_tokens": text.tokens_total,
-    }
+    read = TokensRead(
+        prompt_tokens_used=prompt.tokens_used,
+        prompt_tokens=prompt.tokens_total,
+        description_tokens_used=text.tokens_used,
+        description_tokens=text.tokens_total,
+    )
+    return Score.of(cosine, status=description.status, **read, description=description.text)
 
 
 async def _compare(item: Item, ask: Ask, role: str) -> Score:
@@ -73,14 +68,8 @@ async def _compare(item: Item, ask: Ask, role: str) -> Score:
         "tit/compare", role=role, schema=Verdict, prompt=item.prompt, description=description.text.strip()
     )
     verdict: Verdict = reply.data
-    return Score.of(
-        verdict.score,
-        reason=verdict.reason,
-        status=description.status,
-        missing=verdict.missing,
-        contradicted=verdict.contradicted,
-        description=description.text,
-    )
+    parts = Compared(missing=verdict.missing, contradicted=verdict.contradicted, description=description.text)
+    return Score.of(verdict.score, reason=verdict.reason, status=description.status, **parts)
 
 
 @metric("tit-llm", roles=("captioner", "judge"), range=(0, 100), source="TIT-Score paper, section 4; template ours")

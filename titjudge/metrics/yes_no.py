@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 
 from titjudge.core.errors import ConfigError
+from titjudge.core.score_parts import YesNoAnswers
 from titjudge.core.structured_output import after_thinking
-from titjudge.core.types import Ask, Item, Reply, Score, Status
+from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of, is_stand_in
 
@@ -92,43 +93,28 @@ async def yes_no(item: Item, ask: Ask) -> Score:
     image = image_of(item)
     questions, gold = checked
     official = ask.protocol == "official"
-    reply, template = Reply(""), ""
-    for sample in range(TRIES):
-        template = choose_template(item, ask.protocol, sample)
+    answers = YesNoAnswers(gold=gold, questions=questions, output="", template="", tries=0)
+    for attempt in range(TRIES):
+        template = choose_template(item, ask.protocol, attempt)
         try:
             reply = await ask(
                 template,
                 role="judge",
                 images=[image],
                 params={"temperature": 1.0 if official else 0.0},
-                sample=sample,
+                sample=attempt,
                 questions=questions,
             )
         except ConfigError as error:
             if template != item.meta.get("template"):
                 raise
             return Score.none(Status.BAD_INPUT, f"the item's template cannot be used: {error}")
+        answers.update({"output": reply.text, "template": template, "tries": attempt + 1})
         preds = parse(reply.text, len(questions), drop_thinking=not official)
         if preds is not None:
             hits = sum(pred == answer for pred, answer in zip(preds, gold, strict=True))
-            return Score.of(
-                hits / len(gold),
-                status=reply.status,
-                preds=preds,
-                gold=gold,
-                questions=questions,
-                output=reply.text,
-                template=template,
-                tries=sample + 1,
-            )
+            return Score.of(hits / len(gold), status=reply.status, preds=preds, **answers)
         if is_stand_in(ask, reply):
             break
-    return Score.none(
-        Status.UNPARSED,
-        f"{TRIES} replies, none with exactly {len(questions)} lines that start with yes or no",
-        gold=gold,
-        questions=questions,
-        output=reply.text,
-        template=template,
-        tries=TRIES,
-    )
+    reason = f"{TRIES} replies, none with exactly {len(questions)} lines that start with yes or no"
+    return Score.none(Status.UNPARSED, reason, **answers)

@@ -10,6 +10,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.samples import Purpose, Sample
+from titjudge.core.score_parts import description, duels, predictions
 from titjudge.core.types import Item, Pair, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
@@ -108,8 +109,8 @@ async def _tests(run: Prober, items: Sequence[Item], work: Path, edits: int) -> 
 
 def _told(run: Prober, items: Iterable[Item]) -> list[tuple[Item, str]]:
     """The items whose description the metric has read, with it."""
-    both = [(item, run.scores[item.id].parts.get("description")) for item in items]
-    return [(item, str(text)) for item, text in both if text]
+    both = [(item, description(run.scores[item.id].parts)) for item in items]
+    return [(item, text) for item, text in both if text]
 
 
 def _distinct(tests: Iterable[Test]) -> list[Item]:
@@ -148,7 +149,7 @@ def _exam(run: Prober, exam: Sequence[Item], answer: str) -> Line:
     rows, failed = [], 0
     for item in exam:
         score = run.scores[item.id]
-        given = score.parts.get("preds") or ()
+        given = predictions(score.parts)
         failed += score.value is None
         for gold, said in zip(item.meta["gold_answers"], given, strict=False) if score.value is not None else ():
             if gold == answer:
@@ -227,9 +228,13 @@ async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item])
     families = {item.prompt_id: tuple(each for each in items if each.prompt_id == item.prompt_id) for item in items}
     await run.score(replace(item, same_prompt=families[item.prompt_id]) for item in items)
     probed.stopped = probed.stopped or run.stopped
-    duels = [(s.prompt_id, duel) for s in run.scores.values() if s.value is not None for duel in s.parts.get("duels", ())
-             if s.item_id < duel["other"]]  # fmt: skip
-    rows = [(group, float(duel["shown_first"]) - float(duel["shown_second"])) for group, duel in duels]
+    rows = [
+        (score.prompt_id, duel["shown_first"] - duel["shown_second"])
+        for score in run.scores.values()
+        if score.value is not None
+        for duel in duels(score.parts)
+        if score.item_id < duel["other"]  # each comparison once
+    ]
     failed = sum(score.value is None for score in run.scores.values())
     if not rows and (reason := _unable(run, items)):
         return name, reason

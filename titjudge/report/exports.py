@@ -14,6 +14,7 @@ import orjson
 
 from titjudge.core.csvfile import csv_text
 from titjudge.core.errors import ConfigError, MissingExtra, nearest
+from titjudge.core.score_parts import contradicted, description, missing
 from titjudge.core.types import Item, Score, StoredRun
 from titjudge.report import result_tables
 from titjudge.report.manifest_access import either, strings
@@ -78,7 +79,7 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
 def _row(run: str, score: Score) -> tuple[Any, ...]:
     parts = score.parts
     return (run, score.item_id, score.generator, score.prompt_id, score.metric, score.value, str(score.status), score.reason,
-            strings(parts.get("missing")), strings(parts.get("contradicted")), str(parts.get("description") or ""))  # fmt: skip
+            strings(missing(parts)), strings(contradicted(parts)), description(parts))  # fmt: skip
 
 
 # -- for programs ----------------------------------------------------------------------------------------------------------

@@ -10,14 +10,14 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
 from titjudge.core.types import InvalidItem, Item, Score, StoredRun
 from titjudge.report.pictures import Judged, Sameness
 from titjudge.report.text_pool import Texts, valid
 from titjudge.report.transcripts import DRAWN, case
 
 Json = dict[str, Any]
-_SHOWN = frozenset({"description", "missing", "contradicted", "prompt_tokens_used", "prompt_tokens",
-                    "description_tokens_used", "description_tokens"})  # fmt: skip
+_SHOWN = frozenset({*Compared.__annotations__, *TokensRead.__annotations__})
 _SIGN = {"a": 1, "tie": 0, "b": -1}
 CARD = "card.json"  # of the run, or beside it
 
@@ -262,10 +262,7 @@ class _Writer:
         self._known: dict[tuple[int, str], int | None] = {}
 
     def item(self, entry: Entry, images: Mapping[Judged, int]) -> Json:
-        descriptions = [
-            str(s.parts["description"]).strip() for s in entry.scores.values() if s.parts.get("description")
-        ]
-        known = [entry.prompt.strip(), *descriptions]
+        known = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in entry.scores.values()))]
         record: Json = {"id": entry.id, "g": entry.generator, "grp": entry.prompt_id}
         if entry.prompt:
             record["p"] = self.texts.compose(entry.prompt, known[:1])
@@ -287,15 +284,12 @@ class _Writer:
         record: Json = {"v": None if score.value is None else float(f"{score.value:.9g}"), "st": str(score.status)}
         if score.reason:
             record["r"] = self.texts.add(score.reason)
-        for name, short in (("missing", "mi"), ("contradicted", "co")):
-            if details := [_plain(detail) for detail in _sequence(parts.get(name))]:
+        for short, told in (("mi", missing(parts)), ("co", contradicted(parts))):
+            if details := [_plain(detail) for detail in told]:
                 record[short] = details
-        if parts.get("description"):
-            record["d"] = self.texts.add(str(parts["description"]).strip())
-        read = [
-            parts.get(key)
-            for key in ("prompt_tokens_used", "prompt_tokens", "description_tokens_used", "description_tokens")
-        ]
+        if text := description(parts):
+            record["d"] = self.texts.add(text)
+        read = [parts.get(key) for key in TokensRead.__annotations__]
         if any(isinstance(count, int) for count in read):
             record["n"] = read
         drawn = case(parts, entry.prompt, self.texts)

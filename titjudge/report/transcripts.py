@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from titjudge.core.score_parts import claims, evidence, objects, sequence, transcript
 from titjudge.report.text_pool import Texts
 
 Json = dict[str, Any]
@@ -17,13 +18,13 @@ def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
 
     Places in the prompt are in UTF-16 units, as the browser counts. Anything malformed is left out, and never an error.
     """
-    claims = [_claim(each, prompt, texts) for each in _objects(parts.get("claims")) if "verdict" in each]
-    if not claims:
+    drawn = [_claim(each, prompt, texts) for each in claims(parts) if "verdict" in each]
+    if not drawn:
         return None
-    found: Json = {"claims": claims}
-    if evidence := [_evidence(each, texts) for each in _objects(parts.get("evidence"))]:
-        found["evidence"] = evidence
-    if rounds := [_round(each, texts) for each in _objects(parts.get("transcript"))]:
+    found: Json = {"claims": drawn}
+    if looks := [_evidence(each, texts) for each in evidence(parts)]:
+        found["evidence"] = looks
+    if rounds := [_round(each, texts) for each in transcript(parts)]:
         found["rounds"] = rounds
     if parts.get("stopped"):
         found["stopped"] = str(parts["stopped"])
@@ -38,7 +39,7 @@ def _claim(each: Mapping[str, Any], prompt: str, texts: Texts) -> Json:
         start, end = (min(max(int(at), 0), len(prompt)) for at in span)
         if start < end:
             made["at"] = [_units(prompt, start), _units(prompt, end)]
-    before = [f"{one[0]} ({one[1]})" for one in _lists(each.get("before")) if len(one) == 2]
+    before = [f"{one[0]} ({one[1]})" for one in sequence(each.get("before")) if len(sequence(one)) == 2]
     return made | ({"before": before} if before else {})
 
 
@@ -63,28 +64,16 @@ def _round(each: Mapping[str, Any], texts: Texts) -> Json:
         made["t"] = texts.add(str(each["thought"]))
     settled = [
         [_whole(one.get("claim")), str(one.get("verdict", "")), str(one.get("evidence", ""))]
-        for one in _objects(each.get("settled"))
+        for one in objects(each.get("settled"))
     ]
     for name, listed in (
         ("settled", settled),
-        ("looks", _strings(each.get("looks"))),
-        ("refused", _strings(each.get("refused"))),
+        ("looks", list(map(str, sequence(each.get("looks"))))),
+        ("refused", list(map(str, sequence(each.get("refused"))))),
     ):
         if listed:
             made[name] = listed
     return made
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list | tuple) else []
-
-
-def _lists(value: Any) -> list[Any]:
-    return [each for each in value if isinstance(each, list | tuple)] if isinstance(value, list | tuple) else []
-
-
-def _strings(value: Any) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, list | tuple) else []
 
 
 def _whole(value: Any) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from titjudge.core.score_parts import steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.tables import agreement_tables
@@ -106,8 +107,8 @@ def _steadiness(scores: Sequence[Score]) -> Table | None:
     """How steady the judges are: panels, repeats and orders, averaged over the scores that tell."""
     rows = []
     for name in sorted({score.metric for score in scores}):
-        told = [score.parts for score in scores if score.metric == name]
-        means = [_mean([parts[key] for parts in told if isinstance(parts.get(key), int | float)]) for key in _STEADY]
+        measures = [steadiness(score.parts) for score in scores if score.metric == name]
+        means = [_mean([each[key] for each in measures if key in each]) for key in _STEADY]
         if any(value is not None for value in means):
             rows.append((name, *means))
     if not rows:
@@ -127,13 +128,10 @@ def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:
     """For each metric: scores in which a text was cut, and the longest text there was, in tokens."""
     found: dict[str, dict[str, int]] = {}
     for score in scores:
-        parts = score.parts
-        for text in ("prompt", "description"):
-            total, used = parts.get(f"{text}_tokens"), parts.get(f"{text}_tokens_used")
-            if total and used is not None and used < total:
-                entry = found.setdefault(score.metric, {"scores": 0, "read": int(used), "longest": 0})
-                entry["scores"] += 1
-                entry["longest"] = max(entry["longest"], int(total))
+        for text in texts_cut(score.parts):
+            entry = found.setdefault(score.metric, {"scores": 0, "read": text.used, "longest": 0})
+            entry["scores"] += 1
+            entry["longest"] = max(entry["longest"], text.total)
     return found
 
 

@@ -31,6 +31,7 @@ from titjudge.core.checksum import sealed
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender
+from titjudge.core.score_parts import SUMMED
 from titjudge.core.serialization import score_from, score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.budget import JOB
@@ -45,10 +46,6 @@ SCHEMA_VERSION = 1
 _BEGUN = ".identity.json"  # what the run was begun as, for the day on which its manifest is lost
 _REMAKE = "the `judge` or `merge` command that made it makes it again"
 _SPARE = 2**22  # bytes: the answers that are on their way, and their bills
-SUMMED = frozenset(
-    {"prompt_tokens", "prompt_tokens_used", "description_tokens", "description_tokens_used"}
-    | {"disagreement", "spread", "order_effect", "first_advantage"}
-)
 CAPS = ("max_cost", "max_requests", "max_tokens")
 NOTHING: dict[str, Any] = {}
 FILES_OF = {"reply": "replies", "vector": "vectors", "sent": "billing", "bill": "billing"}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from titjudge.core.score_parts import alignment, claims, questions, sequence
 from titjudge.core.types import Item, Score
 from titjudge.stats.forgetting import Claim
 
@@ -29,31 +30,27 @@ def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[Claim]:
 
 
 def _of(item: Item, score: Score) -> Iterator[Claim]:
-    listed, alignment = score.parts.get("claims"), score.parts.get("alignment")
+    rows, aligned = claims(score.parts), alignment(score.parts)
     facts = {"generator": item.generator, "group": item.prompt_id, "words": len(item.prompt.split())}
-    if isinstance(listed, Sequence) and not isinstance(listed, str):
-        for each in listed:
-            if isinstance(each, Mapping) and any(each.get(key) is not None for key in _PLACE):
+    if rows:
+        for each in rows:
+            if any(each.get(key) is not None for key in _PLACE):
                 found = {"met": _met(each, score), "position": _position(each, len(item.prompt))}
                 yield Claim.of({**each, **found, **facts})
-    elif isinstance(alignment, Mapping):
-        for kind, marks in alignment.items():
+    elif aligned is not None:
+        for kind, marks in aligned.items():
             for element, met in _elements(marks):
                 yield from _named(" ".join(element), str(kind), element[:1], met, item, facts)
     else:
-        for question in _listed(score.parts.get("questions")) if score.value is not None else ():
-            if isinstance(question, Mapping) and (asked := _asked(question)) is not None:
+        for question in questions(score.parts) if score.value is not None else ():
+            if (asked := _asked(question)) is not None:
                 yield from _named(str(question.get("question", "")), *asked, item, facts)
-
-
-def _listed(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()
 
 
 def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
     """Yield the words of each element of a graph, and whether it is aligned."""
-    for mark in _listed(marks):
-        if len(_listed(mark)) == 2 and (element := _listed(mark[0])):
+    for mark in sequence(marks):
+        if len(sequence(mark)) == 2 and (element := sequence(mark[0])):
             yield [str(word) for word in element], bool(mark[1])
 
 

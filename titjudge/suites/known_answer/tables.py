@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from titjudge.core.score_parts import alignment, predictions
 from titjudge.core.types import Item, Score, Table
 from titjudge.stats.bootstrap import Interval
 
@@ -43,7 +44,7 @@ def adherence(item: Item, score: Score) -> float | None:
         return None
     if base(score.metric) != ANSWERS:
         return score.value
-    wanted, given = item.meta["prompt_answers"], score.parts.get("preds") or ()
+    wanted, given = item.meta["prompt_answers"], predictions(score.parts)
     if len(given) != len(wanted) or not wanted:
         return None
     hits: int = sum(a == b for a, b in zip(given, wanted, strict=True))
@@ -131,7 +132,7 @@ def _answers(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]
         verdicts: list[Verdict] = []
         for score in scores:
             item = known[score.item_id]
-            truth, given = item.meta["gold_answers"], score.parts.get("preds") or ()
+            truth, given = item.meta["gold_answers"], predictions(score.parts)
             if score.value is None or len(truth) != len(given):
                 continue
             level = f"level {item.meta['level']}" if "level" in item.meta else "all"
@@ -148,9 +149,9 @@ def _elements(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]
     for metric, scores in by_metric.items():
         verdicts: list[Verdict] = []
         for score in scores:
-            alignment = score.parts.get("alignment")
-            if score.value is not None and isinstance(alignment, Mapping):
-                verdicts += _element_verdicts(known[score.item_id], alignment)
+            aligned = alignment(score.parts)
+            if score.value is not None and aligned is not None:
+                verdicts += _element_verdicts(known[score.item_id], aligned)
         if verdicts:
             rows += _verdict_rows(metric, verdicts)
     columns = ("metric", "elements", "judged", "right", "accuracy", "shown where it is not", "missed where it is")

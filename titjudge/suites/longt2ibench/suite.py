@@ -12,6 +12,7 @@ from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.score_parts import alignment
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics.graph_alignment import Graph, forced, ratio
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target
@@ -235,7 +236,7 @@ class LongT2IBench:
         of_us = [score for score in scores if score.metric == METRIC and score.item_id in by_id]
         for score in of_us:
             item = by_id[score.item_id]
-            predicted = score.parts.get("alignment")
+            predicted = alignment(score.parts)
             if score.value is None or predicted is None:
                 problems.append((item.id, f"{score.status}: {score.reason}"))
                 continue
