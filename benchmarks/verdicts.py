@@ -5,7 +5,8 @@
 FILE has prompt_id, generator and the column (LMM4LMM's marks, not part of this project; by default it is looked for beside
 the project). Prints (1) how many 95% intervals from 200 prompts hold the difference over all prompts, and how often
 generators that were exchanged at random within prompts fail a gate; (2) what settling a question costs, how often the wrong
-generator wins, and how often exchanged generators get a verdict, beside that of peeking at a fixed-sample test.
+generator wins, and how often exchanged generators get a verdict, beside that of peeking at a fixed-sample test; (3) what power a study has that was planned from a pilot, and how often the
+printed range holds the number of prompts it takes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import numpy as np
 
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generator_differences import GeneratorDifference, false_discoveries, gate, sign_flip_p
-from titjudge.stats.intervals import mean_intervals, moments
+from titjudge.stats.intervals import TAIL, mean_intervals, moments
+from titjudge.stats.planning import prompts_needed, variance_factor
 from titjudge.stats.replay_settling import replay_pairs, replay_race
 from titjudge.stats.scores_table import ScoreTable, read_scores
 from titjudge.stats.sequential import OPEN, settle
@@ -135,6 +137,50 @@ def settling(table: ScoreTable, scale: int) -> None:
     show("races that lost the best", float(np.mean([best not in each["left"] for each in races])), "at most 5%")
 
 
+def planned(scores: Floats, pilot: int, repeats: int, seed: int = 7) -> tuple[int, float, float, list[float]]:
+    """Plan each pair's own difference at 80% from random pilots, where 40 to 1,500 prompts show it.
+
+    Returns: pairs, mean power achieved, share of ranges that hold the true number, and planned over true number at the 10th,
+    50th and 90th of a hundred.
+    """
+    from scipy.special import stdtrit
+
+    rng = np.random.default_rng(seed)
+    powers, held, ratios, pairs = [], [], [], 0
+    for a, b in combinations(range(scores.shape[1]), 2):
+        d = scores[:, a] - scores[:, b]
+        gap = abs(float(d.mean()))
+        if not gap or not 40 <= (true := prompts_needed(float(d.var()), gap, 0.8)) <= 1500:
+            continue
+        pairs += 1
+        for _ in range(repeats):
+            some = rng.choice(d, pilot, replace=False)
+            variance = float(some.var(ddof=1))
+            low, n, high = (
+                prompts_needed(variance * factor, gap, 0.8)
+                for factor in (1 / variance_factor(some), 1, variance_factor(some))
+            )
+            held.append(low <= true <= high)
+            ratios.append(n / true)
+            studies = rng.choice(d, (60, n))
+            error = studies.std(axis=1, ddof=1) / n**0.5
+            powers.append(float((np.abs(studies.mean(axis=1)) > -stdtrit(n - 1, TAIL) * error).mean()))
+    quantiles = [float(each) for each in np.quantile(ratios, [0.1, 0.5, 0.9])]
+    return pairs, float(np.mean(powers)), float(np.mean(held)), quantiles
+
+
+def planning(table: ScoreTable, scale: int) -> None:
+    scores = table.means[np.isfinite(table.means).all(axis=1)]
+    print("\n3. Planning at 80% power, from pilots")
+    for pilot in (30, 50, 100):
+        pairs, power, held, (low, middle, high) = planned(scores, pilot, 10 // min(scale, 5))
+        show(f"pilot of {pilot} prompts, {pairs} pairs: power achieved, mean", power, "76 to 82%")
+        show("    printed range holds the number of prompts it takes", held, "at least 80%")
+        print(
+            f"    planned over true number of prompts, 10th, 50th and 90th percentile: {low:.2f}, {middle:.2f}, {high:.2f}"
+        )
+
+
 def show(line: str, value: float, wanted: str) -> None:
     print(f"  {line:<92} {100 * value:5.1f}%   ({wanted})", flush=True)
 
@@ -177,6 +223,7 @@ def main() -> None:
     print(f"{given.human.name}, {given.metric}: {len(table.generators)} generators, {len(table.prompts):,} prompts")
     differences(table, scale)
     settling(table, scale)
+    planning(table, scale)
     print(f"\n{time.perf_counter() - started:.0f} s")
 
 

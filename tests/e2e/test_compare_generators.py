@@ -136,3 +136,53 @@ def test_another_judge_is_no_comparison(tmp_path: Path, capsys: pytest.CaptureFi
     first, second = judged(tmp_path / "a", 0), judged(tmp_path / "b", 0, model="fake/other")
     assert "the judge differs (fake/judge, fake/other)" in cli(capsys, first, second, code=2)
     assert "compared although the judge differs" in cli(capsys, first, second, "--allow-drift")
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> str:
+    """Output and errors of `python cli.py compare ...`."""
+    found = run_command("python cli.py", ["compare", *map(str, arguments)])
+    told = capsys.readouterr()
+    assert found == code, told.out + told.err
+    return told.out + told.err
+
+
+def test_a_replay_has_one_entry_a_pair_and_order(
+    scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.json"
+    options = ("settle", "--scores", scores, "--repeat", "3", "--json", out)
+    said = command(capsys, *options, "--pair", "good,bad", "--pair", "base,good,bad", "--out", tmp_path / "s.md")
+    assert "Racing for the best" in said
+    found = json.loads(out.read_text())
+    assert [set(each) for each in found["pairs"]] == [{"a", "b", "verdict", "used", "of", "interval"}] * 3
+    assert {each["verdict"] for each in found["pairs"]} == {"good"}
+    assert len(found["races"]) == 3
+    command(capsys, *options, "--pair", "all")
+    assert len(json.loads(out.read_text())["pairs"]) == 6 * 3
+    assert "no generator 'goood'" in command(capsys, *options, "--pair", "goood,bad", code=2)
+    assert "each once" in command(capsys, *options, "--pair", "good,good", code=2)
+
+
+def test_a_plan_from_a_pilot(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, chart = tmp_path / "out.json", tmp_path / "power.svg"
+    options = ("plan", "--scores", scores, "--difference", "0.02", "--json", out)
+    said = command(capsys, *options, "--pair", "good,base", "--image-cost", "0.01", "--plot", chart)
+    assert "cheapest: " in said
+    (plan,) = json.loads(out.read_text())["plans"]
+    assert plan["range"][0] < plan["prompts"] < plan["range"][1]
+    assert plan["dollars"][1] == pytest.approx(0.02 * plan["prompts"])
+    assert "USD" in "".join(ElementTree.parse(chart).getroot().itertext())
+    command(capsys, *options, "--pair", "all")
+    assert len(json.loads(out.read_text())["plans"]) == 6
+    assert "choose two generators with --pair" in command(capsys, *options, code=2)
+    assert "cannot tell of other numbers" in command(capsys, *options, "--pair", "good,bad", "--seeds", "2", code=2)
+    assert "whole numbers" in command(capsys, *options, "--pair", "good,bad", "--seeds", "two", code=2)
+
+
+def test_a_run_as_a_pilot_knows_its_seeds_and_its_price(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = judged(tmp_path / "step-1", 0), judged(tmp_path / "step-20", 5)
+    out = tmp_path / "out.json"
+    command(capsys, "plan", first, second, "--difference", "1", "--seeds", "1,2,4", "--json", out)
+    found = json.loads(out.read_text())["plans"]
+    assert [each["seeds"] for each in found] == [1, 2, 4]
+    assert found[0]["prompts"] > found[1]["prompts"] > found[2]["prompts"]

@@ -38,6 +38,7 @@ def compare() -> None:
       python cli.py compare ranks --csv leaderboards.csv --reference human
       python cli.py compare generators runs/first --baseline base
       python cli.py compare settle runs/first --pair old,new --repeat 20
+      python cli.py compare plan runs/pilot --difference 0.02 --pair old,new
       python cli.py compare people runs/first --pairs human_pairs.jsonl
       python cli.py compare cascade runs/sweep
       python cli.py compare forgetting runs/first --plot curve.svg

@@ -245,4 +245,92 @@ def _questions(pairs: Sequence[str], table: ScoreTable) -> tuple[list[tuple[str,
     return two, races
 
 
-COMMANDS = (generators, settle)
+def _numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """Whole numbers from 1, with commas between."""
+    try:
+        found = tuple(dict.fromkeys(int(each) for each in (value or "").split(",") if each.strip()))
+    except ValueError:
+        found = (0,)
+    if value and (not found or not all(1 <= each <= 1000 for each in found)):
+        raise click.BadParameter(f"whole numbers from 1 to 1000 with commas between, not '{value}'")
+    return found
+
+
+@click.command(short_help="How many prompts, seeds and samples, and dollars, a wanted difference takes.")
+@scores_options
+@click.option("--difference", type=click.FloatRange(min=0, min_open=True), required=True, metavar="D", help="The difference in mean score that is to be seen.")  # fmt: skip
+@click.option("--power", type=click.FloatRange(0.5, 0.999), default=0.8, show_default=True, metavar="P", help="How often it is to be seen.")  # fmt: skip
+@click.option("--pair", metavar="A,B|all", help="Two generators of the pilot, or every two  [default: the only two].")
+@click.option("--seeds", callback=_numbers, metavar="K,...", help="Images a prompt  [default: 1,2,4 where the pilot can tell].")  # fmt: skip
+@click.option("--samples", callback=_numbers, metavar="S,...", help="Answers of the judge to an image  [default: 1,3 where the pilot can tell].")  # fmt: skip
+@click.option("--image-cost", type=click.FloatRange(min=0), metavar="USD", help="Price of one judged image  [default: the run's list price].")  # fmt: skip
+@file_options
+def plan(
+    runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, difference: float, power: float,
+    pair: str | None, seeds: tuple[int, ...], samples: tuple[int, ...], image_cost: float | None, plot: Path | None,
+    out: Path | None, json_file: Path | None,
+) -> int:  # fmt: skip
+    """Plan a comparison from a pilot: prompts x seeds x judge samples, and what they cost, as a range.
+
+    The pilot is a run, or a table, of two generators on some prompts (30 or more). Several images a prompt (and
+    `judge --samples`) tell what more of them would bring.
+
+    \b
+    Examples:
+      python cli.py compare plan runs/pilot --difference 0.02 --pair old,new
+      python cli.py compare plan --scores pilot.csv --difference 0.02 \\
+          --image-cost 0.003 --plot power.svg
+    """
+    from titjudge.cli.output import show_notes, show_tables, write_json
+    from titjudge.core.errors import ConfigError
+    from titjudge.stats.planning import Pilot, cheapest, plan_table, plans
+
+    check_files(plot, out)
+    table = read_input(runs, scores, metric, allow_drift)
+    if pair is None and len(table.generators) != 2:
+        raise ConfigError(f"choose two generators with --pair A,B: {', '.join(table.generators)}")
+    two, races = _questions([pair or ",".join(table.generators)], table)
+    if races or (plot is not None and len(two) > 1):
+        raise ConfigError("--pair takes two generators" + ("" if races else " where a chart is wanted"))
+    cost = table.cost if image_cost is None else image_cost
+    pilots = [Pilot.of(table, *names) for names in two]
+    by_pair = [
+        plans(
+            each, difference, power, cost=cost,
+            seeds=seeds or ((1, 2, 4) if each.seeds is not None else (round(each.images),)),
+            samples=samples or ((1, 3) if each.samples is not None else (round(each.answers),)),
+        )
+        for each in pilots
+    ]  # fmt: skip
+    found = [one for of in by_pair for one in of]
+    if not found:
+        raise ConfigError(
+            f"{table.source}: the pilot has one image a prompt, or one answer an image: it cannot tell of other numbers"
+        )
+    shown = plan_table(found, pilots, difference, power)
+    show_tables([shown])
+    show_notes(table.notes, [shown])
+    if len(two) == 1:
+        best = cheapest(found)
+        price = f", about ${best.dollars[1]:,.2f}" if best.dollars else ""
+        say(f"cheapest: {best.prompts:,} prompts ({best.range[0]:,} to {best.range[1]:,}), images of each: {best.seeds}, "
+            f"answers to each: {best.samples}{price}")  # fmt: skip
+    if plot is not None:
+        from titjudge.report.verdict_charts import write_power
+
+        write_power(found, pilots[0], difference, power, plot)
+        say(f"plot   {plot}")
+    if out is not None:
+        from titjudge.report.table_files import write_tables
+
+        write_tables([shown], out)
+        say(f"tables {out}")
+    write_json(json_file, {
+        "source": table.source, "metric": table.metric, "difference": difference, "power": power, "image_cost": cost,
+        "pilots": [{"a": each.a, "b": each.b, "prompts": each.prompts, "variance": each.variance} for each in pilots],
+        "plans": [each.to_json() for each in found],
+    })  # fmt: skip
+    return 0
+
+
+COMMANDS = (generators, settle, plan)

@@ -142,7 +142,6 @@ def judge(**flags: Any) -> int:
     from titjudge.cli.output import show_forecast
     from titjudge.core.config import load_config
     from titjudge.runs.session import Session
-    from titjudge.runs.settling import SettlingSession
 
     overrides = model_overrides(flags)
     overrides |= {
@@ -175,7 +174,7 @@ def judge(**flags: Any) -> int:
 
         cluster = Cluster(config, address=config.ray_address, workers=config.workers, say=say)
         return _run(cluster.config, cluster.run, flags["json_file"])
-    session = Session(config) if question is None else SettlingSession(config, question)
+    session = Session(config) if question is None else _settling(config, question)
     if flags["dry_run"]:
         found = session.dry_run()
         for line in notices(session.config):
@@ -188,6 +187,12 @@ def judge(**flags: Any) -> int:
 
     cap = session.config.limits.max_cost
     return _run(session.config, lambda: session.run(watcher(cap)), flags["json_file"])
+
+
+def _settling(config: Any, question: Any) -> Any:
+    from titjudge.runs.settling import SettlingSession
+
+    return SettlingSession(config, question)
 
 
 def _question(names: str | None, margin: float | None, config: Any) -> Any:

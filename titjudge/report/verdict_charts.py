@@ -1,4 +1,4 @@
-"""Charts of verdicts on generators: differences with their intervals."""
+"""Charts of verdicts on generators: differences with their intervals, and power against money."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from titjudge.report.chart_files import write_figure
 from titjudge.stats.generator_differences import GeneratorDifference
+from titjudge.stats.planning import Pilot, Plan, curve
 
 _MOST = 60  # rows that can still be read
 
@@ -37,3 +38,29 @@ def write_differences(differences: Sequence[GeneratorDifference], path: Path, de
         axes.grid(axis="x", alpha=0.3)
 
     write_figure(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))
+
+
+def write_power(plans: Sequence[Plan], pilot: Pilot, difference: float, power: float, path: Path) -> None:
+    """Draw the power of each plan against what it costs (judgements where no price is known), with the pilot's range.
+
+    Raises:
+        ConfigError: neither .svg nor .png. UserError: the file cannot be written.
+    """
+
+    def draw(axes: Any) -> None:
+        for k, plan in enumerate(plans):
+            prompts, (middle, high, low) = curve(plan, difference, pilot.factor)
+            x = prompts * (plan.price() or 2 * plan.seeds * plan.samples)
+            label = (
+                f"{plan.seeds} image{'s'[: plan.seeds != 1]} a prompt, {plan.samples} answer{'s'[: plan.samples != 1]}"
+            )
+            axes.plot(x, 100 * middle, color=f"C{k % 10}", label=label)
+            axes.fill_between(x, 100 * low, 100 * high, color=f"C{k % 10}", alpha=0.12, linewidth=0)
+        axes.axhline(100 * power, color="0.4", linestyle=":", linewidth=1)
+        axes.set(xlabel="USD" if plans[0].dollars else "judgements", ylabel="power, %", ylim=(0, 101))
+        axes.set_xlim(left=0)
+        axes.set_title(f"{pilot.a} against {pilot.b}: a difference of {difference:g}", fontsize=9)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7)
+
+    write_figure(draw, path)

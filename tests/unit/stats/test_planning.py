@@ -1,0 +1,90 @@
+"""Plans from a pilot: the variance with other numbers of images and answers, prompts, power and ranges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import nct, t
+
+from benchmarks import verdicts
+from titjudge.core.errors import DataError
+from titjudge.stats.planning import Pilot, cheapest, plans, power_of, prompts_needed
+from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
+
+PROMPT, SEED, JUDGE = 0.3, 0.5, 0.4  # standard deviations of what makes a difference
+
+
+def pilot_table(prompts: int, seeds: int, samples: int) -> ScoreTable:
+    rng = np.random.default_rng(4)
+    entries = []
+    for p in range(prompts):
+        common = rng.normal()
+        for name in ("a", "b"):
+            level = common + PROMPT * rng.normal() / 2**0.5
+            for k in range(seeds):
+                image = level + SEED * rng.normal()
+                entries += [Entry(f"p{p}", name, f"{k}", float(image + JUDGE * rng.normal())) for _ in range(samples)]
+    return score_table(entries, metric="score", source="pilot.csv")
+
+
+def true_variance(seeds: int, samples: int) -> float:
+    return PROMPT**2 + 2 * SEED**2 / seeds + 2 * JUDGE**2 / (seeds * samples)
+
+
+def test_the_variance_with_other_numbers_is_what_it_will_be() -> None:
+    pilot = Pilot.of(pilot_table(4000, 2, 2), "a", "b")
+    assert pilot.variance == pytest.approx(true_variance(2, 2), rel=0.07)
+    for seeds, samples in ((1, 1), (1, 3), (4, 1), (8, 5)):
+        assert pilot.variance_with(seeds, samples) == pytest.approx(true_variance(seeds, samples), rel=0.1)
+
+
+def test_a_pilot_of_single_images_cannot_tell_of_more() -> None:
+    pilot = Pilot.of(pilot_table(50, 1, 1), "a", "b")
+    assert pilot.seeds is None
+    assert pilot.variance_with(2, 1) is None
+    (plan,) = plans(pilot, 0.1, 0.8, seeds=(1, 2), samples=(1,), cost=None)
+    assert plan.dollars is None
+    assert plan.judgements == 2 * plan.prompts
+
+
+def exact_power(n: int, effect: float) -> float:
+    """Of a two-sided paired t-test at 5%, by the noncentral t distribution."""
+    bound, shift = t.ppf(0.975, n - 1), effect * n**0.5
+    return float(nct.sf(bound, n - 1, shift) + nct.cdf(-bound, n - 1, shift))
+
+
+def test_prompts_and_power_are_those_of_the_paired_t_test() -> None:
+    for effect in (0.1, 0.25, 0.5):
+        wanted = next(n for n in range(10, 2000) if exact_power(n, effect) >= 0.8)
+        assert prompts_needed(1.0, effect, 0.8) == pytest.approx(wanted, abs=2)
+        assert power_of(np.array([60.0]), 1.0, effect)[0] == pytest.approx(exact_power(60, effect), abs=0.015)
+
+
+def test_dollars_count_images_and_answers_of_both() -> None:
+    pilot = Pilot.of(pilot_table(200, 2, 2), "a", "b")
+    found = plans(pilot, 0.1, 0.8, seeds=(1, 4), samples=(1, 3), cost=0.01)
+    assert len(found) == 4
+    for plan in found:
+        assert plan.range[0] < plan.prompts < plan.range[1]
+        each = 0.01 / 2 * 2 * plan.seeds * plan.samples  # the pilot's images had two answers for that price
+        assert plan.dollars == pytest.approx(tuple(each * n for n in (plan.range[0], plan.prompts, plan.range[1])))
+    assert cheapest(found).dollars == min((plan.dollars or (0.0, 0.0, 0.0) for plan in found), key=lambda of: of[1])
+
+
+def test_nothing_to_plan_from() -> None:
+    same = [Entry(f"p{k}", name, "", 1.0) for k in range(5) for name in ("a", "b")]
+    with pytest.raises(DataError, match=r"pilot\.csv: all prompts show the same difference of 'a' and 'b'"):
+        Pilot.of(score_table(same, metric="score", source="pilot.csv"), "a", "b")
+    with pytest.raises(DataError, match="a pilot needs two"):
+        Pilot.of(score_table(same[:2], metric="score", source="pilot.csv"), "a", "b")
+
+
+def test_power_and_range_on_peoples_marks(shared: Path) -> None:
+    """Small draws of what `python -m benchmarks.verdicts` prints."""
+    table = read_scores(shared / "human" / "lmm4lmm_12_generators.csv.gz", "yes_no")
+    pairs, power, held, _ = verdicts.planned(table.means, 50, 2)
+    assert pairs > 20
+    assert 0.75 <= power <= 0.83
+    assert held >= 0.8
