@@ -2,15 +2,12 @@
 
 | module | what it does |
 |---|---|
-| `plan` | which pair to ask next: merge sort with ties, or all pairs; a pure function of the answers so far |
-| `material` | prompts and images of a data folder, gold pairs, and the only door to image files |
+| `question_order` | which pair to ask next: merge sort with ties, or all pairs; a pure function of the answers so far |
+| `dataset` | prompts and images of a data folder, gold pairs, and the only door to image files |
 | `store` | votes on disk (SQLite), append-only: an undo is a row of its own |
-| `ballot` | one annotator: votes so far to the next question, sides, gold pairs, progress |
-| `voting` | all annotators: takes a vote, puts it on disk, gives the next question |
-| `web` | what both served pages share: host and origin checks, headers, the socket |
+| `annotator` | one annotator: votes so far to the next question, sides, gold pairs, progress |
+| `service` | all annotators: takes a vote, puts it on disk, gives the next question |
 | `server` | `serve_label`: the page |
 | `aggregate`, `export` | `export_labels`: votes to pairs, ranks, agreement and a list for experts |
 | `label_studio` | tasks and annotations of Label Studio, in and out |
-
-Nothing here is imported by the rest of titjudge; the pages need the extra `serve` (starlette, uvicorn).
 """
