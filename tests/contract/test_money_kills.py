@@ -15,7 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
+from known_answers import first_prompt
 from PIL import Image
 from servers import Scripted, Seen, Server
 
@@ -24,6 +26,7 @@ from titjudge.runs.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 ITEMS = 24
+KEY = "sk-test-0123456789"
 PRICE = (100 * 2.5 + 20 * 10) / 1e6  # USD: 100 tokens in, 20 out
 GOOD = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 7})
 
@@ -31,8 +34,8 @@ GOOD = json.dumps({"missing": [], "contradicted": [], "reason": "because", "scor
 class Bank:
     """Bills every request that comes in."""
 
-    def __init__(self) -> None:
-        self.requests, self.billed = 0, 0.0
+    def __init__(self, latency: float = 0.2) -> None:
+        self.requests, self.billed, self.latency = 0, 0.0, latency
         self._lock = threading.Lock()
 
     def __call__(self, seen: Seen) -> Scripted:
@@ -42,8 +45,8 @@ class Bank:
             self.billed += (len(seen.body["input"][0]) // 4 + 1) * 2.5e-6 if vectors else PRICE
         usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
         if vectors:
-            return Scripted(latency=0.2)
-        return Scripted(f"A thing {seen.digest.hex()[:8]}." if seen.images else GOOD, usage=usage, latency=0.2)
+            return Scripted(latency=self.latency)
+        return Scripted(f"A thing {seen.digest.hex()[:8]}." if seen.images else GOOD, usage=usage, latency=self.latency)
 
 
 def used(folder: Path) -> float:
@@ -79,7 +82,7 @@ def configured(folder: Path, server: Server, **more: Any) -> Path:
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "sk-test-0123456789"}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": KEY}
     return subprocess.Popen(
         [sys.executable, "-m", "titjudge", *arguments], cwd=folder, env=env, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -109,6 +112,7 @@ RUNS: dict[str, tuple[list[str], dict[str, Any]]] = {
         ["judge", "--config", "run.yaml"],
         {"metrics": ["tit"], "embedder": {"model": "openai/text-embedding-3-small"}, "judge": None},
     ),
+    "probe": (["probe", "--config", "run.yaml", "--edits", "2", "--repeats", "2"], {"data": "known"}),
 }
 
 
@@ -125,6 +129,8 @@ def test_no_kill_makes_the_ledger_say_less_than_was_billed(tmp_path: Path, name:
             if seats is not None:
                 placed = [{**seat, **address} for seat in seats] if isinstance(seats, list) else {**seats, **address}
                 changes = {**changes, key: placed}
+        if name == "probe":
+            first_prompt(tmp_path / "known")
         configured(tmp_path, server, limits={"max_cost": 1.0, "concurrency": 8}, **changes)
         for requests in (5, 30):
             killed(start(tmp_path, *command), bank, requests, how)
@@ -173,3 +179,34 @@ def test_an_interrupted_run_keeps_what_was_paid(tmp_path: Path) -> None:
     money = RunFolder(tmp_path / "out").money()
     assert (money["requests"], money["uncertain"]) == (2 * ITEMS, 0.0)
     assert money["spent"] == pytest.approx(bank.billed)
+
+
+@pytest.mark.slow
+def test_a_killed_probe_asked_again_pays_for_nothing_twice(tmp_path: Path) -> None:
+    bank = Bank()
+    first_prompt(tmp_path / "known")
+    command = RUNS["probe"][0]
+    with Server(bank) as server:
+        configured(tmp_path, server, data="known", limits={"concurrency": 4})
+        killed(start(tmp_path, *command), bank, 30, "SIGKILL")
+        bank.latency = 0.0
+        commands.cli(tmp_path, *command, OPENAI_API_KEY=KEY)
+        asked = bank.requests
+        known = {line["key"] for line in RunFolder(tmp_path / "out").replies()}
+        assert asked <= len(known) + 8  # what was out at the kill, and what had come in at that moment
+        assert used(tmp_path / "out") >= bank.billed - 1e-9
+        commands.cli(tmp_path, *command, OPENAI_API_KEY=KEY)
+        assert bank.requests == asked
+
+
+@pytest.mark.slow
+def test_two_judges_are_probed_under_one_cap(tmp_path: Path) -> None:
+    cap = 0.05
+    bank = Bank(latency=0.0)
+    first_prompt(tmp_path / "known")
+    with Server(bank) as server:
+        role = {"model": "openai/gpt-4o", "base_url": server.openai, "max_tokens": 200}
+        configured(tmp_path, server, data="known", panel=[{**role, "temperature": 1}])
+        for _ in range(2):
+            commands.cli(tmp_path, *RUNS["probe"][0], "--max-cost", str(cap), code=3, OPENAI_API_KEY=KEY)
+            assert 0.5 * cap < bank.billed <= used(tmp_path / "out") + 1e-9 <= cap

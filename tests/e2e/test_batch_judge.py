@@ -28,6 +28,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.providers.batch.provider import Batches, BatchTiming
 from titjudge.runs.loop import RunLoop
+from titjudge.runs.run_folder import RunFolder
 from titjudge.suites.folder import Folder
 
 WIRED = any(option.name == "batch" for option in judge.params)
@@ -229,9 +230,16 @@ def test_killed_while_a_job_is_live_the_same_command_collects_it(
         for job in server.jobs.values():
             job.plan.polls = 1
         server.plans.clear()
+        (folder,) = (tmp_path / "runs").iterdir()
+        known = RunFolder(folder).money()  # of what is in the jobs, too: it will be billed, whoever comes for it
+        assert known["requests"] == 6 * stage
+        assert len(known["in_jobs"]) == 6
         judged(tmp_path, "--provider", "openai", server=server)
         assert len(server.jobs) == 2
         assert server.paid() == 12
+        money = RunFolder(folder).money()
+        assert (money["requests"], money["uncertain"]) == (12, 0.0)
+        assert money["spent"] == pytest.approx(money["list_cost"])
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["metrics"]["tit-llm"]["coverage"] == 1
 

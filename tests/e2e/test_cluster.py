@@ -18,6 +18,8 @@ import pytest
 from PIL import Image
 from servers import Seen, Server
 
+from titjudge.runs.run_folder import RunFolder
+
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = 40
 DRIVER = """
@@ -86,6 +88,7 @@ def test_a_worker_dies_and_its_shard_is_finished_by_another(tmp_path: Path) -> N
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["metrics"]["tit-llm"]["coverage"] == 1
     assert results["items"] == IMAGES
+    assert RunFolder(tmp_path / "run").used()["max_requests"] >= asked  # the one that died with its worker, too
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert [each["shard"] for each in manifest["merged"]] == ["1/2", "2/2"]
     from titjudge.runs.verify import verify

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-from PIL import Image
-from servers import Seen, Server
+from known_answers import answer, first_prompt
+from servers import Server
 
 from titjudge.cli.dispatch import run_command
-
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "known_answer"
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """The images of the example's first prompt, small."""
-    folder = tmp_path / "data"
-    (folder / "images").mkdir(parents=True)
-    for name in ("prompts.jsonl", "pairs.jsonl"):
-        shutil.copy(EXAMPLE / name, folder / name)
-    records = [json.loads(line) for line in (EXAMPLE / "images.jsonl").read_text().splitlines()]
-    kept = [record for record in records if record["prompt_id"] == records[0]["prompt_id"]]
-    (folder / "images.jsonl").write_text("".join(json.dumps(record) + "\n" for record in kept))
-    for record in kept:
-        with Image.open(EXAMPLE / record["image"]) as image:
-            image.resize((48, 48)).save(folder / record["image"])
-    return folder
-
-
-def answer(seen: Seen) -> str:
-    """A judge of descriptions, alone and in pairs, and one who describes."""
-    if seen.images:
-        return f"A table with fruit, {seen.digest.hex()[:8]}."
-    return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70, "better": "first"})
+    return first_prompt(tmp_path / "data")
 
 
 def probe(tmp_path: Path, data: Path, *more: str) -> int:

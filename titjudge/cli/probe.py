@@ -60,7 +60,8 @@ def probe(**flags: Any) -> int:
     """
     from titjudge.cli.output import show_tables, write_json
     from titjudge.core.config import load_config
-    from titjudge.runs.probe_run import dry_run, run_probe
+    from titjudge.runs.probe_run import dry_run, probe_folder, run_probe
+    from titjudge.runs.run_folder import rest_of_caps
 
     overrides = model_overrides(flags)
     overrides |= {"data": flags["data"], "out": flags["out"]}
@@ -70,12 +71,17 @@ def probe(**flags: Any) -> int:
     cards = []
     incomplete = False
     judges = [config.judge, *config.panel]
+    chosen_for = []
     for number, judge in enumerate(judges):
         changes: dict[str, Any] = {"judge": judge, "panel": []}
         if config.panel and config.out is not None:
             changes["out"] = config.out / f"judge-{number + 1}"
+        chosen_for.append(config.model_copy(update=changes))
+    folders = [probe_folder(each) for each in chosen_for]
+    for number, (judge, chosen) in enumerate(zip(judges, chosen_for, strict=True)):
         rivals = [each for each in judges if each is not None and each is not judge]
-        chosen = config.model_copy(update=changes)
+        limits = rest_of_caps(config.limits, folders[:number] + folders[number + 1 :])
+        chosen = chosen.model_copy(update={"limits": limits})
         if flags["dry_run"]:
             found = dry_run(chosen, repeats=flags["repeats"], edits=flags["edits"], rivals=rivals)
             show_tables([found.table()])

@@ -21,6 +21,7 @@ from titjudge.probes.battery import MOST
 from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import Card
 from titjudge.runs.identity import default_folder
+from titjudge.runs.resolve import complete
 from titjudge.runs.run_folder import RunFolder, provenance
 from titjudge.runs.session import Session
 
@@ -48,10 +49,7 @@ def run_probe(
         FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
     """
     session = _session(config)
-    path = session.config.out
-    if path is None:
-        usual = default_folder(session.config)
-        path = usual.with_name(f"probe-{usual.name}")
+    path = probe_folder(config)
     folder = RunFolder(path)
     folder.open(session.config)
     try:
@@ -59,6 +57,13 @@ def run_probe(
     finally:
         folder.close()
         session.cache.close()
+
+
+def probe_folder(config: RunConfig) -> Path:
+    """Where the probe of a configuration is kept."""
+    whole = complete(_with_data(config))
+    usual = default_folder(whole)
+    return whole.out or usual.with_name(f"probe-{usual.name}")
 
 
 def dry_run(config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: Sequence[RoleConfig] = ()) -> Forecast:
@@ -90,12 +95,14 @@ async def _dry_run(session: Session, repeats: int, edits: int, rivals: Sequence[
 def _session(config: RunConfig) -> Session:
     if len(config.metrics) != 1:
         raise ConfigError("probe takes one metric")
-    if config.data is None:
-        config = config.model_copy(update={"data": example_folder()})
-    session = Session(config)
+    session = Session(_with_data(config))
     if any(metric.scope == "prompt" for metric in session.metrics.values()):
         raise ConfigError("probe takes a metric that scores one image; the order of two images is tested along with it")
     return session
+
+
+def _with_data(config: RunConfig) -> RunConfig:
+    return config if config.data is not None else config.model_copy(update={"data": example_folder()})
 
 
 async def _battery(
@@ -142,6 +149,7 @@ async def _run(
     seated = config.model_copy(update={"panel": list(rivals)})
     roles = Roles(seated)
     roles.check_prices(role for each in session.metrics.values() for role in each.roles)
+    session.restore(folder)
     engine = Engine(
         roles,
         session.library,

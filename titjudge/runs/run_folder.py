@@ -28,7 +28,7 @@ import orjson
 
 import titjudge
 from titjudge.core.checksum import sealed
-from titjudge.core.config import RunConfig
+from titjudge.core.config import Limits, RunConfig
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender
 from titjudge.core.score_parts import SUMMED
@@ -378,6 +378,17 @@ class RunFolder:
                 self._spare.unlink()
             os.close(self._lock)
             self._lock = None
+
+
+def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:
+    """The caps of a run that shares them with the runs in other folders: what those have left."""
+    used = [RunFolder(path).used() for path in others]
+    rest = {
+        name: max(0, cap - sum(each[name] for each in used))
+        for name in CAPS
+        if (cap := getattr(limits, name)) is not None
+    }
+    return limits.model_copy(update=rest)
 
 
 def provenance(

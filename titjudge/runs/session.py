@@ -223,7 +223,7 @@ class Session:
         done = folder.scored(self.items(), self.metrics)
         total = folder.list_items(self.listed())
         if len(done) < total * len(self.metrics):
-            self._restore(folder)
+            self.restore(folder)
         roles.check_prices(role for metric in self.metrics.values() for role in metric.roles)
         budget = self.budget(folder.money())
         engine = Engine(
@@ -300,7 +300,7 @@ class Session:
             )
         return None
 
-    def _restore(self, folder: RunFolder) -> None:
+    def restore(self, folder: RunFolder) -> None:
         """Answers that are in the run's own journal and not in the cache (a kill or a full disk kept them out, or the cache
         has gone) are put back: they are paid."""
         for record in folder.replies():

@@ -30,7 +30,7 @@ from titjudge.metrics import Metric
 from titjudge.runs.identity import without_credentials
 from titjudge.runs.resolve import complete, load_metrics
 from titjudge.runs.results import stored_pair
-from titjudge.runs.run_folder import CAPS, RunFolder
+from titjudge.runs.run_folder import RunFolder, rest_of_caps
 from titjudge.runs.session import Outcome, Session, Watcher
 
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
@@ -209,14 +209,9 @@ class Sweep:
 
     def _with_rest_of_cap(self, combination: Combination) -> RunConfig:
         """The configuration with what the other combinations have left of the cap."""
-        others = [RunFolder(self.folder / each.folder).used() for each in self.combinations if each is not combination]
-        rest = {
-            name: max(0, cap - sum(each[name] for each in others))
-            for name in CAPS
-            if (cap := getattr(self.limits, name)) is not None
-        }
+        others = [self.folder / each.folder for each in self.combinations if each is not combination]
         config = combination.config
-        return config.model_copy(update={"limits": config.limits.model_copy(update=rest)})
+        return config.model_copy(update={"limits": rest_of_caps(config.limits, others)})
 
 
 def _read(file: Path) -> dict[str, Any]:
