@@ -11,6 +11,7 @@
 | `bradley_terry` | strengths of generators from pairs, where a finite fit exists |
 | `paired_differences` | is one metric, or one run, better than another on the same pairs or images |
 | `generator_differences` | is one generator better than another on the same prompts, with a gate |
+| `planning` | how many prompts, images and answers a wanted difference needs, from a pilot |
 | `sequential` | when it is settled which of two generators is better, looking after every prompt |
 | `ppi`, `ppi_leaderboard` | few preferences of people joined with many of a judge |
 | `cascade` | the cheapest judges first, further ones where they are unsure |
@@ -35,6 +36,7 @@ __all__ = [
     "leaderboard",
     "paired_differences",
     "pairwise_accuracy",
+    "planning",
     "ppi",
     "ppi_leaderboard",
     "rank_agreement",

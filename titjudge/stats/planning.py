@@ -70,7 +70,7 @@ class Pilot:
         )  # fmt: skip
 
     def variance_with(self, seeds: int, samples: int) -> float | None:
-        """The variance with other numbers of images and answers; None where the pilot cannot tell."""
+        """Estimate the variance with other numbers of images and answers; None where the pilot cannot tell."""
         if (self.seeds is None and seeds != self.images) or (self.samples is None and samples != self.answers):
             return None
         judge = self.samples or 0.0
@@ -106,7 +106,7 @@ def prompts_needed(variance: float, difference: float, power: float) -> int:
 
 
 def power_of(prompts: Floats, variance: float, difference: float) -> Floats:
-    """The power of a paired t-test with so many prompts."""
+    """Compute the power of a paired t-test with so many prompts."""
     from scipy.special import ndtr, stdtrit
 
     found: Floats = ndtr(difference * np.sqrt(prompts / variance) - stdtrit(prompts - 1, 1 - TAIL))
@@ -141,9 +141,14 @@ class Plan:
 def plans(
     pilot: Pilot, difference: float, power: float, *, seeds: Iterable[int], samples: Iterable[int], cost: float | None
 ) -> list[Plan]:
-    """One plan for each number of seeds and samples that the pilot can tell of.
+    """Make one plan for each number of seeds and samples that the pilot can tell of.
 
     Args:
+        pilot: What was measured on a few prompts.
+        difference: In mean score, that is to be found.
+        power: With which probability, in (0, 1).
+        seeds: Numbers of images a prompt.
+        samples: Numbers of answers an image.
         cost: USD for one image with the pilot's answers.
     """
     found = []
@@ -164,12 +169,12 @@ def plans(
 
 
 def cheapest(of: Sequence[Plan]) -> Plan:
-    """The plan with the fewest dollars, or judgements where no price is known."""
+    """Take the plan with the fewest dollars, or judgements where no price is known."""
     return min(of, key=lambda plan: (plan.dollars[1] if plan.dollars else plan.judgements, plan.judgements))
 
 
 def plan_table(of: Sequence[Plan], pilots: Sequence[Pilot], difference: float, power: float) -> Table:
-    """The plans in rows."""
+    """Show the plans in rows."""
     rows = tuple(
         (p.a, p.b, p.seeds, p.samples, p.prompts, *p.range, p.judgements, *(p.dollars or (None, None, None)))
         for p in of

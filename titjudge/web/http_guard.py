@@ -37,7 +37,7 @@ MAX_BODY = 64 * 1024
 
 
 def need_serve(purpose: str) -> None:
-    """Raises MissingExtra unless starlette and uvicorn are installed."""
+    """Raise MissingExtra unless starlette and uvicorn are installed."""
     from importlib.util import find_spec
 
     for package in ("starlette", "uvicorn"):
