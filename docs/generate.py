@@ -1,6 +1,7 @@
 """Fill the generated parts of the documentation: `python docs/generate.py` writes, `--check` says whether they are current.
 
-It also writes docs/schemas/run.schema.json, by which editors check and complete run.yaml.
+It also writes docs/schemas: run.schema.json, by which editors check and complete run.yaml, and those of manifest.json
+and results.json in a run folder.
 
 A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is help, metrics, providers, suites
 or keys.
@@ -96,12 +97,18 @@ def keys(_: str) -> str:
     return table(("key", "default", "what it is"), rows)
 
 
-def run_schema() -> str:
+def schemas() -> dict[Path, str]:
+    """The files of docs/schemas and their content."""
     import json
 
     from titjudge.core.config_schema import config_schema
+    from titjudge.core.run_records import Manifest, Results, schema_of
 
-    return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
+    found = {"run": config_schema(), "manifest": schema_of(Manifest), "results": schema_of(Results)}
+    return {
+        ROOT / "docs" / "schemas" / f"{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        for name, schema in found.items()
+    }
 
 
 MAKERS = {"help": help_, "metrics": metrics, "suites": suites, "keys": keys}
@@ -115,7 +122,7 @@ def main() -> None:
     sys.path.insert(0, str(ROOT))
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     current = {page: filled(page.read_text(encoding="utf-8")) for page in pages}
-    current[ROOT / "docs" / "schemas" / "run.schema.json"] = run_schema()
+    current |= schemas()
     stale = []
     for file, text in current.items():
         if not file.exists() or file.read_text(encoding="utf-8") != text:

@@ -109,7 +109,7 @@ def test_a_complete_run_given_again_asks_nothing_and_gives_the_same_tables(old: 
         again = judged(run.name, shard=shard)
         assert again.status == "complete"
         assert lines(run) == before
-        assert json.loads((run / "results.json").read_bytes()) == results
+        assert json.loads((run / "results.json").read_bytes()) == {"schema_version": 1} | results
     assert not asked
 
 

@@ -120,7 +120,7 @@ def test_a_bad_second_try_leaves_a_complete_run_complete(place: Path, capsys: py
     assert tj(*command) == 0
     (templates / "compare.md").write_text("no front matter")
     assert tj(*command) == 2
-    assert RunFolder(Path("run")).manifest()["status"] == "complete"
+    assert RunFolder(Path("run")).manifest().status == "complete"
 
 
 def test_a_json_file_that_cannot_be_is_said_before_the_work_and_leaves_nothing(place: Path) -> None:

@@ -15,6 +15,7 @@ from servers import Scripted, Seen, Server
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError, UserError
+from titjudge.core.run_records import ProgressRecord
 from titjudge.core.types import Item
 from titjudge.runs.merge import merge
 from titjudge.runs.run_folder import RunFolder
@@ -92,10 +93,10 @@ def test_merged_shards_are_the_whole_run(tmp_path: Path, server: Server) -> None
     assert other["list_cost"] == pytest.approx(one["list_cost"])
     assert list(RunFolder(outcome.folder).items()) == list(RunFolder(whole).items())
     manifest = RunFolder(outcome.folder).manifest()
-    assert "shard" not in manifest["identity"]
-    assert [each["shard"] for each in manifest["merged"]] == ["1/3", "2/3", "3/3"]
-    assert manifest["roles"]["judge"]["asked"] == IMAGES
-    assert manifest["progress"] == {"total": IMAGES, "done": IMAGES, "scored": IMAGES, "failed": 0}
+    assert "shard" not in manifest.identity
+    assert [each.shard for each in manifest.merged or ()] == ["1/3", "2/3", "3/3"]
+    assert manifest.roles["judge"].asked == IMAGES
+    assert manifest.progress == ProgressRecord(total=IMAGES, done=IMAGES, scored=IMAGES, failed=0)
     found = verify(outcome.folder)
     assert found.holds, found.problems
 
@@ -108,7 +109,7 @@ def test_a_merged_run_is_resumed_like_any_other(tmp_path: Path, server: Server) 
     asked = server.count()
     again = judged(tmp_path, "merged", cache=tmp_path / "fresh")
     assert server.count() - asked == 2 * (3 + 2)
-    assert RunFolder(again).manifest()["status"] == "complete"
+    assert RunFolder(again).manifest().status == "complete"
     with pytest.raises(UserError, match="no merge"):
         merge([first], again)
 
@@ -250,7 +251,7 @@ def test_parts_that_other_weights_answered_are_named(tmp_path: Path, server: Ser
     parts = [judged(tmp_path, f"s{k}", shard=f"{k}/2") for k in (1, 2)]
     for part, weights in zip(parts, ("local:a", "local:b"), strict=True):
         folder = RunFolder(part)
-        folder.write("manifest.json", folder.manifest() | {"pins": {"judge": weights, "captioner": "local:c"}})
+        folder.write_manifest(folder.manifest().with_(pins={"judge": weights, "captioner": "local:c"}))
     outcome = merge(parts, tmp_path / "merged", report=False)
     assert [each for each in outcome.warnings if "joined over" in each] == [
         "joined over different models: what answered as judge was local:a and local:b"

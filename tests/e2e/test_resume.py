@@ -13,6 +13,7 @@ from PIL import Image
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import Unanswered, UserError
+from titjudge.core.run_records import Manifest
 from titjudge.core.types import Reply, Request, Status
 from titjudge.engine.roles import Roles
 from titjudge.providers.fake import Fake
@@ -72,7 +73,7 @@ def everybody_else(data: Path) -> dict[str, list[str]]:
 
 
 def asked(run: RunFolder) -> int:
-    return int(run.manifest()["roles"]["judge"]["asked"])
+    return int(run.manifest().roles["judge"].asked)
 
 
 def test_new_generators_meet_the_old_ones_and_only_new_duels_are_asked(data: Path) -> None:
@@ -179,7 +180,7 @@ RECORDED = {"metrics": ["tit-llm"], "captioner": "recorded"}
 def test_a_recorded_answer_that_changed_is_not_mixed_with_the_old_ones(data: Path) -> None:
     described(data, "a red square", ALL)
     run = judged(data, **RECORDED)
-    assert set(run.manifest()["recordings"]) == {"descriptions.jsonl"}
+    assert set(run.manifest().recordings) == {"descriptions.jsonl"}
     before = (run.path / "scores.jsonl").read_bytes()
     described(data, "a blue circle", ALL)
     with pytest.raises(
@@ -187,7 +188,7 @@ def test_a_recorded_answer_that_changed_is_not_mixed_with_the_old_ones(data: Pat
     ):
         judged(data, **RECORDED)
     assert (run.path / "scores.jsonl").read_bytes() == before
-    assert judged(data, **RECORDED, out=data.parent / "other").manifest()["status"] == "complete"
+    assert judged(data, **RECORDED, out=data.parent / "other").manifest().status == "complete"
 
 
 def test_a_recording_that_grew_goes_on(data: Path) -> None:
@@ -236,12 +237,12 @@ def test_other_weights_under_the_same_name_are_another_model(data: Path, monkeyp
     run.mark("incomplete: budget")
     with pytest.raises(UserError, match=r"as judge has changed .*\(local:weights1 then, local:weights2 now\)"):
         judged(data)
-    assert run.manifest()["status"] == "incomplete: budget"  # a refusal leaves the run as it is
-    manifest = run.manifest()
+    assert run.manifest().status == "incomplete: budget"  # a refusal leaves the run as it is
+    manifest = run.manifest().to_json()
     del manifest["pins"]  # as runs were written before they were pinned
-    run.write("manifest.json", manifest)
+    run.write_manifest(Manifest.model_validate(manifest))
     judged(data)
-    assert run.manifest()["pins"] == {"judge": "local:weights2,auto"}
+    assert run.manifest().pins == {"judge": "local:weights2,auto"}
 
 
 def test_another_embedder_under_the_same_name_is_noticed(data: Path) -> None:
@@ -252,7 +253,7 @@ def test_another_embedder_under_the_same_name_is_noticed(data: Path) -> None:
         embedder: Any = SimpleNamespace(identity={"model": "e", "revision": revision, "max_tokens": 256})
         return Pins(Roles(config, embedder=lambda _: embedder), ("captioner", "embedder"))
 
-    run.write("manifest.json", run.manifest() | pins("1").record({}))
+    run.write_manifest(run.manifest().with_(**pins("1").record(Manifest())))
     pins("1").check(run, together=False)
     with pytest.raises(UserError, match=r"as embedder has changed .*\(revision=1 then, revision=2 now\)"):
         pins("2").check(run, together=False)
@@ -265,8 +266,8 @@ def test_a_metric_is_added_to_a_finished_run(data: Path) -> None:
     assert (run.path / "scores.jsonl").read_bytes().startswith(before)
     assert {name for _, name in run.scores()} == {"lmm-score", "pairwise"}
     assert len(run.scores()) == 2 * len(ALL)
-    assert run.manifest()["identity"]["metrics"] == ["pairwise", "lmm-score"]
-    assert set(run.results()["metrics"]) == {"lmm-score", "pairwise"}
+    assert run.manifest().identity["metrics"] == ["pairwise", "lmm-score"]
+    assert set(run.results().metrics) == {"lmm-score", "pairwise"}
     assert verify(run.path).holds
 
 

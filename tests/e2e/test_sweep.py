@@ -88,9 +88,9 @@ def test_a_second_judge_over_a_warm_cache_asks_no_captioner(tmp_path: Path, data
     found = swept(sweep_file(tmp_path, data))
     assert server.count(lambda seen: bool(seen.images)) == IMAGES
     assert server.count(lambda seen: not seen.images) == 2 * IMAGES
-    second = RunFolder(tmp_path / "out" / "02-gpt-4.1").manifest()["roles"]
-    assert (second["captioner"]["asked"], second["captioner"]["cached"]) == (0, IMAGES)
-    assert second["judge"]["asked"] == IMAGES
+    second = RunFolder(tmp_path / "out" / "02-gpt-4.1").manifest().roles
+    assert (second["captioner"].asked, second["captioner"].cached) == (0, IMAGES)
+    assert second["judge"].asked == IMAGES
     assert found.status == "complete"
 
 

@@ -83,7 +83,6 @@ def runs(
     from titjudge.core import registry
     from titjudge.core.types import Item
     from titjudge.probes.canary import refuse_drift
-    from titjudge.runs.results import stored_pair
     from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.agreement import agreement
     from titjudge.stats.paired_differences import differences_table, paired_differences
@@ -92,7 +91,7 @@ def runs(
 
     folders = [RunFolder(path) for path in runs]
     stored = [folder.results() for folder in folders]
-    pairs = read_pairs(pairs_file) if pairs_file else list(map(stored_pair, stored[0].get("pairs", [])))
+    pairs = read_pairs(pairs_file) if pairs_file else stored[0].human_pairs
     drift = refuse_drift(
         {str(path): folder.manifest() for path, folder in zip(runs, folders, strict=True)}, allow=allow_drift
     )
@@ -128,12 +127,10 @@ def runs(
     if differences:
         tables.append(differences_table(differences))
         results["differences"] = [each.to_json() for each in differences]
-    results["spent"] = sum(each.get("spent") or 0.0 for each in stored)
-    results["list_cost"] = sum(each.get("list_cost") or 0.0 for each in stored)
+    results["spent"] = sum(each.spent or 0.0 for each in stored)
+    results["list_cost"] = sum(each.list_cost or 0.0 for each in stored)
     show_tables(tables)
-    mixed = [
-        f"{path}: {line}" for path, each in zip(runs, folders, strict=True) for line in each.manifest().get("mixed", ())
-    ]
+    mixed = [f"{path}: {line}" for path, each in zip(runs, folders, strict=True) for line in each.manifest().mixed]
     if mixed:
         results["mixed"] = mixed
     show_notes([*results.get("warnings", []), *drift, *mixed], tables)

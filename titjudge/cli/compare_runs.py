@@ -45,13 +45,12 @@ def people(run: Path, pairs_file: Path | None, metric: str | None, level: float,
       python cli.py compare people runs/first --metric tit-llm --level 0.99 --json board.json
     """
     from titjudge.runs.human_study import study
-    from titjudge.runs.results import stored_pair
     from titjudge.runs.run_folder import RunFolder
     from titjudge.suites.folder import read_pairs
 
     folder = RunFolder(run)
     folder.manifest()
-    human = read_pairs(pairs_file) if pairs_file else list(map(stored_pair, folder.results().get("pairs", ())))
+    human = read_pairs(pairs_file) if pairs_file else folder.results().human_pairs
     if not human:
         raise _nothing(pairs_file or run, "no human pairs: give some with --pairs FILE, or collect them with `label`")
     found = study(folder, human, metric)

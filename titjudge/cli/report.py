@@ -60,5 +60,5 @@ def report(
     for line in (line for folder in folders for line in told(folder.damage)):
         say(f"  note: {line}", err=True)
     say(f"report {written}")
-    write_json(json_file, [folder.results() for folder in folders])
+    write_json(json_file, [folder.results().to_json() for folder in folders])
     return 0

@@ -12,7 +12,7 @@ from titjudge.core.config import RunConfig
 NULL = {"type": "null"}
 
 
-class _WithoutTitles(GenerateJsonSchema):
+class WithoutTitles(GenerateJsonSchema):
     """A title that only repeats the key is noise in an editor."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -24,7 +24,7 @@ def config_schema() -> dict[str, Any]:
 
     Names of metrics and suites are suggested, not demanded: other packages add some.
     """
-    schema = RunConfig.model_json_schema(schema_generator=_WithoutTitles)
+    schema = RunConfig.model_json_schema(schema_generator=WithoutTitles)
     keys = schema["properties"]
     judge = keys["judge"]["anyOf"]
     judge.append({"type": "array", "items": {"anyOf": [kind for kind in judge if kind != NULL]}, "minItems": 1})

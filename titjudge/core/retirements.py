@@ -8,12 +8,11 @@ table is `retirements.yaml`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import clock
 
@@ -101,22 +100,6 @@ def same_model(asked: str, answered: str) -> bool:
         return True
     short, long = sorted((mine, theirs), key=len)
     return long.startswith(short) and _SNAPSHOT.fullmatch(long[len(short) :]) is not None
-
-
-def mixed(roles: Mapping[str, Any]) -> list[str]:
-    """One line for each role of a manifest for which another model answered, too."""
-    lines = []
-    for role in roles.values():
-        asked = role["model"].partition("/")[2]
-        answers = {each["version"]: each["answers"] for each in role.get("answered", ()) if each["version"]}
-        others = {version: count for version, count in answers.items() if not same_model(asked, version)}
-        if others:
-            names = ", ".join(sorted({version.partition("@")[0] for version in others}))
-            lines.append(
-                f"mixed run: {sum(others.values()):,} of {sum(answers.values()):,} answers to {role['model']} came from {names}; "
-                "they are not kept for other runs, and scores of the two models are not comparable"
-            )
-    return lines
 
 
 def notices(models: Iterable[tuple[str, str]]) -> list[str]:

@@ -348,26 +348,6 @@ class Ask(Protocol):
     async def embed(self, texts: Sequence[str]) -> list[Embedding]: ...
 
 
-class StoredRun(Protocol):
-    """A run folder as a report reads it. Raises DataError where the folder is no run, or damaged."""
-
-    path: Path
-
-    def manifest(self) -> dict[str, Any]: ...
-
-    def results(self) -> dict[str, Any]: ...
-
-    def items(self) -> Iterable[Item | InvalidItem]: ...
-
-    def scores(self) -> dict[tuple[str, str], Score]: ...
-
-    def replies(self) -> Iterable[dict[str, Any]]: ...
-
-    def vectors(self) -> Iterable[dict[str, Any]]: ...
-
-    def stats(self) -> dict[str, Any]: ...
-
-
 class Suite(Protocol):
     """A data set with its metrics and its official aggregation (design: one of the seven concepts).
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import BudgetExhausted, DataError
+from titjudge.core.run_records import Manifest
 from titjudge.core.samples import Purpose, Sample
 from titjudge.core.types import Item
 from titjudge.engine.ask import measure
@@ -358,7 +359,7 @@ def _save(
     aside.replace(file)
 
 
-def drift_between(manifests: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def drift_between(manifests: Mapping[str, Manifest]) -> list[str]:
     """Why runs should not be joined, from their manifests by name; empty when nothing speaks against it.
 
     A run whose canaries drifted, and two runs in which the same model of the same role answered as different versions.
@@ -366,15 +367,13 @@ def drift_between(manifests: Mapping[str, Mapping[str, Any]]) -> list[str]:
     reasons = []
     answered: dict[tuple[str, str], dict[str, set[str]]] = {}
     for name, manifest in manifests.items():
-        canary = manifest.get("canary") or {}
-        if canary.get("state") == "drift":
-            reasons.append(
-                f"{name}: its canaries drifted ({len(canary.get('flips', ()))} of {canary.get('asked')} flipped)"
-            )
-        for role, facts in (manifest.get("roles") or {}).items():
-            found = _models(each["version"] for each in facts.get("answered", ()) if each.get("version"))
-            if found:
-                answered.setdefault((role, facts.get("model", "")), {})[name] = found
+        canary = manifest.canary
+        if canary is not None and canary.state == "drift":
+            reasons.append(f"{name}: its canaries drifted ({len(canary.flips)} of {canary.asked} flipped)")
+        for role, record in manifest.roles.items():
+            versions = _models(each.version for each in record.answered if each.version)
+            if versions:
+                answered.setdefault((role, record.model), {})[name] = versions
     for (role, model), runs in answered.items():
         if len({frozenset(found) for found in runs.values()}) > 1:
             shown = "; ".join(f"{name}: {', '.join(sorted(found))}" for name, found in runs.items())
@@ -382,7 +381,7 @@ def drift_between(manifests: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return reasons
 
 
-def refuse_drift(manifests: Mapping[str, Mapping[str, Any]], *, allow: bool) -> list[str]:
+def refuse_drift(manifests: Mapping[str, Manifest], *, allow: bool) -> list[str]:
     """The reasons of `drift_between`, as warnings, when they are allowed.
 
     Raises:

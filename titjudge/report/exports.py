@@ -14,13 +14,13 @@ import orjson
 
 from titjudge.core.csvfile import csv_text
 from titjudge.core.errors import ConfigError, MissingExtra, nearest
+from titjudge.core.run_records import StoredRun
 from titjudge.core.score_parts import contradicted, description, missing
-from titjudge.core.types import Item, Score, StoredRun
+from titjudge.core.types import Item, Score
 from titjudge.report import result_tables
-from titjudge.report.manifest_access import either, strings
 from titjudge.report.model import Report, load
 from titjudge.report.side_by_side import changes, differences
-from titjudge.report.table_cells import DASH, Json, money
+from titjudge.report.table_cells import DASH, Json, money, strings
 
 COLUMNS = (
     "run",
@@ -104,8 +104,8 @@ def _json(report: Report) -> bytes:
         "runs": [
             {
                 "name": run.name,
-                "manifest": run.manifest,
-                "results": run.results,
+                "manifest": run.manifest.to_json(),
+                "results": run.results.to_json(),
                 "scores": [score_record(s) for s in run.scores.values()],
             }
             for run in report.runs
@@ -153,11 +153,10 @@ def _markdown(report: Report) -> bytes:
     lines = []
     for run in report.runs:
         lines += [f"### titjudge: {md(run.name)}", ""]
-        status = str(run.manifest.get("status") or "unknown")
         lines.append(
-            f"Status **{md(status)}**, spent {money(either(run, 'spent'))}, list price {money(either(run, 'list_cost'))}."
+            f"Status **{md(run.manifest.status)}**, spent {money(run.spent)}, list price {money(run.list_cost)}."
         )
-        lines += ["", *(f"> {md(warning)}" for warning in strings(run.results.get("warnings"))), ""]
+        lines += ["", *(f"> {md(warning)}" for warning in run.results.warnings), ""]
     for table in _tables(report):
         if table["rows"]:
             lines += [f"**{md(table['title'])}**", "", *md_table(table), ""]

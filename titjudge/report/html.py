@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import StoredRun
+from titjudge.core.run_records import StoredRun
 from titjudge.report.charts import charts
 from titjudge.report.forgetting import Curve, curves
 from titjudge.report.model import Report, as_json, load

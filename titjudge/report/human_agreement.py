@@ -211,11 +211,10 @@ def images(report: Report, judge: int, most: int) -> list[tuple[float, float]]:
 def _means(report: Report, judge: int) -> dict[str, tuple[float, tuple[float, float] | None]]:
     about = report.judges[judge]
     found: dict[str, tuple[float, tuple[float, float] | None]] = {}
-    board = report.runs[about.run].results.get("leaderboard") or ()
-    for row in board:
-        cell = (row.get("metrics") or {}).get(about.metric) or {}
-        if isinstance(cell.get("mean"), int | float):
-            found[str(row.get("generator"))] = (float(cell["mean"]), pair_of(cell.get("interval")))
+    for row in report.runs[about.run].results.leaderboard:
+        place = row.metrics.get(about.metric)
+        if place is not None and place.mean is not None:
+            found[row.generator] = (place.mean, place.interval)
     if not found:
         scores: Mapping[str, list[float]] = defaultdict(list)
         for entry in report.entries:
@@ -224,14 +223,3 @@ def _means(report: Report, judge: int) -> dict[str, tuple[float, tuple[float, fl
                 scores[entry.generator].append(score.value)
         found = {name: (sum(values) / len(values), None) for name, values in scores.items()}
     return found
-
-
-def pair_of(interval: object) -> tuple[float, float] | None:
-    """An interval as two floats; None for anything else."""
-    if (
-        isinstance(interval, list | tuple)
-        and len(interval) == 2
-        and all(isinstance(end, int | float) for end in interval)
-    ):
-        return float(interval[0]), float(interval[1])
-    return None

@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
-from titjudge.core.types import InvalidItem, Item, Score, StoredRun
+from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.report.pictures import Judged, Sameness
 from titjudge.report.text_pool import Texts, valid
 from titjudge.report.transcripts import DRAWN, case
@@ -67,14 +68,26 @@ class Loaded:
     """One run folder, read once."""
 
     name: str
-    manifest: Json
-    results: Json
+    manifest: Manifest
+    results: Results
     items: list[Item | InvalidItem]
     scores: dict[tuple[str, str], Score]
     replies: dict[str, Json]
     vectors: dict[str, Json]
     card: Json = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)  # size and time of each item's image file when it was listed
+
+    def metric(self, name: str) -> MetricResult:
+        """What the results say of a metric; nothing where they do not."""
+        return self.results.metrics.get(name, MetricResult())
+
+    @property
+    def spent(self) -> float | None:
+        return self.manifest.spent if self.results.spent is None else self.results.spent
+
+    @property
+    def list_cost(self) -> float | None:
+        return self.manifest.list_cost if self.results.list_cost is None else self.results.list_cost
 
 
 @dataclass(slots=True)
@@ -95,7 +108,7 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) 
     """
     loaded = [_load(run, name) for run, name in zip(runs, _names(runs), strict=True)]
     if agreement and loaded:
-        loaded[0].results = {**loaded[0].results, **agreement}
+        loaded[0].results = loaded[0].results.with_(**agreement)
     judges = [judge for number, run in enumerate(loaded) for judge in _judges(number, run, several=len(loaded) > 1)]
     entries, places = _entries(loaded, judges)
     pairs = _pairs(loaded, places)
@@ -139,23 +152,14 @@ def _names(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _judges(number: int, run: Loaded, *, several: bool) -> list[Judge]:
-    facts = _mapping(run.manifest.get("metrics"))
-    names = list(dict.fromkeys([*facts, *(metric for _, metric in run.scores)]))
     judges = []
-    for name in names:
-        about = _mapping(facts.get(name))
-        span = about.get("range")
-        limits = (
-            (float(span[0]), float(span[1]))
-            if isinstance(span, list | tuple) and len(span) == 2 and None not in span
-            else None
-        )
+    for name in dict.fromkeys([*run.manifest.metrics, *(metric for _, metric in run.scores)]):
+        record, result = run.manifest.metrics.get(name, MetricRecord()), run.metric(name)
+        higher = record.higher_is_better if result.higher_is_better is None else result.higher_is_better
         values = [abs(s.value) for (_, metric), s in run.scores.items() if metric == name and s.value is not None]
-        largest = max((abs(end) for end in limits), default=0.0) if limits else max(values, default=0.0)
+        largest = max(map(abs, record.limits)) if record.limits else max(values, default=0.0)
         label = f"{name} · {run.name}" if several else name
-        judges.append(
-            Judge(number, name, label, limits, bool(about.get("higher_is_better", True)), 3 if largest <= 2 else 1)
-        )
+        judges.append(Judge(number, name, label, record.limits, higher is not False, 3 if largest <= 2 else 1))
     return judges
 
 
@@ -221,9 +225,8 @@ def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tup
     """Pairs of all runs, each once; those that name unknown images are left out (results.json warns of them)."""
     found: dict[tuple[int, int, int], None] = {}
     for run, where in zip(runs, places, strict=True):
-        for pair in run.results.get("pairs") or ():
-            a, b = where.get(str(pair.get("a"))), where.get(str(pair.get("b")))
-            sign = _SIGN.get(str(pair.get("preference")))
+        for pair in run.results.pairs or ():
+            a, b, sign = where.get(pair.a), where.get(pair.b), _SIGN.get(pair.preference)
             if a is not None and b is not None and sign is not None and a != b:
                 found[a, b, sign] = None
     return list(found)
@@ -349,10 +352,6 @@ class _Writer:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=None, default=str)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _sequence(value: Any) -> Iterable[Any]:

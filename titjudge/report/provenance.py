@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from titjudge.core.run_records import AnsweredRecord
 from titjudge.report import table_cells
-from titjudge.report.manifest_access import either, identity, mapping
 from titjudge.report.model import Report
 from titjudge.report.table_cells import DASH, Json, cell, fragment, money, table
 
@@ -19,30 +19,15 @@ def provenance(report: Report) -> list[Json]:
     """Tables of models, prompts, metrics and configuration."""
     answered, prompts, metrics = [], [], []
     for run in report.runs:
-        for name, about in mapping(run.manifest.get("roles")).items():
-            for version in about.get("answered") or [{}]:
-                answered.append([run.name, name, str(about.get("model", "")), version.get("version") or DASH,
-                                 version.get("endpoint") or about.get("base_url") or DASH, version.get("answers")])  # fmt: skip
-        for name, told in mapping(run.manifest.get("prompts")).items():
-            prompts.append(
-                [run.name, name, str(mapping(told).get("sha256", "") if isinstance(told, Mapping) else told)]
-            )
-        for name, told in mapping(run.manifest.get("metrics")).items():
-            span = mapping(told).get("range")
-            limits = (
-                f"{span[0]} to {span[1]}"
-                if isinstance(span, list | tuple) and len(span) == 2 and None not in span
-                else DASH
-            )
-            metrics.append(
-                [
-                    run.name,
-                    name,
-                    str(mapping(told).get("version", DASH)),
-                    limits,
-                    str(mapping(told).get("source") or DASH),
-                ]
-            )
+        for name, role in run.manifest.roles.items():
+            for version in role.answered or [AnsweredRecord()]:
+                endpoint = version.endpoint or role.base_url or DASH
+                answers = version.answers if role.answered else None
+                answered.append([run.name, name, role.model, version.version or DASH, endpoint, answers])
+        prompts += [[run.name, name, digest] for name, digest in run.manifest.prompts.items()]
+        for name, metric in run.manifest.metrics.items():
+            limits = "{:g} to {:g}".format(*metric.limits) if metric.limits else DASH
+            metrics.append([run.name, name, metric.version or DASH, limits, metric.source or DASH])
     return [
         _by_run(report, "Who answered", ["role", "model asked", "version that answered", "endpoint", "answers"], answered, text=4,
                 empty="No model was asked, or the manifest does not say."),
@@ -63,8 +48,8 @@ def _by_run(report: Report, title: str, columns: Sequence[str], rows: Sequence[R
 def _configuration(report: Report) -> Json:
     """One row a setting, one column a run."""
     each = [
-        {key: setting(value) for key, value in identity(run).items() if value not in (None, {}, [], "")}
-        | {"titjudge": str(run.manifest.get("titjudge", DASH))}
+        {key: setting(value) for key, value in run.manifest.identity.items() if value not in (None, {}, [], "")}
+        | {"titjudge": run.manifest.titjudge or DASH}
         for run in report.runs
     ]
     names = list(dict.fromkeys(name for settings in each for name in settings))
@@ -118,15 +103,14 @@ def cost(report: Report) -> Json:
     """Requests, tokens and money by role."""
     rows: list[Row] = []
     for run in report.runs:
-        counted: list[list[Any]] = []
-        for name, about in mapping(run.manifest.get("roles")).items():
-            tokens = mapping(about.get("tokens"))
-            counts = [*(about.get(key) for key in ("asked", "cached", "errors", "unusable")),
-                      *(tokens.get(key) for key in ("input", "output", "thinking"))]  # fmt: skip
+        counted: list[list[int]] = []
+        for name, role in run.manifest.roles.items():
+            tokens = role.tokens
+            counts = [role.asked, role.cached, role.errors, role.unusable, tokens.input, tokens.output, tokens.thinking]
             counted.append(counts)
-            rows.append([run.name, name, str(about.get("model", "")), *counts, _dollars(about.get("spent"))])
-        sums = [_sum(column) for column in zip(*counted, strict=True)] if counted else [None] * 7
-        rows.append([run.name, "all roles", "", *sums, _dollars(either(run, "spent"))])
+            rows.append([run.name, name, role.model, *counts, _dollars(role.spent)])
+        sums = [sum(column) for column in zip(*counted, strict=True)] or [None] * 7
+        rows.append([run.name, "all roles", "", *sums, _dollars(run.spent)])
     columns = [
         "role",
         "model",
@@ -140,17 +124,13 @@ def cost(report: Report) -> Json:
         "spent",
     ]
     notes = [
-        f"{run.name}: all answers at list price, those from the cache included, {money(either(run, 'list_cost'))}."
+        f"{run.name}: all answers at list price, those from the cache included, {money(run.list_cost)}."
         for run in report.runs
     ]
-    if any(mapping(run.manifest.get("progress")) for run in report.runs):
-        notes.append("Counts are of the last session of a run; what was spent is of all sessions together.")
+    notes.append(
+        "Answers from the cache are counted for the last session of a run; all else is of all sessions together."
+    )
     return _by_run(report, "Cost by role", columns, rows, text=2, notes=notes)
-
-
-def _sum(column: Sequence[Any]) -> Any:
-    known = [one for one in column if table_cells.is_number(one)]
-    return sum(known) if known else None
 
 
 def _dollars(value: Any) -> Any:

@@ -9,7 +9,6 @@ from typing import Any
 
 from titjudge.core.types import Pair
 from titjudge.report.human_agreement import value
-from titjudge.report.manifest_access import mapping
 from titjudge.report.model import Loaded, Report
 from titjudge.report.table_cells import DASH, Json, cell, is_number, measured, number, table
 
@@ -131,27 +130,27 @@ def changes(report: Report) -> list[Json]:
 def _facts(run: Loaded) -> dict[str, str]:
     """The manifest as `place: value`, without what differs between any two runs (money, time, counts)."""
     manifest = run.manifest
-    facts = _flat(manifest.get("identity"), "")
-    for name, about in mapping(manifest.get("roles")).items():
-        facts[f"{name}: model asked"] = str(about.get("model", DASH))
-        versions = sorted({str(one.get("version") or DASH) for one in about.get("answered") or ()})
+    facts = _flat(manifest.identity, "")
+    for name, role in manifest.roles.items():
+        facts[f"{name}: model asked"] = role.model or DASH
+        versions = sorted({one.version or DASH for one in role.answered})
         if versions:
             facts[f"{name}: version that answered"] = ", ".join(versions)
-    facts |= _flat(manifest.get("pins"), "what answered as ")
-    facts |= _flat(manifest.get("recordings"), "recording ")
-    facts |= _flat(manifest.get("prompts"), "prompt ")
+    facts |= _flat(manifest.pins, "what answered as ")
+    facts |= _flat(manifest.recordings, "recording ")
+    facts |= _flat(manifest.prompts, "prompt ")
     facts |= _flat(
-        {name: mapping(about).get("version") for name, about in mapping(manifest.get("metrics")).items()},
+        {name: record.version for name, record in manifest.metrics.items()},
         "version of metric ",
     )
-    if manifest.get("titjudge"):
-        facts["titjudge"] = str(manifest["titjudge"])
+    if manifest.titjudge:
+        facts["titjudge"] = manifest.titjudge
     return facts
 
 
-def _flat(record: Any, prefix: str) -> dict[str, str]:
+def _flat(record: Mapping[str, Any], prefix: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for key, content in mapping(record).items():
+    for key, content in record.items():
         if isinstance(content, Mapping):
             found |= _flat(content, f"{prefix}{key}.")
         elif content not in (None, "", []):

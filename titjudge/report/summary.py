@@ -6,8 +6,7 @@ import json
 from datetime import UTC, datetime
 
 from titjudge.core.types import Item
-from titjudge.report import provenance, result_tables, table_cells, trust_card
-from titjudge.report.manifest_access import deviations, either, identity, mapping, metric, strings
+from titjudge.report import provenance, result_tables, trust_card
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.side_by_side import changes, differences
 from titjudge.report.table_cells import DASH, Json, fragment, money
@@ -29,11 +28,11 @@ def summary(report: Report) -> Json:
         "failures": [*provenance.failures(report), provenance.cost(report)],
         "provenance": provenance.provenance(report),
         "deviations": [
-            {"run": run.name, "protocol": str(run.manifest.get("protocol", "")), "list": deviations(run)}
+            {"run": run.name, "protocol": run.manifest.protocol, "list": run.manifest.suite.deviations}
             for run in report.runs
         ],
         "manifests": [
-            {"run": run.name, "text": json.dumps(run.manifest, indent=2, ensure_ascii=False, default=str)}
+            {"run": run.name, "text": json.dumps(run.manifest.to_json(), indent=2, ensure_ascii=False)}
             for run in report.runs
         ],
     }
@@ -48,11 +47,11 @@ def _headline(report: Report, at: int) -> Json:
     scored, wanted = _coverage(run, [judge for _, judge in judges])
     facts: list[Json] = []
     for place, judge in judges[:4]:
-        about = metric(run, judge.metric)
-        if table_cells.is_number(about.get("accuracy")):
-            ends = table_cells.ends_of(about.get("accuracy_interval"))
+        result = run.metric(judge.metric)
+        if result.accuracy is not None:
+            ends = result.accuracy_interval
             facts.append({
-                "label": f"agreement with people, {judge.metric}", "value": f"{about['accuracy']:.1%}",
+                "label": f"agreement with people, {judge.metric}", "value": f"{result.accuracy:.1%}",
                 "sub": f"{ends[0]:.1%} – {ends[1]:.1%}, 95% interval" if ends else "no interval: too few prompts",
                 "h": fragment("pairs", m=place),
             })  # fmt: skip
@@ -61,43 +60,42 @@ def _headline(report: Report, at: int) -> Json:
         "sub": f"{scored:,} of {wanted:,} scores", "h": fragment("images", s="none") if scored < wanted else fragment("images"),
     })  # fmt: skip
     facts.append({
-        "label": "spent", "value": money(either(run, "spent")), "sub": f"list price {money(either(run, 'list_cost'))}", "h": "#failures",
+        "label": "spent", "value": money(run.spent), "sub": f"list price {money(run.list_cost)}", "h": "#failures",
     })  # fmt: skip
     return {
         "name": run.name,
         "lead": _lead(run, [judge for _, judge in judges]),
-        "status": str(run.manifest.get("status") or "unknown"),
+        "status": run.manifest.status,
         "facts": facts,
         "counts": _counts(report, run),
-        "warnings": strings(run.results.get("warnings")),
+        "warnings": run.results.warnings,
     }
 
 
 def _coverage(run: Loaded, judges: list[Judge]) -> tuple[int, int]:
     """Scores there are, and scores there would be had nothing failed; input that could not be used counts as failed."""
     scored = sum(score.value is not None for score in run.scores.values())
-    told = [metric(run, judge.metric) for judge in judges]
-    if told and all(
-        table_cells.is_number(about.get("images")) and table_cells.is_number(about.get("scored")) for about in told
-    ):
-        return sum(about["scored"] for about in told), sum(about["images"] for about in told)
+    counts = [(result.scored, result.images) for result in (run.metric(judge.metric) for judge in judges)]
+    known = [(done, of) for done, of in counts if done is not None and of is not None]
+    if judges and len(known) == len(judges):
+        return sum(done for done, _ in known), sum(of for _, of in known)
     return scored, max(scored, len(run.items) * len(judges))
 
 
 def _lead(run: Loaded, judges: list[Judge]) -> str:
     """One sentence that says what was found."""
-    agreed = [(about["accuracy"], judge.metric, about) for judge in judges
-              if table_cells.is_number((about := metric(run, judge.metric)).get("accuracy"))]  # fmt: skip
+    results = {judge.metric: run.metric(judge.metric) for judge in judges}
+    agreed = [(one.accuracy, name, one) for name, one in results.items() if one.accuracy is not None]
     if not agreed:
-        why = "no pair has scores to compare" if run.results.get("pairs") else "there are no human pairs"
+        why = "no pair has scores to compare" if run.results.pairs else "there are no human pairs"
         return f"How far these scores agree with people is not known: {why}."
-    best, name, about = max(agreed, key=lambda one: one[0])
-    pairs = about.get("pairs_scored") or about.get("pairs")
-    of = f" of {pairs:,} pairs" if isinstance(pairs, int) else " of the pairs"
+    best, name, result = max(agreed, key=lambda one: one[0])
+    pairs = result.pairs_scored or result.pairs
+    of = f" of {pairs:,} pairs" if pairs is not None else " of the pairs"
     among = f", the most of {len(agreed)} metrics" if len(agreed) > 1 else ""
-    whose = "that is better by construction" if run.results.get("reference") == "construction" else "that people prefer"
-    p = about.get("p_value")
-    guess = f": no better than guessing (p {p:.2g})" if isinstance(p, float) and p >= GUESSING else ""
+    whose = "that is better by construction" if run.results.reference == "construction" else "that people prefer"
+    p = result.p_value
+    guess = f": no better than guessing (p {p:.2g})" if p is not None and p >= GUESSING else ""
     return f"{name} prefers the image {whose} in {best:.1%}{of}{among}{guess}."
 
 
@@ -111,10 +109,10 @@ def _counts(report: Report, run: Loaded) -> str:
         _count(prompts, "prompt"),
         *([_count(makers, "generator")] if makers else []),
     ]
-    pairs = len(run.results.get("pairs") or ())
+    pairs = len(run.results.pairs or ())
     if pairs:
-        said.append(f"{pairs:,} pairs" if run.results.get("reference") == "construction" else f"{pairs:,} human pairs")
-    suite, protocol, day = _suite(run), run.manifest.get("protocol"), _day(run)
+        said.append(f"{pairs:,} pairs" if run.results.reference == "construction" else f"{pairs:,} human pairs")
+    suite, protocol, day = _suite(run), run.manifest.protocol, _day(run)
     return (
         ", ".join(said)
         + (f". Suite {suite}" if suite else "")
@@ -128,15 +126,13 @@ def _count(number: int, noun: str) -> str:
 
 
 def _day(run: Loaded) -> str:
-    when = run.manifest.get("updated")
-    if not table_cells.is_number(when):
-        return ""
-    return datetime.fromtimestamp(when, UTC).strftime("%-d %B %Y, %H:%M UTC")
+    when = run.manifest.updated
+    return "" if when is None else datetime.fromtimestamp(when, UTC).strftime("%-d %B %Y, %H:%M UTC")
 
 
 def _suite(run: Loaded) -> str:
-    about = mapping(run.manifest.get("suite"))
-    name, version = about.get("name") or identity(run).get("suite") or "", about.get("version")
+    suite = run.manifest.suite
+    name, version = suite.name or run.manifest.identity.get("suite") or "", suite.version
     return f"{name} (version {version})" if name and version else str(name)
 
 

@@ -126,6 +126,16 @@ def money(value: Any) -> str:
     return "$0" if value == 0 else f"${value:,.2f}" if value >= 1 else f"${value:.4f}"
 
 
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value where it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def strings(value: Any) -> list[str]:
+    """The members of a list as texts; none of anything else."""
+    return [str(one) for one in value] if isinstance(value, list | tuple) else []
+
+
 def is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from titjudge.report.manifest_access import mapping, strings
 from titjudge.report.model import Loaded, Report
-from titjudge.report.table_cells import DASH, Json, cell, is_number, measured, p_value, table
+from titjudge.report.table_cells import DASH, Json, cell, is_number, mapping, measured, p_value, strings, table
 
 
 def cards(report: Report) -> list[Json]:

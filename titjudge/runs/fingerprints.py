@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import UserError
+from titjudge.core.run_records import Manifest
 from titjudge.core.types import Item, Status
 from titjudge.engine.roles import Roles
 from titjudge.providers.recorded import Recorded
@@ -38,11 +39,11 @@ class Pins:
                     elif provider.base_url:
                         self.models[name] = provider.base_url
 
-    def record(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """As a manifest keeps them, on top of those of earlier sessions."""
+    def record(self, before: Manifest) -> dict[str, Any]:
+        """Give the keys of a manifest that keep them, on top of those of earlier sessions."""
         files = {file for provider in self.recorded.values() for file in (provider.file, provider.answers)}
         hashes = {file.name: _sha256(file) for file in sorted(files) if file.is_file()}
-        found = {"pins": before.get("pins", {}) | self.models, "recordings": before.get("recordings", {}) | hashes}
+        found = {"pins": before.pins | self.models, "recordings": before.recordings | hashes}
         return {name: value for name, value in found.items() if value}
 
     def check(self, folder: RunFolder, *, together: bool) -> None:
@@ -55,7 +56,7 @@ class Pins:
         """
         before = folder.manifest()
         for name, pin in self.models.items():
-            then = before.get("pins", {}).get(name, pin)
+            then = before.pins.get(name, pin)
             if then != pin:
                 was, now = set(then.split(",")), set(pin.split(","))
                 told = (
@@ -64,8 +65,7 @@ class Pins:
                 raise UserError(
                     f"{folder.path}: what answers as {name} has changed since this run began ({told}): choose another --out"
                 )
-        known, now_there = before.get("recordings", {}), self.record({}).get("recordings", {})
-        if self.recorded and known != now_there:
+        if self.recorded and before.recordings != self.record(Manifest()).get("recordings", {}):
             self._check_recorded(folder, together)
 
     def _check_recorded(self, folder: RunFolder, together: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
+from titjudge.core.run_records import Manifest
 from titjudge.core.types import Item, Score
 from titjudge.probes.canary import refuse_drift
 from titjudge.runs.human_study import choose
@@ -152,20 +153,19 @@ def _prompt_keys(items: Mapping[str, Mapping[str, Item]]) -> Any:
     return (lambda item: item.prompt_id or item.id) if alike or len(ids) == 1 else (lambda item: item.prompt)
 
 
-def _judged_otherwise(manifests: Mapping[str, Mapping[str, Any]], metric: str) -> list[str]:
+def _judged_otherwise(manifests: Mapping[str, Manifest], metric: str) -> list[str]:
     """Why scores of these runs are not on one scale: another model in a role, another protocol, another metric version."""
     plugin = registry.load("metrics", metric.partition(" [")[0])
     reasons = []
     facts: dict[str, Iterable[Any]] = {
-        "the protocol": [manifest.get("protocol") for manifest in manifests.values()],
+        "the protocol": [manifest.protocol or None for manifest in manifests.values()],
         f"the version of {metric}": [
-            ((manifest.get("metrics") or {}).get(plugin.name) or {}).get("version") for manifest in manifests.values()
+            record.version for manifest in manifests.values() if (record := manifest.metrics.get(plugin.name))
         ],
     }
     for role in plugin.roles:
-        facts[f"the {role}"] = [
-            ((manifest.get("roles") or {}).get(role) or {}).get("model") for manifest in manifests.values()
-        ]
+        records = [manifest.roles[role] for manifest in manifests.values() if role in manifest.roles]
+        facts[f"the {role}"] = [record.model for record in records]
     for what, values in facts.items():
         told = [str(value) for value in values if value is not None]
         if len(set(told)) > 1:

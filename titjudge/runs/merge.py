@@ -7,9 +7,7 @@ once, and what was paid stays paid. Reading changes nothing in the runs.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import orjson
 
 from titjudge.core.errors import UserError
 from titjudge.core.files import Appender
+from titjudge.core.run_records import Manifest, RoleRecord
 from titjudge.core.types import Pair, Status
 from titjudge.metrics import Metric
 from titjudge.probes.canary import drift_between
@@ -28,9 +27,7 @@ from titjudge.runs.resolve import load_metrics, load_suite
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.score_digests import PLACE
 from titjudge.runs.session import Outcome, finish
-from titjudge.runs.verify import config_of, pairs_of
-
-_SUMS = ("asked", "cached", "errors", "unusable", "spent", "seconds")
+from titjudge.runs.verify import config_of
 
 
 def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = None, report: bool = True) -> Outcome:
@@ -53,10 +50,11 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
     if (out / "manifest.json").is_file():
         _check_replaced(target, parts)
     for part in parts:
-        _check_at_rest(part.folder.path)
-    parts.sort(key=lambda part: part.manifest.get("updated") or 0.0)
-    own = {name: value for name, value in parts[0].manifest["identity"].items() if name != "shard"}
-    config = config_of({"identity": own}, parts[0].folder.path)
+        if part.folder.is_locked():
+            raise UserError(f"{part.folder.path}: another titjudge is writing this run")
+    parts.sort(key=lambda part: part.manifest.updated or 0.0)
+    own = {name: value for name, value in parts[0].manifest.identity.items() if name != "shard"}
+    config = config_of(own, parts[0].folder.path)
     _announce(target, parts, config)
     target.open(config)
     try:
@@ -88,7 +86,7 @@ def _join(
         files.write("scores", _in_order(scores, items))
         files.put()
     manifest = _manifest(parts, items, scores, metrics, status, target.money()["spent"])
-    target.write("manifest.json", manifest)
+    target.write_manifest(manifest)
     drift = drift_between({part.folder.path.name: part.manifest for part in parts})
     warnings += [f"joined across a drift: {reason}" for reason in drift]
     warnings += [f"{part.folder.path.name}: {line}" for part in parts for line in told(part.folder.damage)]
@@ -132,7 +130,7 @@ def _announce(target: RunFolder, parts: Sequence[Part], config: Any) -> None:
         return
     target.path.mkdir(parents=True, exist_ok=True)
     record = {"identity": identity(config), "status": "running", "merged": _sources(parts)}
-    target.write("manifest.json", record)
+    target.write_manifest(Manifest.model_validate(record))
 
 
 def _sources(parts: Sequence[Part]) -> list[dict[str, Any]]:
@@ -140,8 +138,8 @@ def _sources(parts: Sequence[Part]) -> list[dict[str, Any]]:
     return [
         {
             "run": part.folder.path.name,
-            "shard": part.manifest.get("identity", {}).get("shard"),
-            "status": part.manifest.get("status"),
+            "shard": part.manifest.identity.get("shard"),
+            "status": part.manifest.status,
         }
         for part in sorted(parts, key=lambda part: (part.shard or (0, 0), part.folder.path.name))
     ]
@@ -150,17 +148,20 @@ def _sources(parts: Sequence[Part]) -> list[dict[str, Any]]:
 def _check_alike(parts: Sequence[Part]) -> None:
     first = parts[0]
     for part in parts[1:]:
-        mine, theirs = first.manifest.get("identity", {}), part.manifest.get("identity", {})
+        mine, theirs = first.manifest.identity, part.manifest.identity
         changed = [name for name in sorted({*mine, *theirs} - {"shard"}) if mine.get(name) != theirs.get(name)]
-        for what in ("prompts", "metrics"):
-            one, other = first.manifest.get(what, {}), part.manifest.get(what, {})
-            changed += [
-                f"{what.removesuffix('s')} {name}" for name in one if name in other and one[name] != other[name]
-            ]
+        changed += _changed("prompt", first.manifest.prompts, part.manifest.prompts)
+        changed += _changed(
+            "metric", *({n: (m.version, m.options) for n, m in p.manifest.metrics.items()} for p in (first, part))
+        )
         if changed:
             raise UserError(
                 f"{part.folder.path} and {first.folder.path} are not parts of one run: another {', '.join(changed)}"
             )
+
+
+def _changed(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    return [f"{what} {name}" for name in one if name in other and one[name] != other[name]]
 
 
 def _check_apart(parts: Sequence[Part]) -> None:
@@ -169,11 +170,11 @@ def _check_apart(parts: Sequence[Part]) -> None:
     Raises:
         UserError: two of them overlap so.
     """
-    given = {(part.folder.path.name, part.manifest.get("identity", {}).get("shard")): part for part in parts}
+    given = {(part.folder.path.name, part.manifest.identity.get("shard")): part for part in parts}
     for part in parts:
-        for each in part.manifest.get("merged", []):
-            if (each["run"], each["shard"]) in given:
-                raise UserError(f"{part.folder.path} was merged from {each['run']}: give one of them")
+        for each in part.manifest.merged or ():
+            if (each.run, each.shard) in given:
+                raise UserError(f"{part.folder.path} was merged from {each.run}: give one of them")
 
 
 def _check_replaced(target: RunFolder, parts: Sequence[Part]) -> None:
@@ -182,31 +183,13 @@ def _check_replaced(target: RunFolder, parts: Sequence[Part]) -> None:
     Raises:
         UserError: `out` would lose something.
     """
-    former = target.manifest().get("merged")
+    former = target.manifest().merged
     if former is None:
         raise UserError(f"{target.path} holds a run that is no merge: choose another --out")
-    given = [(part.folder.path.name, part.manifest.get("identity", {}).get("shard")) for part in parts]
-    lost = [each["run"] for each in former if (each["run"], each["shard"]) not in given]
+    given = [(part.folder.path.name, part.manifest.identity.get("shard")) for part in parts]
+    lost = [each.run for each in former if (each.run, each.shard) not in given]
     if lost:
         raise UserError(f"{target.path} was merged from {', '.join(lost)} too: give those as well, or another --out")
-
-
-def _check_at_rest(path: Path) -> None:
-    """A run that is being written is not merged.
-
-    Raises:
-        UserError: another process holds its lock.
-    """
-    lock = path / ".lock"
-    if not lock.is_file():
-        return
-    handle = os.open(lock, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise UserError(f"{path}: another titjudge is writing this run") from error
-    finally:
-        os.close(handle)
 
 
 def _status(parts: Sequence[Part]) -> str:
@@ -218,7 +201,7 @@ def _status(parts: Sequence[Part]) -> str:
         if absent:
             return f"incomplete: shard {', '.join(absent)} missing"
     for part in parts:
-        status = str(part.manifest.get("status"))
+        status = part.manifest.status
         if status != "complete" and not (there and status.startswith("incomplete: shard")):
             return "incomplete: interrupted" if status == "running" else status
     return "complete"
@@ -228,7 +211,7 @@ def _shards(parts: Sequence[Part]) -> list[tuple[int, int]]:
     """The shards that are there, alone or in a former merge; none when a part is a whole run."""
     found = []
     for part in parts:
-        former = [shard for each in part.manifest.get("merged", []) if (shard := shard_numbers(each["shard"]))]
+        former = [shard for each in part.manifest.merged or () if (shard := shard_numbers(each.shard))]
         own = [part.shard] if part.shard else former
         if not own:
             return []
@@ -288,9 +271,9 @@ def _vectors(parts: Sequence[Part]) -> Iterator[Record]:
 
 
 def _pairs(parts: Sequence[Part], suite: Any, config: Any) -> list[Pair]:
-    stored = [results for part in parts if "pairs" in (results := part.folder.results())]
+    stored = [results for part in parts if (results := part.folder.results()).pairs is not None]
     if stored:
-        return list(dict.fromkeys(pair for results in stored for pair in pairs_of(results)))
+        return list(dict.fromkeys(pair for results in stored for pair in results.human_pairs))
     read: list[Pair] = suite.pairs(config.data) if config.data is not None and config.data.exists() else []
     return read
 
@@ -302,44 +285,28 @@ def _manifest(
     metrics: Mapping[str, Metric],
     status: str,
     spent: float,
-) -> dict[str, Any]:
+) -> Manifest:
     newest = parts[-1].manifest
     judged = [item["id"] for item in items if "bad" not in item]
     own = [record["value"] for (_, name), record in scores.items() if name in metrics]
     done = sum(all((item, name) in scores for name in metrics) for item in judged)
-    return dict(newest) | {
-        "identity": {name: value for name, value in newest["identity"].items() if name != "shard"},
-        "prompts": {name: digest for part in parts for name, digest in part.manifest.get("prompts", {}).items()},
-        "roles": _roles(parts),
-        "status": status,
-        "started": min(part.manifest.get("started") or 0.0 for part in parts),
-        "updated": max(part.manifest.get("updated") or 0.0 for part in parts),
-        "progress": {
+    roles: dict[str, RoleRecord] = {}
+    for part in parts:
+        for name, role in part.manifest.roles.items():
+            roles[name] = roles[name].plus(role) if name in roles else role
+    return newest.with_(
+        identity={name: value for name, value in newest.identity.items() if name != "shard"},
+        prompts={name: digest for part in parts for name, digest in part.manifest.prompts.items()},
+        roles={name: role.to_json() for name, role in roles.items()},
+        status=status,
+        started=min(part.manifest.started or 0.0 for part in parts),
+        updated=max(part.manifest.updated or 0.0 for part in parts),
+        progress={
             "total": len(items),
             "done": done + len(items) - len(judged),
             "scored": sum(value is not None for value in own),
             "failed": sum(value is None for value in own),
         },
-        "spent": round(spent, 6),
-        "merged": _sources(parts),
-    }
-
-
-def _roles(parts: Sequence[Part]) -> dict[str, Any]:
-    """What each role did in all parts together."""
-    found: dict[str, Any] = {}
-    for part in parts:
-        for name, role in part.manifest.get("roles", {}).items():
-            if name not in found:
-                found[name] = orjson.loads(orjson.dumps(role))
-                continue
-            into = found[name]
-            for key in _SUMS:
-                into[key] = round(into[key] + role[key], 6)
-            into["tokens"] = {key: into["tokens"][key] + role["tokens"][key] for key in into["tokens"]}
-            counts = {(each["version"], each["endpoint"]): each for each in into["answered"]}
-            for each in role["answered"]:
-                same = counts.setdefault((each["version"], each["endpoint"]), {**each, "answers": 0})
-                same["answers"] += each["answers"]
-            into["answered"] = list(counts.values())
-    return found
+        spent=round(spent, 6),
+        merged=_sources(parts),
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from titjudge.core.run_records import Manifest
 from titjudge.core.types import Status
 from titjudge.metrics import Metric
 from titjudge.runs.journal import records
@@ -22,12 +23,12 @@ class Part:
     """One of the run folders that are merged, and its manifest."""
 
     folder: RunFolder
-    manifest: Mapping[str, Any]
+    manifest: Manifest
 
     @property
     def shard(self) -> tuple[int, int] | None:
         """(1, 4) for the first of four; None for a run that is not a shard."""
-        return shard_numbers(self.manifest.get("identity", {}).get("shard"))
+        return shard_numbers(self.manifest.identity.get("shard"))
 
     def read(self, name: str) -> Iterator[Record]:
         """The records of one of its files, as they are; none where there is no such file."""
@@ -88,7 +89,7 @@ def other_models(parts: Sequence[Part]) -> list[str]:
     """A warning for each role in which parts were answered by different weights, programs or embedders of one name."""
     pins: dict[str, set[str]] = {}
     for part in parts:
-        for name, pin in part.manifest.get("pins", {}).items():
+        for name, pin in part.manifest.pins.items():
             pins.setdefault(name, set()).add(pin)
     return [
         f"joined over different models: what answered as {name} was {' and '.join(sorted(each))}"

@@ -21,8 +21,9 @@ from titjudge.probes.battery import MOST
 from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import Card
 from titjudge.runs.identity import default_folder
+from titjudge.runs.manifest import provenance
 from titjudge.runs.resolve import complete
-from titjudge.runs.run_folder import RunFolder, provenance
+from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Session
 
 CARD = "card.json"
@@ -175,6 +176,5 @@ async def _run(
         return card
     finally:
         await engine.aclose()
-        record = provenance(config, engine, session.metrics)
-        times = {"started": started, "updated": time.time()}
-        folder.write("manifest.json", record | {"kind": "probe", "status": status, **times})
+        more: dict[str, Any] = {"kind": "probe", "status": status, "started": started, "updated": time.time()}
+        folder.write_manifest(provenance(config, engine, session.metrics, **more))

@@ -27,6 +27,7 @@ from typing import Any
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, UserError
+from titjudge.core.run_records import ProgressRecord
 from titjudge.runs.identity import default_folder
 from titjudge.runs.merge import merge
 from titjudge.runs.resolve import complete, load_metrics
@@ -88,12 +89,11 @@ class _Shard:
     def folder(self) -> RunFolder:
         return RunFolder(self.path)
 
-    def progress(self) -> dict[str, int]:
-        """total, done, scored, failed as the shard's manifest has them; empty before there is one."""
+    def progress(self) -> ProgressRecord:
+        """Read how far the shard has come; nothing done before there is a manifest."""
         with contextlib.suppress(UserError):
-            found: dict[str, int] = self.folder.manifest().get("progress", {})
-            return found
-        return {}
+            return self.folder.manifest().progress or ProgressRecord()
+        return ProgressRecord()
 
 
 class Cluster:
@@ -122,7 +122,7 @@ class Cluster:
         self.config = complete(config)
         self.out = (self.config.out or default_folder(self.config)).resolve()
         manifest = self.out / "manifest.json"
-        if manifest.is_file() and "merged" not in RunFolder(self.out).manifest():
+        if manifest.is_file() and RunFolder(self.out).manifest().merged is None:
             raise UserError(f"{self.out} holds a run of one machine: choose another --out")
         self._address, self._workers, self._say = address, workers, say
         self._told = time.monotonic()
@@ -304,7 +304,7 @@ class Cluster:
             return
         self._told = time.monotonic()
         progress = [shard.progress() for shard in shards]
-        done, total = (sum(each.get(name) or 0 for each in progress) for name in ("done", "total"))
+        done, total = sum(each.done for each in progress), sum(each.total or 0 for each in progress)
         if total:
             self._say(f"{done}/{total} items in {len(shards)} shards")
 

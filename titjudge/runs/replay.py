@@ -23,6 +23,7 @@ from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.images import ImageFiles, Shown
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
+from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import embedding_from, reply_from, request_record
 from titjudge.core.types import Embedding, ImageFile, Reply, Request, Status
 from titjudge.engine.pipeline import Engine
@@ -335,11 +336,10 @@ def _nothing() -> bytes:
 
 
 def replaying(
-    config: RunConfig, manifest: Mapping[str, Any], library: PromptLibrary, stored: Stored, pictures: StoredPictures
+    config: RunConfig, manifest: Manifest, library: PromptLibrary, stored: Stored, pictures: StoredPictures
 ) -> Engine:
     """The engine of a run, with its own answers in the place of its models."""
-    answered = manifest.get("roles", {}).values()
-    addresses = {each["model"]: each["base_url"] for each in answered}
+    addresses = {record.model: record.base_url for record in manifest.roles.values()}
 
     def make(role: RoleConfig) -> Any:
         label = f"{role.provider}/{role.model_name}" if role.model_name else role.provider

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from titjudge.core.run_records import SCHEMA_VERSION
 from titjudge.core.score_parts import steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
@@ -43,19 +44,23 @@ def summarize(
     tables = [*agreement_tables(found), *([steadiness] if steadiness else []), *suite.aggregate(items, scores)]
     failures = [(b.id, "bad_input", b.reason) for b in bad]
     failures += [(s.item_id, str(s.status), s.reason) for s in scores if s.value is None]
-    results = found.to_json() | {
-        "status": status,
-        "spent": round(money["spent"], 6),
-        "list_cost": round(money["list_cost"], 6),
-        "items": len(items),
-        "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
-        "failures": [{"item": item, "status": state, "reason": reason} for item, state, reason in failures],
-        "pairs": [{"group": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
-        "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
-        "cut": _cut(scores),
-        "not_applicable": {name: len(ids) for name, ids in apart.items()},
-        "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
-    }
+    results = (
+        {"schema_version": SCHEMA_VERSION}
+        | found.to_json()
+        | {
+            "status": status,
+            "spent": round(money["spent"], 6),
+            "list_cost": round(money["list_cost"], 6),
+            "items": len(items),
+            "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
+            "failures": [{"item": item, "status": state, "reason": reason} for item, state, reason in failures],
+            "pairs": [{"group": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
+            "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
+            "cut": _cut(scores),
+            "not_applicable": {name: len(ids) for name, ids in apart.items()},
+            "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
+        }
+    )
     results["warnings"] = [*results.get("warnings", []), *extra_warnings, *_cut_warnings(results["cut"])]
     results["warnings"] += [
         f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"
@@ -140,8 +145,3 @@ def _cut_warnings(cut: dict[str, dict[str, int]]) -> list[str]:
         f"{name}: {entry['scores']} texts were cut to the model's {entry['read']} tokens (the longest has {entry['longest']})"
         for name, entry in cut.items()
     ]
-
-
-def stored_pair(row: Mapping[str, Any]) -> Pair:
-    """Read a pair as `summarize` writes it."""
-    return Pair(row["group"], row["a"], row["b"], row["preference"])

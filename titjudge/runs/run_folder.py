@@ -15,34 +15,29 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import math
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-import titjudge
 from titjudge.core.checksum import sealed
 from titjudge.core.config import Limits, RunConfig
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender
+from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
 from titjudge.core.score_parts import SUMMED
 from titjudge.core.serialization import score_from, score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.budget import JOB
-from titjudge.engine.pipeline import Engine
-from titjudge.engine.roles import RoleStats
 from titjudge.metrics import Metric
 from titjudge.runs import journal
 from titjudge.runs.identity import differing, extends, identity, other_run
 from titjudge.runs.score_digests import PLACE, Marks, compares, listed_record
 
-SCHEMA_VERSION = 1
 _BEGUN = ".identity.json"  # what the run was begun as, for the day on which its manifest is lost
 _REMAKE = "the `judge` or `merge` command that made it makes it again"
 _SPARE = 2**22  # bytes: the answers that are on their way, and their bills
@@ -64,24 +59,18 @@ class RunFolder:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def manifest(self) -> dict[str, Any]:
-        """The manifest.
+    def manifest(self) -> Manifest:
+        """Read manifest.json.
 
         Raises:
-            DataError: this is no run folder.
+            DataError: this is no run folder, or the file is damaged.
         """
-        file = self.path / "manifest.json"
         try:
-            loaded = orjson.loads(file.read_bytes())
+            return Manifest.read(self.path / "manifest.json", _REMAKE)
         except OSError as error:
             if (self.path / _BEGUN).is_file():
                 raise DataError(f"it has no manifest.json: {_REMAKE}", self.path) from error
             raise DataError("not a run folder: it has no manifest.json", self.path) from error
-        except orjson.JSONDecodeError as error:
-            raise DataError(f"damaged: {error}; {_REMAKE}", file) from error
-        if not isinstance(loaded, dict):
-            raise DataError(f"damaged: not an object; {_REMAKE}", file)
-        return loaded
 
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
         """What was to be judged; `slim` leaves out prompt, image and meta, for what only counts and groups."""
@@ -153,13 +142,18 @@ class RunFolder:
     def vectors(self) -> Iterator[dict[str, Any]]:
         yield from (record for _, record in self._read("vectors.jsonl"))
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> Results:
+        """Read results.json; empty results where there is none.
+
+        Raises:
+            DataError: it is damaged.
+        """
         file = self.path / "results.json"
-        try:
-            loaded = orjson.loads(file.read_bytes()) if file.is_file() else {}
-        except orjson.JSONDecodeError as error:
-            raise DataError(f"damaged: {error}; the same `judge` or `merge` command writes it anew", file) from error
-        return loaded if isinstance(loaded, dict) else {}
+        return Results.read(file, "the same `judge` or `merge` command writes it anew") if file.is_file() else Results()
+
+    def is_locked(self) -> bool:
+        """Tell whether a process is writing this run."""
+        return is_locked(self.path)
 
     def _read(self, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
         file = self.path / name
@@ -196,7 +190,7 @@ class RunFolder:
                 if not extends(theirs, mine):
                     raise UserError(f"{self.path} {other_run(theirs, mine)}")
                 self.write(_BEGUN, mine)
-                self.write("manifest.json", self.manifest() | {"identity": mine})
+                self.write_manifest(self.manifest().with_(identity=mine))
             elif changed:  # a start that failed before anything was asked
                 self._begin(mine)
         elif any(each.is_file() and not each.name.startswith(".") for each in self.path.iterdir()):
@@ -220,7 +214,7 @@ class RunFolder:
             DataError: the manifest is damaged, and nothing else says what the run was begun as.
         """
         try:
-            return dict(self.manifest().get("identity") or {})
+            return self.manifest().identity
         except DataError as error:
             try:
                 begun: dict[str, Any] = orjson.loads((self.path / _BEGUN).read_bytes())
@@ -236,7 +230,7 @@ class RunFolder:
 
     def _begin(self, mine: Mapping[str, Any]) -> None:
         self.write(_BEGUN, mine)
-        self.write("manifest.json", {"schema_version": SCHEMA_VERSION, "identity": mine, "status": "running"})
+        self.write_manifest(Manifest(schema_version=SCHEMA_VERSION, identity=dict(mine), status="running"))
 
     @property
     def begun(self) -> bool:
@@ -332,7 +326,7 @@ class RunFolder:
 
     def mark(self, status: str) -> None:
         """Say in the manifest how the run ended when nothing else can be said."""
-        self.write("manifest.json", self.manifest() | {"status": status, "updated": time.time()})
+        self.write_manifest(self.manifest().with_(status=status, updated=time.time()))
 
     def list_items(self, items: Iterable[tuple[Item | InvalidItem, int | None]]) -> int:
         """Write items.jsonl anew, whole or not at all, with the place of each where it has one; returns how many there are."""
@@ -350,11 +344,8 @@ class RunFolder:
         return count
 
     def write(self, name: str, content: Any, *, sync: bool = True) -> Path:
-        """Write a file whole, or not at all; with `sync`, which may take long, also when the power fails. The manifest
-        carries its own seal."""
+        """Write a file whole, or not at all; with `sync`, which may take long, also when the power fails."""
         target = self.path / name
-        if name == "manifest.json":
-            content = sealed(json.loads(json.dumps(content, default=str)))
         data = (
             content
             if isinstance(content, bytes)
@@ -368,6 +359,10 @@ class RunFolder:
                 os.fsync(file.fileno())
         aside.replace(target)
         return target
+
+    def write_manifest(self, manifest: Manifest, *, sync: bool = True) -> None:
+        """Write manifest.json as `write` does, with its checksum."""
+        self.write("manifest.json", sealed(manifest.to_json()), sync=sync)
 
     def close(self) -> None:
         for appender in self._appenders.values():
@@ -389,61 +384,3 @@ def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:
         if (cap := getattr(limits, name)) is not None
     }
     return limits.model_copy(update=rest)
-
-
-def provenance(
-    config: RunConfig, engine: Engine, metrics: Mapping[str, Metric], before: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """What a manifest says of who answered: models, versions, endpoints, prompts, metric versions, software.
-
-    `before` is the manifest of the same run's earlier sessions: what they say of who answered is kept and added to.
-    """
-    roles = dict((before or {}).get("roles", {}))
-    for role in engine.roles.open():
-        roles[role.name] = _add(role.label, role.provider.base_url, role.tally, roles.get(role.name, {}))
-    embedder = engine.roles.embedded
-    if embedder.asked or embedder.cached:
-        roles["embedder"] = _add(engine.roles.embedder().name, "", embedder, roles.get("embedder", {}))
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "titjudge": titjudge.__version__,
-        "identity": identity(config),
-        "limits": config.limits.model_dump(),
-        "protocol": config.protocol,
-        "metrics": {
-            name: {"version": metric.version, "range": [_finite(end) for end in metric.range], "source": metric.source}
-            | ({"options": dict(metric.options)} if metric.options else {})
-            for name, metric in metrics.items()
-        },
-        "prompts": {**(before or {}).get("prompts", {}), **engine.library.used},
-        "roles": roles,
-    }
-
-
-def _add(label: str, base_url: str, tally: RoleStats, before: Mapping[str, Any]) -> dict[str, Any]:
-    """One role of a manifest: this session's tally on top of the earlier ones'."""
-    answered: Counter[tuple[str, str]] = Counter(tally.versions)
-    for each in before.get("answered", ()):
-        answered[each["version"], each["endpoint"]] += each["answers"]
-    tokens = before.get("tokens", {})
-    usage = {"input": tally.usage.input, "output": tally.usage.output, "thinking": tally.usage.thinking}
-    return {
-        "model": label,
-        "base_url": base_url,
-        "answered": [
-            {"version": version, "endpoint": endpoint, "answers": count}
-            for (version, endpoint), count in sorted(answered.items())
-        ],
-        "asked": tally.asked + before.get("asked", 0),
-        "cached": tally.cached,
-        "errors": tally.errors + before.get("errors", 0),
-        "unusable": tally.unusable + before.get("unusable", 0),
-        "spent": round(tally.spent + before.get("spent", 0.0), 6),
-        "seconds": round(tally.seconds + before.get("seconds", 0.0), 3),
-        "tokens": {name: count + tokens.get(name, 0) for name, count in usage.items()},
-    }
-
-
-def _finite(number: float) -> float | None:
-    """JSON knows no infinity: an open end is None."""
-    return number if math.isfinite(number) else None

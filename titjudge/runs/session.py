@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +15,8 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.retirements import OTHER_MODEL, mixed
+from titjudge.core.retirements import OTHER_MODEL
+from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import reply_from, reply_record
 from titjudge.core.types import DryRun, InvalidItem, Item, Pair, Status, Table
 from titjudge.engine.budget import Budget
@@ -29,9 +30,10 @@ from titjudge.runs.fingerprints import Pins
 from titjudge.runs.identity import default_folder
 from titjudge.runs.journal import told
 from titjudge.runs.loop import Progress, RunLoop, prepared
+from titjudge.runs.manifest import mixed, provenance
 from titjudge.runs.resolve import complete, left_out, load_metrics, load_suite
 from titjudge.runs.results import summarize
-from titjudge.runs.run_folder import RunFolder, provenance
+from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.run_input import Reading
 from titjudge.runs.score_digests import compares
 
@@ -107,7 +109,7 @@ class Session:
         self.cache = AnswerCache(cache_folder(self.config.cache))
         self.warnings = left_out(config, self.config)
         self.canary: Any = None
-        self._before: dict[str, Any] = {}
+        self._before = Manifest()
         self._pins: dict[str, Any] = {}
         self._ended = ("", 0.0)
         self._models: list[str] = []  # what is to be said of the models in use
@@ -195,19 +197,19 @@ class Session:
                     *self._models,
                     *self.reading.notes(self.metrics.values(), pairs, kept),
                     *_drift(folder.manifest()),
-                    *folder.manifest().get("mixed", ()),
+                    *folder.manifest().mixed,
                     *(self.canary.lines() if self.canary else ()),
                 ],
                 report=self.config.report,
             )
             outcome.reason, outcome.uncertain = self._ended
-            outcome.mixed = list(folder.manifest().get("mixed", ()))
+            outcome.mixed = folder.manifest().mixed
             return outcome
         except TitjudgeError as error:
             if isinstance(error, UserError):
                 folder.discard()
             begun = (folder.path / "manifest.json").is_file()
-            if begun and folder.manifest()["status"] == "running":  # a bad second try leaves what the first one did
+            if begun and folder.manifest().status == "running":  # a bad second try leaves what the first one did
                 folder.mark(f"failed: {error}")
             raise
         finally:
@@ -321,13 +323,13 @@ class Session:
         pins = Pins(roles, (role for metric in self.metrics.values() for role in metric.roles))
         pins.check(folder, together=any(map(compares, self.metrics.values())))
         self._pins = pins.record(before)
-        for name, digest in before.get("prompts", {}).items():
+        for name, digest in before.prompts.items():
             if self.library.get(name).sha256 != digest:
                 raise UserError(
                     f"{folder.path}: the prompt {name} has changed since this run began: choose another --out"
                 )
-        for name, facts in before.get("metrics", {}).items():
-            if name in self.metrics and self.metrics[name].version != facts["version"]:
+        for name, record in before.metrics.items():
+            if name in self.metrics and self.metrics[name].version != record.version:
                 raise UserError(
                     f"{folder.path}: the metric {name} has changed since this run began: choose another --out"
                 )
@@ -342,34 +344,24 @@ class Session:
             await asyncio.sleep(_WATCH)
 
     def _manifest(self, folder: RunFolder, engine: Engine, loop: RunLoop, status: str, started: float) -> None:
-        progress = loop.progress
-        record = provenance(self.config, engine, self.metrics, self._before) | self._pins
-        record |= {
-            "suite": {
-                "name": self.suite.name,
-                "version": self.suite.VERSION,
-                "deviations": list(self.suite.DEVIATIONS),
-            },
-            "status": status,
-            "started": started,
-            "updated": time.time(),
-            "progress": {
-                "total": progress.total,
-                "done": progress.done,
-                "scored": progress.scored,
-                "failed": progress.failed,
-            },
-            "spent": round(engine.budget.spent, 6),
-            "list_cost": round(engine.budget.list_cost, 6)
-            if status == "running"
-            else round(folder.money()["list_cost"], 6),
-            "uncertain": round(engine.budget.uncertain, 6),
-        }
-        if lines := mixed(record["roles"]):
-            record["mixed"] = lines
+        progress, complete = loop.progress, status != "running"
+        manifest = provenance(
+            self.config, engine, self.metrics, self._before,
+            suite={"name": self.suite.name, "version": self.suite.VERSION, "deviations": list(self.suite.DEVIATIONS)},
+            status=status,
+            started=started,
+            updated=time.time(),
+            progress={name: getattr(progress, name) for name in ("total", "done", "scored", "failed")},
+            spent=round(engine.budget.spent, 6),
+            list_cost=round(folder.money()["list_cost"] if complete else engine.budget.list_cost, 6),
+            uncertain=round(engine.budget.uncertain, 6),
+            **self._pins,
+        )  # fmt: skip
+        if lines := mixed(manifest.roles):
+            manifest = manifest.with_(mixed=lines)
         if self.canary is not None and self.canary.report is not None:
-            record["canary"] = self.canary.report.to_json()
-        folder.write("manifest.json", record, sync=status != "running")
+            manifest = manifest.with_(canary=self.canary.report.to_json())
+        folder.write_manifest(manifest, sync=complete)
 
 
 def finish(
@@ -403,15 +395,13 @@ def finish(
     return outcome
 
 
-def _drift(manifest: Mapping[str, Any]) -> list[str]:
+def _drift(manifest: Manifest) -> list[str]:
     """A model that changed its version while it was being asked."""
     lines = []
-    for role in manifest["roles"].values():
-        versions = sorted({each["version"] for each in role.get("answered", ()) if each["version"]})
+    for role in manifest.roles.values():
+        versions = sorted({each.version for each in role.answered if each.version})
         if len(versions) > 1:
-            lines.append(
-                f"{role['model']} answered as {len(versions)} model versions in this run: {', '.join(versions)}"
-            )
+            lines.append(f"{role.model} answered as {len(versions)} model versions in this run: {', '.join(versions)}")
     return lines
 
 

@@ -29,7 +29,6 @@ from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
 from titjudge.runs.identity import without_credentials
 from titjudge.runs.resolve import complete, load_metrics
-from titjudge.runs.results import stored_pair
 from titjudge.runs.run_folder import RunFolder, rest_of_caps
 from titjudge.runs.session import Outcome, Session, Watcher
 
@@ -196,7 +195,7 @@ class Sweep:
             outcome = outcomes.get(each.folder)
             if outcome is None:
                 continue
-            pairs |= dict.fromkeys(map(stored_pair, outcome.results["pairs"]))
+            pairs |= dict.fromkeys(RunFolder(outcome.folder).results().human_pairs)
             for row in rows_of(each, outcome):
                 rows.setdefault((row.metric, *row.models.values()), row)  # the same models need no second row
         ordered = _ranked(list(rows.values()), list(pairs))

@@ -14,7 +14,6 @@ from titjudge.core import registry
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Usage
 from titjudge.engine.prices import UserPrices, price_of
-from titjudge.runs.results import stored_pair
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.pairwise_accuracy import Values, values_by_metric
 
@@ -73,7 +72,7 @@ def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int
         return IMAGES * sum(answers[key][0] or 0.0 for key in keys) / max(images[name] for name in some)
 
     together = {frozenset(some): price(some) for n in range(2, longest + 1) for some in combinations(values, n)}
-    pairs = {stored_pair(pair): None for run in runs.values() for pair in run.results().get("pairs", ())}
+    pairs = {pair: None for run in runs.values() for pair in run.results().human_pairs}
     return SweptJudges(values, {name: price([name]) for name in values}, together, list(pairs), left_out)
 
 

@@ -23,8 +23,9 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.images import Shown
 from titjudge.core.prompts import PromptLibrary
+from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import score_from, score_record
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Status
+from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
@@ -32,7 +33,7 @@ from titjudge.runs.journal import flaw, torn
 from titjudge.runs.loop import prepared
 from titjudge.runs.replay import UNSEALED, Stored, StoredPictures, parsed, replaying
 from titjudge.runs.resolve import load_metrics, load_suite
-from titjudge.runs.results import stored_pair, summarize
+from titjudge.runs.results import summarize
 from titjudge.runs.results_diff import cells, same, shown
 from titjudge.runs.run_folder import FILES, RunFolder
 
@@ -96,14 +97,14 @@ class Verification:
         }
 
 
-def config_of(manifest: Mapping[str, Any], path: Path) -> RunConfig:
+def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
     """The configuration a run was made with.
 
     Raises:
         DataError: the manifest has none that this version can read.
     """
     try:
-        return RunConfig.model_validate(manifest.get("identity"))
+        return RunConfig.model_validate(identity)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -124,22 +125,22 @@ def verify(path: Path) -> Verification:
 async def _verify(folder: RunFolder) -> Verification:
     found = Verification(folder.path)
     manifest = folder.manifest()
-    config = config_of(manifest, folder.path)
+    config = config_of(manifest.identity, folder.path)
     if not folder.begun:
         raise DataError("nothing was judged in this run: there is nothing to verify", folder.path)
     metrics, suite = load_metrics(config), load_suite(config)
     library = PromptLibrary(config.prompts)
     _check_versions(manifest, metrics, library, found)
-    if broken(manifest):
+    if broken(orjson.loads((folder.path / "manifest.json").read_bytes())):
         found.add("manifest", "manifest.json", UNSEALED)
-    _check_ends(folder, manifest.get("status") == "complete", found)
+    complete = manifest.status == "complete"
+    _check_ends(folder, complete, found)
     stored, pictures = Stored(folder.path, found.add), StoredPictures(found.add)
     scores, listed = _scores(folder, found), list(_items(folder, found))
     if (folder.path / "billing.jsonl").is_file():
         found.checked["bills"] = sum("cost" in each for each in _records(folder, "billing.jsonl", found))
     engine = replaying(config, manifest, library, stored, pictures)
     check = _Check(engine, stored, pictures, Panel.of(config), scores, found)
-    complete = manifest.get("status") == "complete"
     try:
         for item in prepared(listed, metrics):
             if isinstance(item, Item):
@@ -150,7 +151,7 @@ async def _verify(folder: RunFolder) -> Verification:
         stored.close()
     found.checked.update(answers=stored.answers, vectors=stored.vectors, pictures=pictures.seen)
     _note(found, stored, pictures, check)
-    if manifest.get("status") == "running":
+    if manifest.status == "running":
         found.notes.append("the run was going on, or was killed: its tables are not compared")
     else:
         _check_tables(folder, listed, check.recomputed, suite, metrics, found)
@@ -158,9 +159,9 @@ async def _verify(folder: RunFolder) -> Verification:
 
 
 def _check_versions(
-    manifest: Mapping[str, Any], metrics: Mapping[str, Metric], library: PromptLibrary, found: Verification
+    manifest: Manifest, metrics: Mapping[str, Metric], library: PromptLibrary, found: Verification
 ) -> None:
-    for name, digest in manifest.get("prompts", {}).items():
+    for name, digest in manifest.prompts.items():
         found.checked["prompts"] += 1
         try:
             now = library.get(name).sha256
@@ -169,9 +170,9 @@ def _check_versions(
             continue
         if now != digest:
             found.add("prompt", f"prompt {name}", f"its SHA-256 was {digest[:16]} in the run and is {now[:16]} here")
-    for name, facts in manifest.get("metrics", {}).items():
-        if name in metrics and metrics[name].version != facts["version"]:
-            what = f"version {facts['version']} in the run, version {metrics[name].version} here"
+    for name, record in manifest.metrics.items():
+        if name in metrics and metrics[name].version != record.version:
+            what = f"version {record.version} in the run, version {metrics[name].version} here"
             found.add("metric", f"metric {name}", what)
 
 
@@ -353,12 +354,6 @@ def difference(before: Score, now: Score, *, exact: bool = True) -> str:
     return ""
 
 
-def pairs_of(results: Mapping[str, Any]) -> list[Pair]:
-    """The human pairs that a results.json was made with."""
-    source = "construction" if results.get("reference") == "construction" else ""
-    return [replace(stored_pair(row), source=source) for row in results.get("pairs") or ()]
-
-
 def _note(found: Verification, stored: Stored, pictures: StoredPictures, check: _Check) -> None:
     counts = (
         (pictures.absent, "pictures are not here: their hashes could not be checked"),
@@ -382,20 +377,19 @@ def _check_tables(
 ) -> None:
     try:
         before = folder.results()
-        pairs = pairs_of(before)
-    except (DataError, TypeError, AttributeError) as error:
-        found.add("line", "results.json", f"damaged: {error}")
+    except DataError as error:
+        found.add("line", "results.json", error.message)
         return
-    if not before:
+    if not (folder.path / "results.json").is_file():
         found.notes.append("there is no results.json: no table to compare")
         return
     money = folder.money()
-    results, _ = summarize(listed, scores.values(), suite, pairs, metrics, status="", money=money)
+    results, _ = summarize(listed, scores.values(), suite, before.human_pairs, metrics, status="", money=money)
     now = orjson.loads(orjson.dumps(results, default=str, option=orjson.OPT_SERIALIZE_NUMPY))
-    for where, first, second in cells(before, now):
+    for where, first, second in cells(before.to_json(), now):
         found.checked["cells"] += 1
         if not same(first, second):
             found.add("table", where, f"{shown(first)} is stored, {shown(second)} comes out")
 
 
-__all__ = ["Problem", "Verification", "config_of", "difference", "pairs_of", "verify"]
+__all__ = ["Problem", "Verification", "config_of", "difference", "verify"]

@@ -161,7 +161,7 @@ def test_a_server_that_switches_in_the_middle(data: Path, monkeypatch: pytest.Mo
         (line,) = outcome.mixed
         assert line.startswith(f"mixed run: 3 of 6 answers to gemini/{PRO} came from {FLASH}")
         assert line in outcome.warnings
-        assert RunFolder(outcome.folder).manifest()["mixed"] == [line]
+        assert RunFolder(outcome.folder).manifest().mixed == [line]
         assert outcome.results["spent"] == pytest.approx(3 * 1100 * 10e-6 + 3 * 1100 * 20e-6)
         replies = list(RunFolder(outcome.folder).replies())
         cache = AnswerCache(data.parent / "cache")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +225,7 @@ def test_other_weights_and_recordings_under_one_name_are_a_change(tmp_path: Path
     runs = [small_run(tmp_path / name) for name in ("one", "two")]
     for run, weights in zip(runs, ("local:a", "local:b"), strict=True):
         pinned = {"pins": {"judge": weights}, "recordings": {"answers.jsonl": weights[-1] * 64}}
-        run.write("manifest.json", run.manifest() | pinned)
+        run.write_manifest(run.manifest().with_(**pinned))
     changed = [_words(row) for row in _table(summary(load(runs))["overview"], "What changed between the runs")["rows"]]
     assert changed == [
         ["what answered as judge", "local:a", "local:b"],
@@ -249,6 +250,16 @@ def test_verdicts_turn_metrics_where_less_is_better(tmp_path: Path) -> None:
     gaps = dict(verdicts(report, 0))
     assert gaps[0] == pytest.approx(0.1)  # people prefer b, whose number is lower, so better
     assert gaps[1] == pytest.approx(-0.1)
+
+
+def test_a_run_whose_manifest_does_not_say_which_way_is_better_is_read_by_its_results(tmp_path: Path) -> None:
+    run = small_run(tmp_path / "run")
+    stored = json.loads((run.path / "results.json").read_bytes())
+    stored["metrics"]["tit"]["higher_is_better"] = False
+    run.write("results.json", stored)
+    report = load([run])
+    assert [judge.higher for judge in report.judges] == [False, True]
+    assert dict(verdicts(report, 0))[0] == pytest.approx(0.1)
 
 
 def test_ranks_of_people_share_places() -> None:

@@ -143,6 +143,7 @@ def test_a_lost_manifest_is_made_again(made: Path, home: Path, content: bytes | 
     assert "manifest.json is damaged" in "\n".join(outcome.warnings)
     now = json.loads(manifest.read_bytes())
     assert (now["identity"], now["metrics"]) == (before["identity"], before["metrics"])
+    assert now["metrics"]["lmm-score"]["higher_is_better"] is True
     assert verify(home / "run").holds
 
 

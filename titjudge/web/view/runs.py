@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from titjudge.core.errors import DataError
+from titjudge.core.run_records import Manifest, is_locked
 
 _DEPTH = 3  # folders below the runs folder in which runs are looked for
 _BLOCK = 1 << 20
@@ -70,38 +71,29 @@ class Runs:
         return file if inside else None
 
     def _state(self, name: str, folder: Path) -> RunState:
-        import orjson
-
         try:
-            manifest = orjson.loads((folder / "manifest.json").read_bytes())
-            if not isinstance(manifest, dict):
-                raise ValueError("not an object")
-            return self._read(name, folder, manifest)
-        except (OSError, ValueError) as error:
-            return RunState(name, "unreadable", problem=f"manifest.json: {error}")
-
-    def _read(self, name: str, folder: Path, manifest: Mapping[str, Any]) -> RunState:
-        status = str(manifest.get("status", "unknown"))
-        updated = _number(manifest.get("updated"))
-        if status == "running" and time.time() - (updated or 0.0) > _SILENT and not _is_locked(folder):
+            manifest = Manifest.read(folder / "manifest.json", "the command that made it makes it again")
+        except OSError as error:
+            return RunState(name, "unreadable", problem=f"manifest.json: {error.strerror}")
+        except DataError as error:
+            return RunState(name, "unreadable", problem=f"manifest.json: {error.message}")
+        status, metrics, progress = manifest.status, tuple(manifest.metrics), manifest.progress
+        if status == "running" and time.time() - (manifest.updated or 0.0) > _SILENT and not is_locked(folder):
             status = "stopped"
-        progress, suite, roles = (_mapping(manifest.get(key)) for key in ("progress", "suite", "roles"))
-        metrics = tuple(str(metric) for metric in _mapping(manifest.get("metrics")))
-        items = _number(progress.get("total"))
-        models = {str(_mapping(role).get("model", "")) for role in roles.values()} - {""}
+        items = progress.total if progress else None
         return RunState(
             name,
             status,
-            total=int(items) * len(metrics) if items is not None and metrics else None,
+            total=items * len(metrics) if items is not None and metrics else None,
             scores=self._lines(folder / "scores.jsonl"),
-            items=None if items is None else int(items),
-            failed=None if (failed := _number(progress.get("failed"))) is None else int(failed),
-            spent=_number(manifest.get("spent")),
-            started=_number(manifest.get("started")),
-            updated=updated,
-            suite=str(suite.get("name", "")),
+            items=items,
+            failed=progress.failed if progress else None,
+            spent=manifest.spent,
+            started=manifest.started,
+            updated=manifest.updated,
+            suite=manifest.suite.name,
             metrics=metrics,
-            models=tuple(sorted(models)),
+            models=tuple(sorted({role.model for role in manifest.roles.values()} - {""})),
             report=self.report(name) is not None,
         )
 
@@ -134,27 +126,3 @@ def _find(folder: Path, depth: int) -> Iterator[Path]:
         for name in below:
             if not name.startswith("."):
                 yield from _find(folder / name, depth - 1)
-
-
-def _is_locked(folder: Path) -> bool:
-    """Whether a process holds the run (`RunFolder.open`). A shared lock is tried and given back at once."""
-    try:
-        lock = os.open(folder / ".lock", os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(lock)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

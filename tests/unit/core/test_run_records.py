@@ -1,0 +1,74 @@
+"""manifest.json and results.json: what a run writes is what the published schemas say, and damage is one clear line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import BaseModel
+
+from titjudge.core.errors import DataError
+from titjudge.core.run_records import Manifest, Results, RoleRecord, schema_of
+
+FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures" / "before_the_move").glob("*/manifest.json"))
+
+
+def unknown_keys(record: Any, where: str = "") -> Iterator[str]:
+    if isinstance(record, BaseModel):
+        yield from (f"{where}.{key}" for key in record.model_extra or ())
+        for name in type(record).model_fields:
+            yield from unknown_keys(getattr(record, name), f"{where}.{name}")
+    elif isinstance(record, dict | list):
+        members = record.items() if isinstance(record, dict) else enumerate(record)
+        for key, member in members:
+            yield from unknown_keys(member, f"{where}.{key}")
+
+
+@pytest.mark.parametrize("file", FIXTURES, ids=lambda file: file.parent.name)
+def test_every_key_of_a_run_is_in_the_schema_and_comes_back_as_it_was(file: Path) -> None:
+    for kind, path in ((Manifest, file), (Results, file.with_name("results.json"))):
+        if path.is_file():
+            stored = json.loads(path.read_bytes())
+            record = kind.read(path, "")
+            assert list(unknown_keys(record)) == []
+            assert record.to_json() == stored
+            jsonschema.validate(stored, schema_of(kind))
+
+
+def test_unknown_keys_of_a_later_titjudge_are_kept(tmp_path: Path) -> None:
+    content = {"status": "complete", "weather": "fine", "roles": {"judge": {"model": "fake/m", "mood": 3}}}
+    (tmp_path / "manifest.json").write_text(json.dumps(content))
+    assert Manifest.read(tmp_path / "manifest.json", "").with_(spent=1.0).to_json() == content | {"spent": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{", "damaged: Invalid JSON"),
+        ("[]", "damaged: Input should be an object"),
+        ('{"roles": {"judge": {"asked": "7"}}}', "damaged: roles.judge.asked: Input should be a valid integer"),
+        ('{"spent": NaN}', "damaged: spent: Input should be a finite number"),
+        ('{"schema_version": 2}', r"a later titjudge wrote it \(format 2\): update titjudge"),
+    ],
+)
+def test_damage_is_one_line_that_says_where(content: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(DataError, match=says) as caught:
+        Manifest.read(tmp_path / "manifest.json", "make it again")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_role_did_in_two_sessions_is_summed() -> None:
+    def role(version: str, asked: int) -> RoleRecord:
+        answered = [{"version": version, "endpoint": "e", "answers": asked}]
+        return RoleRecord.model_validate(
+            {"model": "m", "answered": answered, "asked": asked, "spent": 0.1, "tokens": {"input": asked}}
+        )
+
+    whole = role("a", 2).plus(role("b", 3)).plus(role("a", 4))
+    assert (whole.asked, whole.spent, whole.tokens.input) == (9, 0.3, 9)
+    assert {each.version: each.answers for each in whole.answered} == {"a": 6, "b": 3}

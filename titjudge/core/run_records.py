@@ -1,0 +1,415 @@
+"""manifest.json and results.json of a run folder as typed records, for everything that reads them.
+
+Both are published as JSON schemas (docs/schemas). Within a version keys may be added, and a reader keeps those it does
+not know; a key that goes, or changes its meaning, makes a new version.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from titjudge.core.errors import DataError
+from titjudge.core.types import InvalidItem, Item, Pair, Score
+
+SCHEMA_VERSION = 1
+Interval = tuple[float, float]
+"""A 95% confidence interval."""
+
+
+class _Record(BaseModel):
+    """An object of a file: keys it does not know are kept."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give back the object as it stands in the file: without the keys that it lacks."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+    def with_(self, **changes: Any) -> Self:
+        """Copy it with some keys changed, checked again."""
+        return type(self).model_validate(self.to_json() | changes)
+
+
+class _File(_Record):
+    schema_version: int = Field(default=SCHEMA_VERSION, le=SCHEMA_VERSION)
+    """Version of this format; a program that reads version 1 does not read a later one."""
+
+    @classmethod
+    def read(cls, file: Path, repair: str) -> Self:
+        """Read a file.
+
+        Args:
+            file: its path.
+            repair: what makes the file again, for the message when it is damaged.
+        Raises:
+            OSError: the file cannot be read.
+            DataError: it is damaged, or a later titjudge wrote it.
+        """
+        try:
+            return cls.model_validate_json(file.read_bytes(), strict=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            if first["loc"] == ("schema_version",) and first["type"] == "less_than_equal":
+                raise DataError(
+                    f"a later titjudge wrote it (format {first['input']}): update titjudge", file
+                ) from error
+            where = "".join(f"{part}: " for part in [".".join(map(str, first["loc"]))] if part)
+            raise DataError(f"damaged: {where}{first['msg']}; {repair}", file) from error
+
+
+class AnsweredRecord(_Record):
+    """How many answers came from one version of a model at one endpoint."""
+
+    version: str = ""
+    endpoint: str = ""
+    answers: int = 0
+
+
+class Tokens(_Record):
+    """Tokens that a role has used."""
+
+    input: int = 0
+    output: int = 0
+    thinking: int = 0
+
+
+class RoleRecord(_Record):
+    """What one role (captioner, judge, embedder, ...) was and did."""
+
+    model: str = ""
+    """`provider/model` that was asked."""
+    base_url: str = ""
+    answered: list[AnsweredRecord] = []
+    """Which versions answered, and where."""
+    asked: int = 0
+    """Requests sent."""
+    cached: int = 0
+    """Answers from the cache, in the last session."""
+    errors: int = 0
+    unusable: int = 0
+    spent: float = 0.0
+    """USD."""
+    seconds: float = 0.0
+    """Time in which it was waited for answers, summed over requests."""
+    tokens: Tokens = Tokens()
+
+    def plus(self, other: RoleRecord) -> RoleRecord:
+        """Add what the same role did in another session or part of the run; the other's model and address stand."""
+        counts: dict[tuple[str, str], int] = {}
+        for each in (*self.answered, *other.answered):
+            counts[each.version, each.endpoint] = counts.get((each.version, each.endpoint), 0) + each.answers
+        return other.with_(
+            answered=[{"version": v, "endpoint": e, "answers": n} for (v, e), n in sorted(counts.items())],
+            asked=self.asked + other.asked,
+            cached=self.cached + other.cached,
+            errors=self.errors + other.errors,
+            unusable=self.unusable + other.unusable,
+            spent=round(self.spent + other.spent, 6),
+            seconds=round(self.seconds + other.seconds, 3),
+            tokens={name: getattr(self.tokens, name) + getattr(other.tokens, name) for name in Tokens.model_fields},
+        )
+
+
+class MetricRecord(_Record):
+    """One metric as it was when the run was made."""
+
+    version: str = ""
+    range: tuple[float | None, float | None] | None = None
+    """Lowest and highest value; null for an open end."""
+    source: str = ""
+    """Paper, section or code that it follows."""
+    higher_is_better: bool | None = None
+    options: dict[str, Any] = {}
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """Lowest and highest value of a metric that has both."""
+        if self.range is None or self.range[0] is None or self.range[1] is None:
+            return None
+        return self.range[0], self.range[1]
+
+
+class SuiteRecord(_Record):
+    name: str = ""
+    version: str = ""
+    deviations: list[str] = []
+    """Where the suite departs from its source."""
+
+
+class ProgressRecord(_Record):
+    """How far a run has come."""
+
+    total: int | None = None
+    """Items, those that cannot be judged included."""
+    done: int = 0
+    scored: int = 0
+    """Scores with a value."""
+    failed: int = 0
+    """Scores without one."""
+
+
+class MergedRecord(_Record):
+    """A run that was joined into this one."""
+
+    run: str = ""
+    shard: str | None = None
+    status: str | None = None
+
+
+class CanaryRecord(_Record):
+    """What the canaries (frozen questions asked before a run) say: has a model changed?"""
+
+    state: str = ""
+    """`frozen`, `same`, `drift` or `incomplete`."""
+    asked: int = 0
+    flips: list[dict[str, Any]] = []
+    """Questions with another answer than when they were frozen."""
+    own_flip_rate: float | None = None
+    """Share of flips between the askings when they were frozen."""
+    p_value: float | None = None
+    """Of as many flips by a model that has not changed."""
+    versions: dict[str, dict[str, list[str]]] = {}
+    backends: dict[str, list[str]] = {}
+    effect: float | None = None
+    """Mean change of the values, as a share of the scale."""
+    file: str = ""
+    fingerprint: str = ""
+    why: str = ""
+
+
+class Manifest(_File):
+    """manifest.json: what was asked of whom, and how far the run has come."""
+
+    kind: str = "judge"
+    """`judge`, or `probe` for a run that tested a judge."""
+    titjudge: str = ""
+    """Version of the program that wrote it."""
+    identity: dict[str, Any] = {}
+    """The keys of run.yaml that decide what the scores mean; a run goes on only with the same ones."""
+    limits: dict[str, Any] = {}
+    """The limits of the last session, as in run.yaml."""
+    protocol: str = ""
+    metrics: dict[str, MetricRecord] = {}
+    prompts: dict[str, str] = {}
+    """SHA-256 of every prompt template that was used."""
+    roles: dict[str, RoleRecord] = {}
+    pins: dict[str, str] = {}
+    """What stands behind the name of a model that runs here: weights, program, embedder."""
+    recordings: dict[str, str] = {}
+    """SHA-256 of the files that recorded answers came from."""
+    suite: SuiteRecord = SuiteRecord()
+    status: str = "unknown"
+    """`running`, `complete`, `incomplete: WHY` or `failed: WHY`."""
+    started: float | None = None
+    """Unix time at which the last session began."""
+    updated: float | None = None
+    """Unix time at which this file was written."""
+    progress: ProgressRecord | None = None
+    spent: float | None = None
+    """USD."""
+    list_cost: float | None = None
+    """USD that all answers used would cost at list price, those from the cache included."""
+    uncertain: float | None = None
+    """USD that requests without an answer may have cost beside what was spent."""
+    mixed: list[str] = []
+    """Models that answered in place of those asked, in words."""
+    canary: CanaryRecord | None = None
+    merged: list[MergedRecord] | None = None
+    """The runs that this one was joined from."""
+    seal: str = ""
+    """First 16 hexadecimal digits of the SHA-256 over the other keys, sorted."""
+
+
+class MetricResult(_Record):
+    """What one metric found. A statistic is null where it is undefined, and `reasons` says why."""
+
+    mean: float | None = None
+    images: int | None = None
+    """Images to which the metric applies."""
+    scored: int | None = None
+    """Images with a score."""
+    coverage: float | None = None
+    higher_is_better: bool | None = None
+    accuracy: float | None = None
+    """Share of the human pairs with a preference that the metric orders the same way; a predicted tie is wrong."""
+    accuracy_interval: Interval | None = None
+    tie_rate: float | None = None
+    half_credit_accuracy: float | None = None
+    half_credit_interval: Interval | None = None
+    tie_optimised_accuracy: float | None = None
+    tie_epsilon: float | None = None
+    pairs: int | None = None
+    pairs_scored: int | None = None
+    pair_coverage: float | None = None
+    human_ties: int | None = None
+    correct: int | None = None
+    wrong: int | None = None
+    ties: int | None = None
+    threshold_05: int | None = None
+    """Correct pairs that guessing reaches one time in twenty."""
+    threshold_001: int | None = None
+    p_value: float | None = None
+    """Of as many correct pairs by guessing, one-sided."""
+    paper_threshold_05: int | None = None
+    paper_threshold_001: int | None = None
+    srcc: float | None = None
+    srcc_interval: Interval | None = None
+    srcc_prompts: int | None = None
+    krcc: float | None = None
+    krcc_interval: Interval | None = None
+    krcc_prompts: int | None = None
+    ndcg: float | None = None
+    ndcg_interval: Interval | None = None
+    ndcg_prompts: int | None = None
+    ndcg_gain: str = ""
+    ndcg_ties: str = ""
+    prompts: int | None = None
+    reasons: dict[str, str] = {}
+
+
+class PlaceRecord(_Record):
+    """Where a generator stands by one metric, or by people."""
+
+    rank: int | None = None
+    mean_rank: float | None = None
+    """Mean over the prompts where generators compete; 1 is best."""
+    mean_rank_interval: Interval | None = None
+    mean: float | None = None
+    interval: Interval | None = None
+    coverage: float | None = None
+    images: int | None = None
+    scored: int | None = None
+    prompts: int | None = None
+
+
+class StandingRecord(_Record):
+    """One generator of the leaderboard."""
+
+    generator: str = ""
+    metrics: dict[str, PlaceRecord] = {}
+    human: PlaceRecord | None = None
+
+
+class PairRecord(_Record):
+    """A human preference between two images of a prompt (`group`)."""
+
+    group: str = ""
+    a: str
+    b: str
+    preference: str
+
+
+class TableRecord(_Record):
+    title: str = ""
+    columns: list[str] = []
+    rows: list[list[Any]] = []
+    notes: list[str] = []
+
+
+class InvalidRecord(_Record):
+    """An input that could not be judged."""
+
+    id: str = ""
+    reason: str = ""
+
+
+class FailureRecord(_Record):
+    """A score, or an input, without a value."""
+
+    item: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class CutRecord(_Record):
+    """Texts that were longer than a model reads, in tokens."""
+
+    scores: int = 0
+    read: int = 0
+    longest: int = 0
+
+
+class Results(_File):
+    """results.json: what a run found, as `judge --json` prints it."""
+
+    status: str = ""
+    spent: float | None = None
+    list_cost: float | None = None
+    items: int | None = None
+    bad_items: list[InvalidRecord] = []
+    failures: list[FailureRecord] = []
+    metrics: dict[str, MetricResult] = {}
+    leaderboard: list[StandingRecord] = []
+    leaderboard_srcc: dict[str, float | None] = {}
+    """Rank correlation of the generators under a metric with their order under people."""
+    bradley_terry: dict[str, Any] = {}
+    pairs: list[PairRecord] | None = None
+    """The human pairs that the metrics were compared with."""
+    reference: str = "people"
+    """Where preferences come from: `people`, or `construction`."""
+    cut: dict[str, CutRecord] = {}
+    not_applicable: dict[str, int] = {}
+    """Images to which a metric does not apply."""
+    tables: list[TableRecord] = []
+    notes: list[str] = []
+    warnings: list[str] = []
+
+    @property
+    def human_pairs(self) -> list[Pair]:
+        """The pairs as statistics take them."""
+        source = "construction" if self.reference == "construction" else ""
+        return [Pair(pair.group, pair.a, pair.b, pair.preference, source) for pair in self.pairs or ()]
+
+
+def schema_of(kind: type[Manifest | Results]) -> dict[str, Any]:
+    """Make the JSON schema (draft 2020-12) of manifest.json or results.json."""
+    from titjudge.core.config_schema import WithoutTitles
+
+    schema = kind.model_json_schema(schema_generator=WithoutTitles)
+    return {
+        "$schema": WithoutTitles.schema_dialect,
+        **schema,
+        "title": f"{kind.__name__.lower()}.json of a run of titjudge",
+    }
+
+
+class StoredRun(Protocol):
+    """A run folder as a report reads it. Raises DataError where the folder is no run, or damaged."""
+
+    path: Path
+
+    def manifest(self) -> Manifest: ...
+
+    def results(self) -> Results: ...
+
+    def items(self) -> Iterable[Item | InvalidItem]: ...
+
+    def scores(self) -> dict[tuple[str, str], Score]: ...
+
+    def replies(self) -> Iterable[dict[str, Any]]: ...
+
+    def vectors(self) -> Iterable[dict[str, Any]]: ...
+
+    def stats(self) -> dict[str, Any]: ...
+
+
+def is_locked(run: Path) -> bool:
+    """Tell whether a process is writing a run folder: a shared lock is tried, and given back at once."""
+    try:
+        lock = os.open(run / ".lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(lock)
