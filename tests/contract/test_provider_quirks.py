@@ -17,7 +17,7 @@ from servers import Scripted, Seen, Server
 from test_provider_spec import KEY, PICTURE, Verdict, run
 
 from titjudge.core.errors import ConfigError
-from titjudge.core.schema import schema_of
+from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted import http as wire

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from servers import Server
 from test_provider_spec import PICTURE, PIXELS, Verdict, run
 
-from titjudge.core.schema import schema_of
+from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Message, Request
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted.gemini import Gemini

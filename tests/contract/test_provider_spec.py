@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from servers import Scripted, Server
 
 from titjudge.core import registry
-from titjudge.core.schema import schema_of
+from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, Usage
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted.gemini import Gemini

@@ -16,8 +16,7 @@ from wires import signature
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.keys import request_key
-from titjudge.core.schema import schema_of
-from titjudge.core.structured_output import json_object
+from titjudge.core.structured_output import json_object, schema_of
 from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Tool, ToolCall, ToolResult
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted.gemini import Gemini

@@ -14,8 +14,8 @@ from PIL import Image
 from servers import Scripted, Seen, Server
 
 from titjudge.cli.verify import verify as command
-from titjudge.core.checksum import broken, sealed
 from titjudge.core.config import load_config
+from titjudge.core.serialization import checksum_differs, with_checksum
 from titjudge.runs.session import Session
 from titjudge.runs.verify import Verification, verify
 
@@ -130,8 +130,8 @@ def test_a_byte_that_no_cell_depends_on_is_found_too(judged: Path, mark: bytes) 
 def test_with_seals_every_byte_of_a_line_counts(judged: Path) -> None:
     for name in ("replies", "scores"):
         file = judged / f"{name}.jsonl"
-        records = [sealed(json.loads(line)) for line in file.read_bytes().splitlines()]
-        assert not any(map(broken, records))
+        records = [with_checksum(json.loads(line)) for line in file.read_bytes().splitlines()]
+        assert not any(map(checksum_differs, records))
         file.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records))
     assert verify(judged).holds
     edit(judged / "replies.jsonl", 3, flip(b'"endpoint":"'))
@@ -203,7 +203,7 @@ def test_a_picture_that_changed_is_named_and_one_that_is_gone_is_not_held_agains
 def test_another_prompt_is_named(judged: Path) -> None:
     manifest = json.loads((judged / "manifest.json").read_text())
     manifest["prompts"]["tit/compare"] = "0" * 64
-    (judged / "manifest.json").write_text(json.dumps(sealed(manifest)))
+    (judged / "manifest.json").write_text(json.dumps(with_checksum(manifest)))
     assert wrong(verify(judged)) == {"prompt": 1}
 
 
@@ -211,7 +211,7 @@ def test_the_adapter_that_made_the_keys_need_not_be_here(judged: Path) -> None:
     manifest = json.loads((judged / "manifest.json").read_text())
     for role in manifest["roles"].values():
         role["base_url"] = "https://elsewhere.example/v1"
-    (judged / "manifest.json").write_text(json.dumps(sealed(manifest)))
+    (judged / "manifest.json").write_text(json.dumps(with_checksum(manifest)))
     found = verify(judged)
     assert found.holds, found.problems
     assert any("found by what was said" in note for note in found.notes)

@@ -107,7 +107,7 @@ def _write_tree(run_folder: Path, out: Path) -> int:
 
 
 def _write_scores(scores: Iterable[Any], file: Path) -> None:
-    from titjudge.core.csvfile import csv_text
+    from titjudge.core.files import csv_text
 
     rows = [(score.item_id, score.value) for score in scores]
     file.write_text(csv_text(("image", "score"), rows), encoding="utf-8")

@@ -7,19 +7,17 @@ from typing import Any, TypeVar
 
 import click
 
-from titjudge.cli.options import JSON, PATH, model_options, model_overrides
+from titjudge.cli.options import JSON, PATH, key_option, model_options, overrides_of
 from titjudge.cli.terminal import say
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 10  # names of each kind
 
 _WHAT = (
-    click.option("--data", type=PATH, metavar="DIR", help="Data folder, or one manifest (.jsonl or .csv)."),
-    click.option("--suite", metavar="NAME", help="How the data are read; see `suites`  [default: folder]."),
-    click.option(
-        "--metric", "metrics", multiple=True, metavar="NAME", help="A metric; repeatable  [default: the suite's]."
-    ),
-    click.option("--limit", type=int, metavar="N", help="Only the first N items."),
+    key_option("data", "DIR"),
+    key_option("suite", "NAME"),
+    key_option("metrics", "NAME", "--metric", multiple=True),
+    key_option("limit", "N"),
 )
 
 
@@ -183,11 +181,5 @@ def _session(flags: dict[str, Any]) -> Any:
     from titjudge.core.config import load_config
     from titjudge.runs.session import Session
 
-    overrides = model_overrides(flags)
-    overrides |= {
-        "data": flags["data"],
-        "suite": flags["suite"],
-        "metrics": list(flags["metrics"]) or None,
-        "limit": flags["limit"],
-    }
+    overrides = overrides_of({**flags, "out": None})  # `--out` of an export is no run folder
     return Session(load_config(flags["config_file"], overrides))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, model_options, model_overrides
+from titjudge.cli.options import JSON, model_options, overrides_of
 
 KEYS = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
 
@@ -42,7 +42,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     from titjudge.core.types import Table
     from titjudge.engine.cache import AnswerCache
 
-    config = load_config(flags["config_file"], model_overrides(flags))
+    config = load_config(flags["config_file"], overrides_of(flags))
     rows: list[tuple[str, str, str]] = [_key(name, names) for name, names in KEYS.items()]
     rows.append(_embedder(config))
     cache = AnswerCache(cache_folder(config.cache))
@@ -54,7 +54,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
         )
     )
     cache.close()
-    named = [role for name in ("captioner", *config.judge_roles) if (role := config.role(name)) is not None]
+    named = [role for name, role in config.roles.items() if name != "embedder"]
     models = [(role.provider, role.model_name) for role in named] or [(name, default_model(name)) for name in KEYS]
     rows += [("retirement", "announced", line) for line in notices(models)]
     if ask:
@@ -124,8 +124,7 @@ def _ask(config: Any) -> list[tuple[str, str, str]]:
     from titjudge.engine.pipeline import Engine
     from titjudge.engine.roles import Roles
 
-    seats = [(name, role) for name in ("captioner", *config.judge_roles) if (role := config.role(name)) is not None]
-    seats = [(name, role) for name, role in seats if role.provider != "recorded"]
+    seats = [(n, role) for n, role in config.roles.items() if n != "embedder" and role.provider != "recorded"]
     if not seats:
         raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")
 

@@ -9,73 +9,31 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, model_options, model_overrides
+from titjudge.cli.options import JSON, key_option, model_options, overrides_of
 from titjudge.cli.terminal import say
 
 
 @click.command(epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.")
-@click.option(
-    "--data",
-    type=PATH,
-    metavar="DATA",
-    help="Data folder, or one manifest (.jsonl or .csv)  [default: the bundled example].",
-)
-@click.option("--pairs", type=PATH, metavar="FILE", help="Human pairs, when they are not in the data folder.")
-@click.option("--suite", metavar="NAME", help="How the data are read and aggregated; see `suites`  [default: folder].")
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    help="A metric; repeatable; see `metrics`  [default: the suite's].",
-)
+@key_option("data", "DATA")
+@key_option("pairs", "FILE")
+@key_option("suite", "NAME")
+@key_option("metrics", "NAME", "--metric", multiple=True)
 @model_options
-@click.option(
-    "--limit",
-    type=int,
-    metavar="N",
-    help="Judge at most N images: the first prompts, with all images of each, so that generators can still be compared.",
-)
-@click.option("--max-requests", type=int, metavar="N", help="Hard cap on requests over the whole run.")
-@click.option("--max-tokens", type=int, metavar="N", help="Hard cap on tokens over the whole run.")
-@click.option(
-    "--min-coverage",
-    type=float,
-    metavar="SHARE",
-    help="Least share of images, 0 to 1, that each metric must score; below it the exit code is 4.",
-)
-@click.option("--rpm", type=int, metavar="N", help="Requests a minute the account allows.")
-@click.option("--tpm", type=int, metavar="N", help="Tokens a minute the account allows.")
-@click.option(
-    "--out", type=PATH, metavar="DIR", help="The run folder  [default: runs/DATA-HASH; the same command resumes it]."
-)
-@click.option(
-    "--batch",
-    is_flag=True,
-    default=None,
-    help="Ask through batch jobs: half the price, up to a day; the same command collects them.",
-)
+@key_option("limit", "N")
+@key_option("max_requests", "N")
+@key_option("max_tokens", "N")
+@key_option("min_coverage", "SHARE")
+@key_option("rpm", "N")
+@key_option("tpm", "N")
+@key_option("out", "DIR")
+@key_option("batch")
 @click.option("--dry-run", is_flag=True, help="Count requests and tokens and price them; send nothing.")
-@click.option("--shard", metavar="K/N", help="Judge only the K-th of every N prompts; `merge` joins the run folders.")
-@click.option(
-    "--engine", type=click.Choice(["local", "ray"]), help="ray spreads the items over a cluster  [default: local]."
-)
-@click.option(
-    "--ray-address", metavar="ADDRESS", help="A Ray cluster, `auto` for that of this machine  [default: start one]."
-)
-@click.option("--workers", type=int, metavar="N", help="Ray actors  [default: one a GPU or machine].")
-@click.option(
-    "--canary",
-    is_flag=True,
-    default=None,
-    help="Ask 50 frozen questions first (three times when they are frozen); report a model that has changed.",
-)
-@click.option(
-    "--retry-failed",
-    is_flag=True,
-    default=None,
-    help="Ask again what was refused, cut off or unreadable; without it those answers stand.",
-)
+@key_option("shard", "K/N")
+@key_option("engine")
+@key_option("ray_address", "ADDRESS")
+@key_option("workers", "N")
+@key_option("canary")
+@key_option("retry_failed")
 @click.option(
     "--settle",
     metavar="A,B[,C...]",
@@ -83,35 +41,23 @@ from titjudge.cli.terminal import say
     "a full ranking costs as much as judging everything.",
 )
 @click.option(
-    "--margin", type=click.FloatRange(min=0, min_open=True), metavar="M",
+    "--margin",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="M",
     help="With --settle: stop also when they lie within M of each other.",
-)  # fmt: skip
-@click.option("--report/--no-report", default=None, help="Write report.html at the end  [default: yes].")
-@click.option(
-    "--suite-option", "suite_options", multiple=True, metavar="KEY=VALUE", help="An option of the suite; repeatable."
 )
-@click.option(
-    "--metric-option",
-    "metric_options",
-    multiple=True,
-    metavar="METRIC.KEY=VALUE",
-    help="An option of a metric, such as tit-agent.max_cost=0.05; repeatable.",
-)
+@key_option("report", flag="--report/--no-report")
+@key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True)
+@key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True)
 @click.option(
     "--max-looks",
     type=int,
     metavar="N",
     help="Looks of tit-agent at one image, 1 to 64; short for tit-agent.max_looks  [default: 8].",
 )
-@click.option("--samples", type=int, metavar="N", help="Ask each judge N times; the spread is reported.")
-@click.option(
-    "--vote",
-    type=click.Choice(["mean", "median", "majority"]),
-    help="How votes of a panel become a score  [default: mean].",
-)
-@click.option(
-    "--quorum", type=int, metavar="N", help="Judges of a panel that must have answered  [default: more than half]."
-)
+@key_option("samples", "N")
+@key_option("vote")
+@key_option("quorum", "N")
 @JSON
 def judge(**flags: Any) -> int:
     """Judge the images of a data folder, and say how far each metric agrees with people.
@@ -143,29 +89,9 @@ def judge(**flags: Any) -> int:
     from titjudge.core.config import load_config
     from titjudge.runs.session import Session
 
-    overrides = model_overrides(flags)
-    overrides |= {
-        "data": flags["data"],
-        "pairs": flags["pairs"],
-        "suite": flags["suite"],
-        "metrics": list(flags["metrics"]) or None,
-        "limit": flags["limit"],
-        "out": flags["out"],
-        "shard": flags["shard"],
-        "engine": flags["engine"],
-        "ray_address": flags["ray_address"],
-        "workers": flags["workers"],
-        "canary": flags["canary"],
-        "retry_failed": flags["retry_failed"],
-        "report": flags["report"],
-        "suite_options": _pairs(flags["suite_options"]),
+    overrides = overrides_of(flags) | {
+        "suite_options": _suite_options(flags["suite_options"]),
         "metric_options": _metric_options(flags["metric_options"], flags["max_looks"]),
-        "samples": flags["samples"],
-        "vote": flags["vote"],
-        "quorum": flags["quorum"],
-    }
-    overrides["limits"] |= {
-        name: flags[name] for name in ("max_requests", "max_tokens", "min_coverage", "rpm", "tpm", "batch")
     }
     config = load_config(flags["config_file"], overrides)
     question = _question(flags["settle"], flags["margin"], config)
@@ -216,7 +142,7 @@ def _question(names: str | None, margin: float | None, config: Any) -> Any:
     return Question(tuple(name.strip() for name in names.split(",")), margin)
 
 
-def _pairs(options: tuple[str, ...]) -> dict[str, str] | None:
+def _suite_options(options: tuple[str, ...]) -> dict[str, str] | None:
     from titjudge.core.errors import UserError
 
     found = {}
@@ -320,15 +246,13 @@ def notices(config: Any) -> list[str]:
     """What retires of the models that a configuration names, and when."""
     from titjudge.core import retirements
 
-    roles = [config.role(name) for name in ("captioner", *config.judge_roles, "embedder")]
-    return retirements.notices((role.provider, role.model_name) for role in roles if role is not None)
+    return retirements.notices((role.provider, role.model_name) for role in config.roles.values())
 
 
 def _opening(config: Any) -> str:
     roles = [
         f"{name} {role.provider}/{role.model_name}" if role.model_name else f"{name} {role.model}"
-        for name in ("captioner", *config.judge_roles, "embedder")
-        if (role := config.role(name)) is not None
+        for name, role in config.roles.items()
     ]
     return f"judging {config.data} with {', '.join(config.metrics)} ({'; '.join(roles)}; protocol {config.protocol})"
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -35,23 +39,97 @@ JSON = click.option(
     help="Write the results as JSON too (-: to standard output, and all else to standard error).",
 )
 
+
+class _Key(NamedTuple):
+    """A key of run.yaml, as the source of `core.config` has it."""
+
+    annotation: ast.expr
+    default: Any
+    text: str
+
+    def type(self) -> Any:
+        """The click type of the values; bool for a flag."""
+        names = [node.id for node in ast.walk(self.annotation) if isinstance(node, ast.Name)]
+        if "Literal" in names:
+            choices = (node.slice for node in ast.walk(self.annotation) if isinstance(node, ast.Subscript))
+            return click.Choice(ast.literal_eval(next(choices)))
+        types = {"Path": PATH, "bool": bool, "float": float, "int": int, "Positive": int}
+        return next((types[name] for name in names if name in types), str)
+
+
+@cache
+def _keys() -> dict[str, _Key]:
+    """The keys of run.yaml and of its `limits`. `--help` is to be quick, and importing pydantic is not: so they are read."""
+    module = "titjudge.core.config"
+    loader: Any = getattr(find_spec(module), "loader", None)
+    found = {}
+    for model in ast.parse(loader.get_source(module)).body:
+        if isinstance(model, ast.ClassDef) and model.name in ("Limits", "RunConfig"):
+            for field, text in pairwise(model.body):
+                match field, text:
+                    case ast.AnnAssign(ast.Name(name), annotation, value), ast.Expr(ast.Constant(str(doc))):
+                        given = next(
+                            (each.value for each in getattr(value, "keywords", ()) if each.arg == "default"), value
+                        )
+                        found[name] = _Key(annotation, given.value if isinstance(given, ast.Constant) else None, doc)
+    return found
+
+
+def key_option(key: str, metavar: str | None = None, flag: str = "", **attributes: Any) -> Callable[[F], F]:
+    """The flag of a key of run.yaml: its type, choices, text and default are those of the key.
+
+    Args:
+        key: a field of `RunConfig` or of its `Limits`.
+        flag: how the flag is written, where not as `--the-key`.
+        attributes: whatever else `click.option` takes.
+    """
+    known = _keys()[key]
+    kind, help_text = known.type(), known.text
+    if kind is bool:
+        attributes |= {"default": None, "is_flag": True}
+    elif attributes.get("multiple"):
+        help_text += " Repeatable."
+    if known.default is not None and known.default is not False:
+        shown = "yes" if known.default is True else known.default
+        help_text = f"{help_text.removesuffix('.')}  [default: {shown}]."
+    declared = flag or f"--{key.replace('_', '-')}"
+    return click.option(declared, key, type=kind, metavar=metavar, help=help_text, **attributes)
+
+
 MODELS = (
-    click.option("--provider", metavar="NAME", help="Captioner and judge at once: openai, gemini, ... with its default model."),
-    click.option("--captioner", metavar="PROVIDER/MODEL", help="The vision-language model that describes images; `recorded` replays descriptions.jsonl and answers.jsonl."),
-    click.option("--judge", multiple=True, metavar="PROVIDER/MODEL", help="The language model that compares prompt and description; several make a panel; `recorded` replays answers.jsonl."),
-    click.option("--embedder", metavar="PROVIDER/MODEL", help="The embedding model of TIT-Score  [default: the embedded MiniLM]."),
-    click.option("--base-url", metavar="URL", help="Address of a compatible server for captioner and judge; several, comma-separated, share the load."),
-    click.option("--trust-remote-code", is_flag=True, default=None, help="Let models that run here run the code that comes with them."),
+    click.option(
+        "--provider", metavar="NAME", help="Captioner and judge at once: openai, gemini, ... with its default model."
+    ),
+    key_option("captioner", "PROVIDER/MODEL"),
+    key_option("judge", "PROVIDER/MODEL", multiple=True),
+    key_option("embedder", "PROVIDER/MODEL"),
+    click.option(
+        "--base-url",
+        metavar="URL",
+        help="Address of a compatible server for captioner and judge; several, comma-separated, share the load.",
+    ),
+    click.option(
+        "--trust-remote-code",
+        is_flag=True,
+        default=None,
+        help="Let models that run here run the code that comes with them.",
+    ),
     click.option("--config", "config_file", type=PATH, metavar="FILE", help="run.yaml; flags go before its keys."),
-    click.option("--protocol", type=click.Choice(["strict", "official"]), help="strict mends the quirks of the official code; official keeps them  [default: strict]."),
-    click.option("--prompts", type=PATH, metavar="DIR", help="Templates that replace the bundled ones of the same name."),
-    click.option("--cache", type=PATH, metavar="DIR", help="Where answers are kept  [default: $TITJUDGE_CACHE or cache/]."),
-    click.option("--max-cost", type=float, metavar="USD", help="Hard cap on what the run may spend, over all roles and retries."),
-    click.option("--price", "price", multiple=True, metavar="MODEL=IN,OUT[,CACHED]", help="Price in USD per million tokens; repeatable."),
-    click.option("--concurrency", type=int, metavar="N", help="Most requests in flight for each account  [default: 32]."),
-    click.option("--timeout", type=float, metavar="SECONDS", help="Longest time for one request  [default: 120]."),
-    click.option("--lenient", is_flag=True, default=None, help="Repair malformed JSON answers, and flag them."),
-)  # fmt: skip
+    key_option("protocol"),
+    key_option("prompts", "DIR"),
+    key_option("cache", "DIR"),
+    key_option("max_cost", "USD"),
+    click.option(
+        "--price",
+        "price",
+        multiple=True,
+        metavar="MODEL=IN,OUT[,CACHED]",
+        help="Price in USD per million tokens; repeatable.",
+    ),
+    key_option("concurrency", "N"),
+    key_option("timeout", "SECONDS"),
+    key_option("lenient"),
+)
 
 
 def model_options(function: F) -> F:
@@ -60,26 +138,21 @@ def model_options(function: F) -> F:
     return function
 
 
-def model_overrides(flags: dict[str, Any]) -> dict[str, Any]:
-    """The configuration keys that the shared flags set."""
+def overrides_of(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration keys that flags set, each flag under the name of its key."""
+    from titjudge.core.config import Limits, RunConfig
     from titjudge.engine.prices import parse_price_flag
 
     captioner = flags["captioner"] or flags["provider"]
     judges = [{"model": judge} for judge in flags["judge"] or filter(None, [flags["provider"]])]
-    prices = {}
-    for flag in flags["price"]:
-        model, price = parse_price_flag(flag)
-        prices[model] = price
     return {
+        **{key: flags[key] for key in RunConfig.model_fields if key in flags},
+        "metrics": list(flags.get("metrics", ())) or None,
         "captioner": {"model": captioner} if captioner else None,
         "judge": judges[0] if len(judges) == 1 else judges or None,
         "embedder": {"model": flags["embedder"]} if flags["embedder"] else None,
         "base_url": flags["base_url"],
         "trust_remote_code": flags["trust_remote_code"],
-        "protocol": flags["protocol"],
-        "prompts": flags["prompts"],
-        "cache": flags["cache"],
-        "lenient": flags["lenient"],
-        "limits": {"max_cost": flags["max_cost"], "concurrency": flags["concurrency"], "timeout": flags["timeout"]},
-        "prices": prices or None,
+        "limits": {key: flags[key] for key in Limits.model_fields if key in flags},
+        "prices": dict(map(parse_price_flag, flags["price"])) or None,
     }

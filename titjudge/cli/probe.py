@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, model_options, model_overrides
+from titjudge.cli.options import JSON, PATH, model_options, overrides_of
 from titjudge.cli.terminal import say
 
 
@@ -63,8 +63,7 @@ def probe(**flags: Any) -> int:
     from titjudge.runs.probe_run import dry_run, probe_folder, run_probe
     from titjudge.runs.run_folder import rest_of_caps
 
-    overrides = model_overrides(flags)
-    overrides |= {"data": flags["data"], "out": flags["out"]}
+    overrides = overrides_of(flags)
     config = load_config(flags["config_file"], overrides)
     metric = flags["metric"] or (config.metrics[0] if config.metrics else "tit-llm" if config.judge else "lmm-score")
     config = load_config(flags["config_file"], overrides | {"metrics": [metric]})

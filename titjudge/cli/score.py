@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, model_options, model_overrides
+from titjudge.cli.options import JSON, PATH, model_options, overrides_of
 
 
 @click.command()
@@ -41,7 +41,7 @@ def score(
     from titjudge.cli.output import show_tables, write_json
     from titjudge.core.config import load_config
     from titjudge.core.errors import UserError
-    from titjudge.core.textfile import read_text
+    from titjudge.core.files import read_text
     from titjudge.core.types import Table
     from titjudge.runs.judge import Judge
 
@@ -51,7 +51,7 @@ def score(
         prompt = read_text(prompt_file).strip()
     if not (prompt or "").strip():
         raise UserError("the prompt is empty")
-    config = load_config(flags["config_file"], model_overrides(flags))
+    config = load_config(flags["config_file"], overrides_of(flags))
     names = list(dict.fromkeys(metrics)) or ["tit-llm" if config.judge else "tit"]
     with Judge.from_config(config, names) as judge:
         scores = judge.score_many([(image, prompt or "") for image in images])

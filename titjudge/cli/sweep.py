@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH
+from titjudge.cli.options import JSON, PATH, key_option
 from titjudge.cli.terminal import say
 
 
@@ -15,9 +15,9 @@ from titjudge.cli.terminal import say
 @click.argument("file", type=PATH)
 @click.option("--data", type=PATH, metavar="DIR", help="Data folder, instead of the file's.")
 @click.option("--out", type=PATH, metavar="DIR", help="Where the run folders go  [default: runs/NAME-OF-FILE].")
-@click.option("--limit", type=int, metavar="N", help="Judge only the first N items.")
+@key_option("limit", "N")
 @click.option("--max-cost", type=float, metavar="USD", help="Hard cap on what the whole sweep may spend.")
-@click.option("--cache", type=PATH, metavar="DIR", help="Where answers are kept  [default: $TITJUDGE_CACHE or cache/].")
+@key_option("cache", "DIR")
 @click.option("--dry-run", is_flag=True, help="Price every combination; send nothing.")
 @JSON
 def sweep(

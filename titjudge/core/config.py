@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.files import read_yaml
 from titjudge.core.retirements import default_model
-from titjudge.core.textfile import read_yaml
 from titjudge.core.types import ProviderSettings
 
 Positive = Annotated[int, Field(gt=0)]
@@ -92,25 +92,25 @@ class Limits(_Strict):
     concurrency: Annotated[int, Field(gt=0, le=4096)] = 32
     """Most requests in flight for each account."""
     max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """USD over the whole run, all roles and retries together."""
+    """Hard cap in USD on what the run may spend, over all roles and retries."""
     max_requests: int | None = Field(default=None, ge=0)
-    """Requests over the whole run."""
+    """Hard cap on requests over the whole run."""
     max_tokens: int | None = Field(default=None, ge=0)
-    """Input and output tokens over the whole run."""
+    """Hard cap on input and output tokens over the whole run."""
     min_coverage: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
-    """Least share of images, 0 to 1, that each metric must score; a run below it ends with exit code 4."""
+    """Least share of images, 0 to 1, that each metric must score; below it the exit code is 4."""
     timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
-    """Seconds one request may take."""
+    """Longest time for one request, in seconds."""
     rpm: Positive | None = None
-    """Requests a minute; without it the pace is learned from the server's answers."""
+    """Requests a minute the account allows; without it the pace is learned from the server's answers."""
     tpm: Positive | None = None
-    """Tokens a minute."""
+    """Tokens a minute the account allows."""
     batch: bool = False
-    """Ask hosted models through their batch jobs, at half price."""
+    """Ask hosted models through batch jobs: half the price, up to a day; the same command collects them."""
     batch_poll: float = Field(default=30, gt=0)
     """Seconds between looks at live batch jobs."""
     batch_idle: float = Field(default=2, gt=0)
-    """A batch job is sent when nothing new was asked for so many seconds."""
+    """Seconds without a new question after which a batch job is sent."""
 
 
 class PriceConfig(_Strict):
@@ -132,29 +132,29 @@ class RunConfig(_Strict):
     """Everything one `judge` run is told. Defaults judge the bundled example."""
 
     data: Path | None = None
-    """Data folder, or one manifest (.jsonl, .csv); without it the bundled example."""
+    """Data folder, or one manifest (.jsonl or .csv); without it the bundled example."""
     suite: str = "folder"
-    """How the data are read and aggregated."""
+    """How the data are read and aggregated; see `suites`."""
     protocol: Literal["official", "strict"] = "strict"
     """official follows the published code, its slips included; strict follows the papers and counts no failure as a score."""
     pairs: Path | None = None
     """Human pairs, when they are not in the data folder."""
     metrics: list[str] = Field(default_factory=list)
-    """Names of metrics; without them the suite's own."""
+    """Names of metrics, see `metrics`; without them the suite's own."""
     captioner: Role | None = None
-    """The vision-language model: `provider/model` or the keys below."""
+    """The vision-language model that describes images; `recorded` replays descriptions.jsonl and answers.jsonl."""
     judge: Role | None = None
-    """The language model that compares texts; a list makes a panel."""
+    """The language model that compares prompt and description; several make a panel; `recorded` replays answers.jsonl."""
     panel: list[Role] = Field(default_factory=list)
     """Further judges; `judge: [a, b, c]` is short for a judge and a panel."""
     samples: Positive = 1
-    """How often each judge is asked the same question."""
+    """How often each judge is asked the same question; the spread is reported."""
     vote: Literal["mean", "median", "majority"] = "mean"
     """How a panel's votes, or one judge's samples, become one score."""
     quorum: Positive | None = None
-    """Judges that must have answered for a panel's score to count  (default: more than half)."""
+    """Judges of a panel that must have answered for it to have a score; without it more than half."""
     embedder: Role = RoleConfig(model="default")
-    """What embeds texts: default (inside a package), `sentence-transformers/MODEL`, `openai/MODEL`, `gemini/MODEL`."""
+    """The embedding model of TIT-Score: default (inside the package), sentence-transformers/, openai/ or gemini/MODEL."""
     limits: Limits = Limits()
     """What a run may use: requests in flight, money, tokens, time."""
     prices: dict[str, PriceConfig] = Field(default_factory=dict)
@@ -162,33 +162,33 @@ class RunConfig(_Strict):
     prompts: Path | None = None
     """A folder whose templates replace the bundled ones of the same name."""
     cache: Path | None = None
-    """Where answers are kept."""
+    """Where answers are kept; without it $TITJUDGE_CACHE, or cache/ of a checkout, or the user's cache."""
     out: Path | None = None
-    """The run folder."""
+    """The run folder; without it runs/DATA-HASH. The same command resumes it."""
     limit: Positive | None = None
-    """Judge only the first N items."""
+    """Judge at most N images: the first prompts, with all images of each, so that generators can still be compared."""
     lenient: bool = False
     """Repair malformed JSON answers with json-repair, and flag them."""
     retry_failed: bool = False
     """Ask again what was refused, cut off or unreadable; without it those answers stand, as they are paid."""
     canary: bool = False
-    """Ask frozen questions first, and report a model that has changed since they were frozen."""
+    """Ask 50 frozen questions first (three times when they are frozen); report a model that has changed."""
     report: bool = True
     """Write report.html at the end."""
     shard: Annotated[str, AfterValidator(_shard)] | None = None
-    """`2/4`: judge only the images of the second of every four prompts; `merge` joins the run folders."""
+    """K/N: judge only the K-th of every N prompts, all their images; `merge` joins the run folders."""
     engine: Literal["local", "ray"] = "local"
     """ray spreads the prompts over a cluster."""
     ray_address: str | None = None
-    """A Ray cluster; auto is that of this machine (default: one is started for the run)."""
+    """A Ray cluster, `auto` for that of this machine; without it one is started for the run."""
     workers: Positive | None = None
-    """Ray actors, and so shards (default: one a GPU or machine)."""
+    """Ray actors, and so shards; without it one a GPU or machine."""
     seed: int = 0
     """For everything drawn at random."""
     suite_options: dict[str, Any] = Field(default_factory=dict)
-    """Options of the suite."""
+    """An option of the suite, by name."""
     metric_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Options of metrics, by metric: `tit-agent: {max_looks: 12}`."""
+    """An option of a metric, such as `max_looks` of tit-agent."""
 
     @property
     def share(self) -> tuple[int, int]:
@@ -207,6 +207,12 @@ class RunConfig(_Strict):
     def judge_roles(self) -> list[str]:
         """Role names of the judge and its panel: judge, judge 2, judge 3, ..."""
         return ["judge", *(f"judge {number}" for number in range(2, len(self.panel) + 2))]
+
+    @property
+    def roles(self) -> dict[str, RoleConfig]:
+        """The models that are named, by role name."""
+        names = ("captioner", *self.judge_roles, "embedder")
+        return {name: role for name in names if (role := self.role(name)) is not None}
 
     def role(self, name: str) -> RoleConfig | None:
         """The model of a role; a name with a slash is itself `provider/model`."""
@@ -228,25 +234,20 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
     Raises:
         ConfigError: unreadable file, unknown key (the nearest is suggested), wrong value, unknown provider or metric.
     """
-    content: dict[str, Any] = {}
-    if path is not None:
-        content = read_yaml(path, "a configuration")
+    content = read_yaml(path, "a configuration") if path is not None else {}
     given = {key: value for key, value in content.items() if value is not None}  # `limits:` and nothing behind it
     flags = dict(overrides or {})
     address, trusted = flags.pop("base_url", None), flags.pop("trust_remote_code", None)
-    merged = _merge(_seated(given), _seated(flags))
-    if address is not None:
-        merged = _at(merged, address)
-    if trusted:
-        merged = _trusting(merged)
     try:
-        config = RunConfig.model_validate(merged)
+        config = RunConfig.model_validate(_merge(_split_panel(given), _split_panel(flags)))
+        if address is not None:
+            config = _set_base_url(config, address)
+        if trusted:
+            config = _set_trust_remote_code(config)
     except ValidationError as error:
         raise ConfigError(_explain(error, path)) from error
-    for role in (config.captioner, config.judge, *config.panel):
-        if role is not None:
-            _check_role(role, "providers")
-    _check_role(config.embedder, "embedders")
+    for name, role in config.roles.items():
+        _check_role(role, "embedders" if name == "embedder" else "providers")
     for metric in (*config.metrics, *config.metric_options):
         registry.check("metrics", metric)
     registry.check("suites", config.suite)
@@ -256,83 +257,53 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
 
 
 def _check_panel(config: RunConfig) -> None:
-    seats = [config.judge, *config.panel] if config.judge else []
-    for number, seat in enumerate(seats):
-        if seat in seats[:number]:
+    judges = [config.judge, *config.panel] if config.judge else []
+    for number, judge in enumerate(judges):
+        if judge in judges[:number]:
             raise ConfigError(
-                f"the judge {seat.model} is named twice: its answers would count double (--samples N repeats a judge)"
+                f"the judge {judge.model} is named twice: its answers would count double (--samples N repeats a judge)"
             )
-    if config.quorum and config.quorum > max(1, len(seats)):
-        raise ConfigError(f"a quorum of {config.quorum} cannot be reached: the number of judges is {len(seats)}")
+    if config.quorum and config.quorum > max(1, len(judges)):
+        raise ConfigError(f"a quorum of {config.quorum} cannot be reached: the number of judges is {len(judges)}")
 
 
-def _seated(content: dict[str, Any]) -> dict[str, Any]:
-    """A list of judges is a judge and its panel."""
-    judges = content.get("judge")
-    if isinstance(judges, list) and judges:
-        return {**content, "judge": judges[0], "panel": judges[1:]}
-    if _names_model(judges) and content.get("panel") is None:
-        return {**content, "panel": []}
-    return content
+def _split_panel(content: dict[str, Any]) -> dict[str, Any]:
+    """Write a list of judges as a judge and its panel; a single judge ends a panel that is not named with it."""
+    judge = content.get("judge")
+    if isinstance(judge, list) and judge:
+        return {**content, "judge": judge[0], "panel": judge[1:]}
+    named = isinstance(judge, str) or (isinstance(judge, dict) and judge.get("model") is not None)
+    return {**content, "panel": []} if named and content.get("panel") is None else content
 
 
-def _at(content: dict[str, Any], address: str) -> dict[str, Any]:
-    """The content with its captioner and judges at one address."""
-
-    def placed(role: dict[str, Any]) -> dict[str, Any]:
-        return role if _provider_of(role) in _OFFLINE else {**role, "base_url": address}
-
-    out = _with_roles(content, ("captioner", "judge"), placed)
-    if not any(isinstance(role, dict) and role.get("base_url") == address for role in _seats(out)):
+def _set_base_url(config: RunConfig, address: str) -> RunConfig:
+    """Ask the captioner and the judges at one address, those that are asked over the network."""
+    asked = [name for name, role in config.roles.items() if name != "embedder" and role.provider not in _OFFLINE]
+    if not asked:
         raise ConfigError("--base-url needs a model to ask there: --captioner or --judge openai/MODEL")
-    return out
+    return _update_roles(config, {name: {"base_url": address} for name in asked})
 
 
-def _trusting(content: dict[str, Any]) -> dict[str, Any]:
-    """The content with its models that run here allowed to run the code that comes with them."""
-
-    found: list[str] = []
-
-    def trusted(role: dict[str, Any]) -> dict[str, Any]:
-        if _provider_of(role) not in _RUN_HERE:
-            return role
-        found.append(_provider_of(role))
-        return {**role, "options": {**(role.get("options") or {}), "trust_remote_code": True}}
-
-    out = _with_roles(content, ("captioner", "judge", "embedder"), trusted)
-    if not found:
+def _set_trust_remote_code(config: RunConfig) -> RunConfig:
+    """Let the models that run here run the code that comes with them."""
+    here = {name: role for name, role in config.roles.items() if role.provider in _RUN_HERE}
+    if not here:
         raise ConfigError(
             "--trust-remote-code needs a model that runs here: local/, vllm/ or sentence-transformers/MODEL"
         )
-    return out
+    return _update_roles(
+        config, {name: {"options": {**role.options, "trust_remote_code": True}} for name, role in here.items()}
+    )
 
 
-def _with_roles(
-    content: dict[str, Any], names: tuple[str, ...], change: Callable[[dict[str, Any]], dict[str, Any]]
-) -> dict[str, Any]:
-    """The content with the named roles and the panel changed, those that are well formed."""
-
-    def changed(role: Any) -> Any:
-        role = _role(role)
-        return change(role) if isinstance(role, dict) else role
-
-    out = {**content, **{name: changed(content[name]) for name in names if name in content}}
-    if isinstance(content.get("panel"), list):
-        out["panel"] = [changed(role) for role in content["panel"]]
-    return out
-
-
-def _provider_of(role: dict[str, Any]) -> str:
-    return str(role.get("model", "")).partition("/")[0]
-
-
-def _seats(content: dict[str, Any]) -> list[Any]:
-    panel = content.get("panel")
-    return [content.get("captioner"), content.get("judge"), *(panel if isinstance(panel, list) else [])]
-
-
-def _names_model(role: Any) -> bool:
-    return isinstance(role, str) or (isinstance(role, dict) and role.get("model") is not None)
+def _update_roles(config: RunConfig, updates: Mapping[str, Mapping[str, Any]]) -> RunConfig:
+    """Replace fields of models, by role name."""
+    roles = {
+        name: RoleConfig.model_validate({**role.model_dump(), **updates.get(name, {})})
+        for name, role in config.roles.items()
+    }
+    panel = [roles.pop(name) for name in config.judge_roles[1:]]
+    return config.model_copy(update={**roles, "panel": panel})
 
 
 def _check_role(role: RoleConfig, kind: str) -> None:

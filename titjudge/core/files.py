@@ -1,16 +1,138 @@
-"""JSON lines: read with names for what is wrong, appended so that a kill loses at most the line being written."""
+"""Text, YAML, JSON lines and CSV: read with names for what is wrong, written whole or not at all."""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import json
 import os
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 
-from titjudge.core.errors import DataError
-from titjudge.core.textfile import UTF16, check_regular, is_utf16
+from titjudge.core.errors import ConfigError, DataError
+
+UTF16 = "this is UTF-16 text: save the file as UTF-8"
+_DEEPEST = 50
+_MOST_VALUES = 100_000
+_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def is_utf16(head: bytes) -> bool:
+    """Whether a file that begins so is UTF-16: it has the byte order mark, or a zero in every other byte."""
+    return head.startswith(_MARKS) or (len(head) >= 4 and (not any(head[1:4:2]) or not any(head[0:4:2])))
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what may never end, or never begin, when it is read.
+
+    Raises:
+        DataError: a pipe, a device or a socket.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError("a pipe or a device, not a file", path)
+
+
+def read_text(path: Path) -> str:
+    """A whole text file, without its byte order mark.
+
+    Raises:
+        DataError: it cannot be read, or is not UTF-8.
+    """
+    check_regular(path)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(error.strerror or str(error), path) from error
+    if is_utf16(raw):
+        raise DataError(UTF16, path)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8 text ({error.reason} at byte {error.start})", path) from error
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        DataError: it cannot be read, or is not JSON in UTF-8.
+    """
+    try:
+        return json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON ({error})", path) from error
+
+
+def load_yaml(text: str) -> Any:
+    """What a YAML text says: plain values only, every key once, of a size and depth that people write.
+
+    Raises:
+        ValueError: it is not YAML, or not of that kind; on one line.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                    if key.value in seen:
+                        raise ValueError(f"the key '{key.value[:80]}' stands twice (line {key.start_mark.line + 1})")
+                    seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
+    try:
+        loader = Loader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _measure(node, {}, 0)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:
+    """How many values there are in a node of YAML, each alias counted with all that it stands for."""
+    if depth > _DEEPEST:
+        raise ValueError(f"it is nested more than {_DEEPEST} deep, or holds itself")
+    if id(node) not in sizes:
+        pairs = node.value if isinstance(node.value, list) else ()
+        children = [each for pair in pairs for each in (pair if isinstance(pair, tuple) else (pair,))]
+        sizes[id(node)] = 1 + sum(_measure(child, sizes, depth + 1) for child in children)
+        if sizes[id(node)] > _MOST_VALUES:
+            raise ValueError(f"its aliases stand for more than {_MOST_VALUES:,} values")
+    return sizes[id(node)]
+
+
+def read_yaml(path: Path, what: str) -> dict[str, Any]:
+    """The keys of a YAML file; `what` names it in messages (`a configuration`). An empty file has none.
+
+    Raises:
+        ConfigError: it cannot be read, is not UTF-8, not YAML, or no mapping.
+    """
+    try:
+        content = load_yaml(read_text(path))
+    except DataError as error:
+        raise ConfigError(str(error)) from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from error
+    if content is not None and not isinstance(content, dict):
+        raise ConfigError(f"{path}: {what} is a mapping of keys")
+    return content or {}
 
 
 def scan_jsonl(
@@ -58,6 +180,30 @@ def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
         if isinstance(record, DataError):
             raise record
         yield number, record
+
+
+def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> None:
+    """Write a file whole or not at all; its folder is made where it is missing.
+
+    Args:
+        sync: wait for the disk, so that the file is there after the power has failed; may take long.
+
+    Raises:
+        OSError: it cannot be written; what was there is as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
 
 
 class Appender:
@@ -109,3 +255,97 @@ def _drop_incomplete_line(path: Path) -> None:
                 return
             at = start
         file.truncate(0)
+
+
+_FORMULA = ("=", "+", "-", "@", "\t")
+_FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
+
+
+def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """`(line, cells)` of every row that is not blank, the header among them.
+
+    Raises:
+        DataError: the file cannot be read, is not UTF-8 or not CSV.
+    """
+    csv.field_size_limit(_FIELD_LIMIT)
+    check_regular(path)
+    try:
+        with _opened(path) as file:
+            reader = csv.reader(file)
+            for row in reader:
+                if any(cell.strip() for cell in row):
+                    yield reader.line_num, row
+    except UnicodeDecodeError as error:
+        raise DataError("not UTF-8 text: save the file as UTF-8 CSV", path) from error
+    except (OSError, csv.Error, EOFError, zlib.error) as error:
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
+
+
+def _opened(path: Path) -> IO[str]:
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as CSV that a spreadsheet shows and does not run: a text that would be a formula gets an apostrophe in
+    front (`scan_csv` takes it away), and no carriage return ends a row in the middle of a cell."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    for row in (columns, *rows):
+        writer.writerow([_guarded(cell) for cell in row])
+    return out.getvalue()
+
+
+def _guarded(cell: Any) -> Any:
+    if not isinstance(cell, str):
+        return "" if cell is None else cell
+    text = cell.replace("\r\n", "\n").replace("\r", " ").replace("\0", "")
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _unguarded(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+
+
+def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+    """Line number and cells by column name of every row; a bad row comes as the DataError that describes it.
+
+    A row may lack cells at its end, as long as no required column is among them: they are None. The apostrophe by which a
+    spreadsheet is told that `=...` is a text is none of the text.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a required column.
+    """
+    rows = csv_rows(path)
+    line, header = next(rows, (1, []))
+    names = [name.strip() for name in header]
+    for name in required:
+        if name not in names:
+            raise DataError(f"the column '{name}' is missing (there are: {', '.join(names) or 'none'})", path, line)
+    for line, cells in rows:
+        record = dict(zip_longest(names, map(_unguarded, cells[: len(names)])))
+        if len(cells) > len(names) or any(record[name] is None for name in required):
+            problem = f"{len(cells)} cells where the first line has {len(names)} columns"
+            hint = "; a text with commas stands in quotes" if len(cells) > len(names) else ""
+            yield line, DataError(problem + hint, path, line)
+        else:
+            yield line, record
+
+
+def scan_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+    """Records of a `.csv` or `.csv.gz`, or of a file of JSON lines; bad ones as the DataError that describes them."""
+    is_csv = path.name.lower().endswith((".csv", ".csv.gz"))
+    return scan_csv(path, required) if is_csv else scan_jsonl(path, required)
+
+
+def read_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Like `scan_table`, for files in which every line must be good.
+
+    Raises:
+        DataError: names file and line.
+    """
+    for line, record in scan_table(path, required):
+        if isinstance(record, DataError):
+            raise record
+        yield line, record

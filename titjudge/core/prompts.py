@@ -28,8 +28,8 @@ from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.files import load_yaml
 from titjudge.core.paths import bundled_root
-from titjudge.core.textfile import load_yaml
 from titjudge.core.types import ImageFile, Message, Part
 
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")

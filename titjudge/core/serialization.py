@@ -1,8 +1,9 @@
-"""How requests, answers, vectors, scores and items stand in a file: JSON types only, and back again."""
+"""How requests, replies, embeddings, scores and items stand in a file: JSON types only, and back again."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import orjson
 
 from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
+
+_CHECKSUM = "seal"  # its key in a record
 
 
 def request_record(request: Request) -> dict[str, Any]:
@@ -134,3 +137,20 @@ def item_record(item: Item | InvalidItem) -> dict[str, Any]:
         "group": item.prompt_id,
         "meta": dict(item.meta),
     }
+
+
+def checksum(record: Mapping[str, Any]) -> str:
+    """Compute the first 16 hexadecimal digits of the SHA-256 over the record's content, its own checksum left out."""
+    content = {name: value for name, value in record.items() if name != _CHECKSUM}
+    raw = orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the checksum, which finds accidents, but nobody who computes a new one."""
+    return {**record, _CHECKSUM: checksum(record)}
+
+
+def checksum_differs(record: Mapping[str, Any]) -> bool:
+    """Check a record: one without a checksum passes."""
+    return _CHECKSUM in record and record[_CHECKSUM] != checksum(record)

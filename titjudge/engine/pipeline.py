@@ -23,8 +23,8 @@ from titjudge.core.images import ImageFiles
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
-from titjudge.core.schema import schema_of
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
+from titjudge.core.structured_output import schema_of
 from titjudge.core.types import DryRun, Embedding, Message, Reply, Request, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation

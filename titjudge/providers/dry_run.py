@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from titjudge.core.keys import request_key
-from titjudge.core.schema import stub
+from titjudge.core.structured_output import stub
 from titjudge.core.types import STAND_IN, Embedding, Reply, Request, Usage
 from titjudge.providers import token_counts
 from titjudge.providers.base import Embedder, Provider

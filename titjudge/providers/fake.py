@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from titjudge.core.schema import stub
+from titjudge.core.structured_output import stub
 from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Usage
 from titjudge.providers.base import Capabilities, Provider
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.csvfile import csv_text
 from titjudge.core.errors import ConfigError, MissingExtra, nearest
+from titjudge.core.files import csv_text
 from titjudge.core.run_records import StoredRun
 from titjudge.core.score_parts import contradicted, description, missing
 from titjudge.core.types import Item, Score

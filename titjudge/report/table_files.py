@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from titjudge.core.csvfile import csv_text
 from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.files import csv_text
 from titjudge.core.types import Table
 from titjudge.report.exports import LATEX_HEAD, md, md_table, tex_table
 from titjudge.report.table_cells import table as cells

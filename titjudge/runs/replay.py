@@ -17,14 +17,13 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.checksum import broken
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.images import ImageFiles, Shown
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest
-from titjudge.core.serialization import embedding_from, reply_from, request_record
+from titjudge.core.serialization import checksum_differs, embedding_from, reply_from, request_record
 from titjudge.core.types import Embedding, ImageFile, Reply, Request, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
@@ -130,7 +129,7 @@ class Stored:
             if isinstance(record, str) or problem:
                 self._complain("line", f"replies.jsonl:{number}", str(problem), _item_in(line))
                 continue
-            if broken(record):
+            if checksum_differs(record):
                 self._complain("line", f"replies.jsonl:{number}", UNSEALED, record["item"])
             place = _Place(at, length, number, record["key"], record["item"], record["status"] == Status.OK)
             self._by_key.setdefault(place.key, []).append(place)
@@ -146,7 +145,7 @@ class Stored:
             if isinstance(record, str):
                 self._complain("line", f"vectors.jsonl:{number}", record, "")
                 continue
-            if broken(record):
+            if checksum_differs(record):
                 self._complain("line", f"vectors.jsonl:{number}", UNSEALED, "")
             place = _Place(at, length, number, record["key"], "", True)
             self._by_text.setdefault(content_key("text", record["text"]), []).append(place)

@@ -24,13 +24,12 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.checksum import sealed
 from titjudge.core.config import Limits, RunConfig
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender
 from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
 from titjudge.core.score_parts import SUMMED
-from titjudge.core.serialization import score_from, score_record
+from titjudge.core.serialization import score_from, score_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.budget import JOB
 from titjudge.metrics import Metric
@@ -260,7 +259,7 @@ class RunFolder:
         Raises:
             OSError: it cannot be written.
         """
-        appender, line = self._appenders[FILES_OF[kind]], sealed(record)
+        appender, line = self._appenders[FILES_OF[kind]], with_checksum(record)
         try:
             appender.add(line)
         except OSError:
@@ -272,7 +271,7 @@ class RunFolder:
 
     def add_score(self, score: Score, mark: str = "") -> None:
         """Append a score; `mark` says what it is of (`titjudge.runs.score_digests`)."""
-        self._appenders["scores"].add(sealed(score_record(score) | ({"of": mark} if mark else {})))
+        self._appenders["scores"].add(with_checksum(score_record(score) | ({"of": mark} if mark else {})))
 
     def known_keys(self) -> dict[str, bool]:
         """Keys of answers that are in the folder already, and whether there is a good one."""
@@ -362,7 +361,7 @@ class RunFolder:
 
     def write_manifest(self, manifest: Manifest, *, sync: bool = True) -> None:
         """Write manifest.json as `write` does, with its checksum."""
-        self.write("manifest.json", sealed(manifest.to_json()), sync=sync)
+        self.write("manifest.json", with_checksum(manifest.to_json()), sync=sync)
 
     def close(self) -> None:
         for appender in self._appenders.values():

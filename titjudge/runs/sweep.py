@@ -23,7 +23,7 @@ import orjson
 
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError
-from titjudge.core.textfile import read_yaml
+from titjudge.core.files import read_yaml
 from titjudge.core.types import Pair, Score, Status, Table
 from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric

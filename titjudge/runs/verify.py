@@ -18,13 +18,12 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from titjudge.core.checksum import broken
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.images import Shown
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest
-from titjudge.core.serialization import score_from, score_record
+from titjudge.core.serialization import checksum_differs, score_from, score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
@@ -131,7 +130,7 @@ async def _verify(folder: RunFolder) -> Verification:
     metrics, suite = load_metrics(config), load_suite(config)
     library = PromptLibrary(config.prompts)
     _check_versions(manifest, metrics, library, found)
-    if broken(orjson.loads((folder.path / "manifest.json").read_bytes())):
+    if checksum_differs(orjson.loads((folder.path / "manifest.json").read_bytes())):
         found.add("manifest", "manifest.json", UNSEALED)
     complete = manifest.status == "complete"
     _check_ends(folder, complete, found)
@@ -200,7 +199,7 @@ def _records(folder: RunFolder, name: str, found: Verification) -> Iterator[dict
                 if isinstance(record, str):
                     found.add("line", f"{name}:{number}", record)
                     continue
-                if broken(record):
+                if checksum_differs(record):
                     found.add("line", f"{name}:{number}", UNSEALED, str(record.get("item", "")))
                 yield record
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.csvfile import csv_rows
 from titjudge.core.errors import DataError, nearest
+from titjudge.core.files import csv_rows
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.stats.equality import with_ties

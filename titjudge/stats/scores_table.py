@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.csvfile import read_table
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, nearest
+from titjudge.core.files import read_table
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
 
 REQUIRED = ("prompt_id", "generator")

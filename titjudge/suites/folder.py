@@ -14,30 +14,25 @@ used is a BadItem with its reason; the rest is judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.csvfile import read_table, scan_table
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.files import scan_jsonl
+from titjudge.core.files import read_table, read_text, scan_jsonl, scan_table
 from titjudge.core.images import SUFFIXES
-from titjudge.core.textfile import read_text
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Suite
 
 _MANIFESTS = (".jsonl", ".csv", ".json", ".ndjson")
 _GENERATOR = ("generator", "variant_model", "model")
 
 
-class Folder:
+class Folder(Suite):
     """The plain suite: no official aggregation, agreement with `pairs.jsonl` where it is there."""
 
     name = "folder"
-    VERSION = "1"
-    DEVIATIONS: tuple[str, ...] = ()
     AGGREGATES = False
-    MARKS_JUDGE: frozenset[str] = frozenset()
     metrics: tuple[str, ...] = ("tit", "tit-llm")
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
@@ -60,9 +55,6 @@ class Folder:
         """Preferences of `pairs.jsonl`, if the folder has one."""
         file = folder / "pairs.jsonl"
         return read_pairs(file, known_prompts(folder)) if file.is_file() else []
-
-    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        return []
 
 
 def known_prompts(folder: Path) -> dict[str, str]:

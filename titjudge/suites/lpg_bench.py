@@ -22,7 +22,7 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl
 from titjudge.core.images import SUFFIXES
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Suite, Table
 from titjudge.suites.folder import Folder, read_pairs
 
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks
@@ -30,17 +30,14 @@ PUBLISHED = {"prompts": 1000, "generators": 13, "images": 13000}  # today
 _NOT_RANKS = {"prompt_id", "prompt", "source"}
 
 
-class LpgBench:
+class LpgBench(Suite):
     """LPG-Bench: 1,000 prompts of over 250 words, 200 of them with human ranks, 13 generators (TIT-Score paper).
 
     The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.stats`.
     """
 
     name = "lpg-bench"
-    VERSION = "1"
     metrics: tuple[str, ...] = ("tit", "tit-llm", "lmm-score", "self-eval")
-    AGGREGATES = True
-    MARKS_JUDGE: frozenset[str] = frozenset()
     DEVIATIONS: tuple[str, ...] = (
         "the layout of the data is ours: the official one is not documented (see titjudge/suites/lpg_bench.py)",
         "human preferences are taken from ranks, as published; every pair of a prompt is formed, equal ranks are ties, and "

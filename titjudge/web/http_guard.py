@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from titjudge.core.errors import MissingExtra, UserError
+from titjudge.core.errors import UserError
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -34,15 +34,6 @@ _HEADERS = (
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 )
 MAX_BODY = 64 * 1024
-
-
-def need_serve(purpose: str) -> None:
-    """Raise MissingExtra unless starlette and uvicorn are installed."""
-    from importlib.util import find_spec
-
-    for package in ("starlette", "uvicorn"):
-        if find_spec(package) is None:
-            raise MissingExtra(package, "serve", purpose)
 
 
 class Guard:

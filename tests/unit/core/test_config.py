@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
@@ -90,6 +91,24 @@ def test_every_flag_of_judge_has_its_key() -> None:
         if option.name not in not_settings:
             assert names.get(str(option.name), option.name) in keys, option.name
     assert yaml.safe_load(ISSUE).keys() <= keys
+
+
+def test_a_flag_says_what_its_key_says() -> None:
+    """The flags are made from the source of the configuration, without importing it: both must read the same."""
+    from titjudge.cli.judge import judge
+    from titjudge.core.config import Limits, RunConfig
+
+    fields = {**RunConfig.model_fields, **Limits.model_fields}
+    flags = {str(option.name): option for option in judge.params if option.name in fields}
+    unset = judge.make_context("judge", []).params
+    assert len(flags) > 30
+    for name, option in flags.items():
+        assert isinstance(option, click.Option)
+        assert unset[name] in (None, ()), f"--{name} would hide the key of a file"
+        field, text = fields[name], option.help or ""
+        assert text.startswith((field.description or "?").removesuffix(".")), name
+        shown = isinstance(field.default, str | int | float) and field.default is not False
+        assert ("[default:" in text) == shown, name
 
 
 def from_text(folder: Path, text: str, overrides: dict[str, object] | None = None) -> RunConfig:

@@ -17,10 +17,9 @@ from titjudge.cli.dispatch import run_command
 from titjudge.cli.output import show_tables
 from titjudge.cli.terminal import printable
 from titjudge.core.config import RoleConfig, load_config
-from titjudge.core.csvfile import csv_text, scan_csv
 from titjudge.core.errors import ConfigError
+from titjudge.core.files import csv_text, load_yaml, read_yaml, scan_csv
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.textfile import load_yaml, read_yaml
 from titjudge.core.types import Table
 from titjudge.providers.learned.subprocess import run
 

@@ -14,7 +14,7 @@ import pytest
 
 from titjudge.core.config import load_config
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.schema import schema_of
+from titjudge.core.structured_output import schema_of
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import dsg, external, graph_alignment, learned, lmm_score, pairwise, tifa, tit, viescore

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 from titjudge.cli.report import report
-from titjudge.core.checksum import sealed
 from titjudge.core.config import load_config
 from titjudge.core.errors import DataError, UserError
+from titjudge.core.serialization import with_checksum
 from titjudge.runs.merge import merge
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Session
@@ -44,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     outcome = judge(home)
     assert outcome.status == "complete"
     with (home / "run" / "billing.jsonl").open("a") as ledger:
-        ledger.write(json.dumps(sealed(BILL)) + "\n")
+        ledger.write(json.dumps(with_checksum(BILL)) + "\n")
     judge(home)
     for shard in ("1/2", "2/2"):
         judge(home, f"shard{shard[0]}", shard=shard)
@@ -115,7 +115,7 @@ def test_damaged_lines_are_left_out_and_named(made: Path, home: Path, name: str)
 def test_a_bill_that_can_be_none_is_no_bill(home: Path, change: dict[str, Any]) -> None:
     before = RunFolder(home / "run").money()
     with (home / "run" / "billing.jsonl").open("a") as ledger:
-        ledger.write(json.dumps(sealed(BILL | change)) + "\n")
+        ledger.write(json.dumps(with_checksum(BILL | change)) + "\n")
     folder = RunFolder(home / "run")
     assert folder.money() == before
     (why,) = folder.damage.values()
@@ -127,7 +127,7 @@ def test_a_bill_that_can_be_none_is_no_bill(home: Path, change: dict[str, Any]) 
 def test_a_score_that_is_no_number_is_no_score(home: Path, value: Any) -> None:
     file = home / "run" / "scores.jsonl"
     record = json.loads(file.read_text().splitlines()[0])
-    file.write_text(json.dumps(sealed(record | {"value": value})) + "\n" + file.read_text())
+    file.write_text(json.dumps(with_checksum(record | {"value": value})) + "\n" + file.read_text())
     assert "no number" in next(iter((RunFolder(home / "run").scores(), verify(home / "run"))[1].problems)).what
 
 

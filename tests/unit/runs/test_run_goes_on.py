@@ -12,10 +12,8 @@ from PIL import Image
 
 from titjudge.cli.dispatch import run_command
 from titjudge.core.config import load_config
-from titjudge.core.csvfile import csv_rows
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_jsonl
-from titjudge.core.textfile import read_text
+from titjudge.core.files import csv_rows, read_jsonl, read_text
 from titjudge.core.types import Status
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Session

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from titjudge.core.errors import DataError, MissingExtra, UserError
+from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Item, Pair
 from titjudge.web import http_guard
 from titjudge.web.label.annotator import AnnotatorQueue
 from titjudge.web.label.dataset import LabelingData, load_material
 from titjudge.web.label.question_order import merge_sort
-from titjudge.web.label.server import serve_label
 from titjudge.web.label.service import LabelingService
 from titjudge.web.label.store import Store
 
@@ -185,12 +184,6 @@ def test_a_file_that_is_no_image_is_left_out_with_its_reason(tmp_path: Path) -> 
     found = load_material(tmp_path)
     assert found.images == {"x": ("a/x.png", "b/x.png")}
     assert found.problems == ["c/x.png: the file cannot be decoded or is not an image (UnidentifiedImageError)"]
-
-
-def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"titjudge\[serve\]"):
-        serve_label(tmp_path, annotators=1, store=tmp_path / "votes.db")
 
 
 def test_a_taken_port_is_a_user_error() -> None:

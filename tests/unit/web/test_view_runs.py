@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from viewing import viewing
 
-from titjudge.core.errors import MissingExtra, UserError
+from titjudge.core.errors import UserError
 from titjudge.web.view.runs import Runs
 from titjudge.web.view.server import serve_view
 
@@ -112,13 +112,9 @@ def test_a_report_that_leads_out_is_none(tmp_path: Path) -> None:
         assert runs.report(name) is None
 
 
-def test_the_missing_folder_or_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("starlette")
+def test_the_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
         serve_view(tmp_path / "absent")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match="serve"):
-        serve_view(tmp_path)
 
 
 def get(link: str, path: str, **headers: str):

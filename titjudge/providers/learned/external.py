@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError
-from titjudge.core.textfile import load_yaml
+from titjudge.core.files import load_yaml
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers.learned.subprocess import Outcome, run

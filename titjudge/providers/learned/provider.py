@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titjudge.core.errors import ConfigError, Unanswered, UserError, nearest
+from titjudge.core.files import load_yaml
 from titjudge.core.learned_metrics import BUILT_IN, TABLE, Baseline
-from titjudge.core.textfile import load_yaml
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers.local import hub

@@ -23,16 +23,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Suite, Table
 from titjudge.suites.folder import Folder
 
 
-class KnownAnswer:
+class KnownAnswer(Suite):
     """Images whose graph, answers, texts and alignment are known by construction."""
 
     name = "known-answer"
-    VERSION = "1"
-    AGGREGATES = True
     MARKS_JUDGE: frozenset[str] = frozenset({"yes-no", "text-rendering"})
     DEVIATIONS: tuple[str, ...] = (
         "yes-no: the gold answers are those true of the image, so the score is the judge's accuracy",

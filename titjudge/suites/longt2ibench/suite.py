@@ -13,7 +13,7 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.score_parts import alignment
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Score, Suite, Table
 from titjudge.metrics.graph_alignment import Graph, forced, ratio
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target
 from titjudge.suites.longt2ibench.dataset import Annotated, Generation, number, read_generations, read_json, read_split
@@ -152,7 +152,7 @@ def _relations(truth: Alignment) -> list[str]:
     return [f"{one}[{relation}]{two}" for (one, relation, two), _ in truth["relation"]]
 
 
-class LongT2IBench:
+class LongT2IBench(Suite):
     """LongT2IBench: entities, attributes and relations of long prompts, judged in three hops.
 
     The suite. Options: `split` (test, val or train), `matching` (see `aggregate_generations`).
@@ -162,10 +162,7 @@ class LongT2IBench:
     """
 
     name = "longt2ibench"
-    VERSION = "1"
     metrics: tuple[str, ...] = (METRIC,)
-    AGGREGATES = True
-    MARKS_JUDGE: frozenset[str] = frozenset()
     DEVIATIONS: tuple[str, ...] = (
         "the alignment score is the ratio of aligned elements in the judge's answer (paper, Alignment Score); upstream reads "
         "it with a trained head from a <level> token, which no other model has (the metric longt2iexpert reads that head: the "
@@ -218,10 +215,6 @@ class LongT2IBench:
             if (root / "split" / f"{self._split}.json").is_file():
                 return root / "split" / f"{self._split}.json", root
         raise DataError(f"there is no split/{self._split}.json", folder)
-
-    def pairs(self, folder: Path) -> list[Pair]:
-        """LongT2IBench has scores by people, not pairs."""
-        return []
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_generations` from scores."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Score, Suite, Table
 from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
     Problem,
@@ -117,7 +117,7 @@ def _cases(judged: Judged) -> dict[str, Any]:
     return found
 
 
-class QwenImageBench:
+class QwenImageBench(Suite):
     """Qwen-Image-Bench: five pillars, 23 sub-capabilities, 56 facets by checklist.
 
     The suite. Option: `metadata`, when bench_metadata.json is neither in the data folder nor in its `metadata/`.
@@ -127,10 +127,7 @@ class QwenImageBench:
     """
 
     name = "qwen-image-bench"
-    VERSION = "1"
     metrics: tuple[str, ...] = (METRIC,)
-    AGGREGATES = True
-    MARKS_JUDGE: frozenset[str] = frozenset()
     DEVIATIONS: tuple[str, ...] = (
         "the rubric is the paper's (56 facets, 23 sub-capabilities; code @b6b556b), not the 38 facets of the later fork",
         "answers on which the official code crashes (a JSON list or number, a score of Infinity) are counted as invalid "
@@ -174,10 +171,6 @@ class QwenImageBench:
                 seen[found.id] += 1
                 again = seen[found.id]
                 yield replace(found, id=f"{found.id} ({again})") if again > 1 else found
-
-    def pairs(self, folder: Path) -> list[Pair]:
-        """Qwen-Image-Bench publishes no human pairs."""
-        return []
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_responses` from scores."""

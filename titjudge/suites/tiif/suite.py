@@ -9,7 +9,7 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.ocr import words_from_questions
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Score, Suite, Table
 from titjudge.suites.tiif import dataset as official
 from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, Cell
@@ -34,7 +34,7 @@ def aggregate_answers(folder: Path) -> tuple[dict[str, Any], list[Table]]:
     return found, tables(found)
 
 
-class Tiif:
+class Tiif(Suite):
     """TIIF-Bench: yes / no questions on 39 types of instruction, short and long.
 
     The suite. All options are optional:
@@ -48,10 +48,7 @@ class Tiif:
     """
 
     name = "tiif"
-    VERSION = "1"
     metrics: tuple[str, ...] = (METRIC, "text-rendering")
-    AGGREGATES = True
-    MARKS_JUDGE: frozenset[str] = frozenset()
     DEVIATIONS: tuple[str, ...] = (
         "official: the template is drawn as upstream does (at every call, among three) but from item id, seed and try, "
         "so that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
@@ -125,10 +122,6 @@ class Tiif:
         for found in _items(lines, tree, how, extra):
             if not (self._sample and isinstance(found, InvalidItem) and found.reason.endswith(_STRAY)):
                 yield found
-
-    def pairs(self, folder: Path) -> list[Pair]:
-        """TIIF-Bench publishes no human pairs."""
-        return []
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_answers` from scores, coverage against `items`; GNED where it was measured."""

@@ -17,8 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.csvfile import csv_text
 from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import csv_text
 from titjudge.core.types import Table
 from titjudge.web.label.store import Store
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.web.http_guard import App, Guard, address, listen, need_serve, read_json, run, static
+from titjudge.web.http_guard import App, Guard, address, listen, read_json, run, static
 from titjudge.web.label.dataset import load_material
 from titjudge.web.label.service import LabelingService, Stale
 from titjudge.web.label.store import Store
@@ -51,7 +51,6 @@ def serve_label(
         UserError: The store or the address cannot be used.
         DataError: The data cannot be used.
     """
-    need_serve("the labelling page")
     material = load_material(data, gold)
     for problem in material.problems:
         _log.warning("left out: %s", problem)

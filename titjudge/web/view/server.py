@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import UserError
-from titjudge.web.http_guard import App, Guard, address, listen, need_serve, run, static
+from titjudge.web.http_guard import App, Guard, address, listen, run, static
 from titjudge.web.view.runs import Runs
 
 _STATIC = Path(__file__).parent / "static"
@@ -42,7 +42,6 @@ def serve_view(
     Raises:
         UserError: No such folder, or the address cannot be used.
     """
-    need_serve("the live view")
     if not runs.is_dir():
         raise UserError(f"{runs}: no such folder of runs")
     sock = listen(host, port, PORT)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.core.csvfile import csv_rows, read_table, scan_csv, scan_table
 from titjudge.core.errors import DataError
+from titjudge.core.files import csv_rows, read_table, scan_csv, scan_table
 
 
 def file_of(folder: Path, text: str, name: str = "t.csv") -> Path:
