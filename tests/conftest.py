@@ -51,6 +51,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(8, len(usable(0)) if usable else os.cpu_count() or 1)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start what takes longest (`@pytest.mark.slow(first=True)`) first, or all workers wait for it in the end."""
+    items.sort(key=lambda item: not any(mark.kwargs.get("first") for mark in item.iter_markers("slow")))
+
+
 @pytest.fixture(scope="session")
 def main_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which `judge` was run without arguments, once for all workers: run, cache, out.json, printed.txt."""

@@ -52,7 +52,7 @@ def good(seen: Seen) -> str:
     return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": seen.digest[0] / 4})
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 @needs_ray
 def test_a_worker_dies_and_its_shard_is_finished_by_another(tmp_path: Path) -> None:
     settings: dict[str, Any] = {

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import fsum
 from typing import Any
 
 from titjudge.core.types import Table
@@ -91,7 +92,7 @@ def line(
     blank = Line(family, name, rule, limit, None, None, None, None, OPEN, len(rows), len(groups), failed, note)
     if not groups:
         return replace(blank, note=note or "no trial has its scores")
-    means = np.array([np.mean(effects) for effects in groups.values()])
+    means = np.array([fsum(effects) / len(effects) for effects in groups.values()])
     effect = float(means.mean())
     if len(means) < FEWEST:
         return replace(blank, effect=effect, note=note or f"fewer than {FEWEST} prompts")
