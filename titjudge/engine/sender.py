@@ -102,19 +102,39 @@ class Sender:
             Interrupted, BudgetExhausted, FatalProviderError: The run is ending.
         """
         bound = role.bound(question)
-        state = retry.RetryState()
         try:
             try:
-                async for attempt in state.attempts():
-                    with attempt:
-                        answer = await self._attempt(role, question, bound, reservation)
+                answer = await self._attempt(role, question, bound, reservation)
             except retry.AttemptFailed as error:
-                raise state.terminal_error(error.failure) from error.__cause__
+                answer = await self._repeat(error, role, question, bound, reservation)
         except FatalProviderError as error:
             self.fatal = error
             logger.error("%(role)s: nothing more is sent: %(failure)s", {"role": role.label, "failure": str(error)})
             self._on_fatal()
             raise
+        return answer
+
+    async def _repeat(
+        self,
+        failed: retry.AttemptFailed,
+        role: Role[M, Q, A],
+        question: Q,
+        bound: Usage,
+        reservation: Reservation | None,
+    ) -> A:
+        """Go on after a first failed attempt.
+
+        Most questions need no second one, so the first is made before tenacity's loop, which costs CPU, is entered.
+        """
+        state = retry.RetryState()
+        try:
+            async for attempt in state.attempts():
+                with attempt:
+                    if attempt.retry_state.attempt_number == 1:
+                        raise failed
+                    answer = await self._attempt(role, question, bound, reservation)
+        except retry.AttemptFailed as error:
+            raise state.terminal_error(error.failure) from error.__cause__
         return answer
 
     async def _attempt(self, role: Role[M, Q, A], question: Q, bound: Usage, reservation: Reservation | None) -> A:
