@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import Floats, Interval, codes, multiplicities, percentile_interval
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, multiplicities, number, percentile_interval
 
 TOLERANCE = 1e-10  # of the gradient, for each pair
 ITERATIONS = 200
 FARTHEST = 2.0  # a step of Newton's method goes no farther
+_TOGETHER = 256  # draws fitted at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +64,17 @@ def bradley_terry(
         return BradleyTerry((), None, 0, same, 0, 0, "no pair compares two generators")
     cells, generators = _cells(used)
     model = _Model(len(generators), cells.keys)
-    point = model.fit(cells.counts.sum(axis=0))
-    if point is None:
+    (point,), (tie,) = model.fit(np.asarray(cells.counts.sum(axis=0), dtype=np.float64).reshape(1, -1))
+    if np.isnan(point).any():
         reason = "no finite fit: too few pairs, or some generators never lose (or never win) against the others"
         return BradleyTerry((), None, len(used), same, 0, 0, reason)
-    draws, degenerate = _draws(model, cells.counts, resamples if cells.counts.shape[0] > 1 else 0, seed, point[0])
+    draws, degenerate = _draws(model, cells.counts, resamples if cells.counts.shape[0] > 1 else 0, seed, point)
     strengths = [
-        Strength(
-            name, float(point[0][k]), percentile_interval(draws[:, k], cells.counts.shape[0]) if len(draws) else None
-        )
+        Strength(name, float(point[k]), percentile_interval(draws[:, k], cells.counts.shape[0]) if len(draws) else None)
         for k, name in enumerate(generators)
     ]
     strengths.sort(key=lambda each: -each.strength)
-    return BradleyTerry(tuple(strengths), point[1], len(used), same, len(draws) - degenerate, degenerate)
+    return BradleyTerry(tuple(strengths), number(tie), len(used), same, len(draws) - degenerate, degenerate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class _Model:
         self._finite: dict[bytes, bool] = {}
         self._rows = self._features.reshape(-1, generators + 1)  # one row for each outcome of each couple
 
-    def finite(self, weights: Floats) -> bool:
-        """Whether the likelihood has a finite maximum.
+    def finite(self, seen: NDArray[np.bool_]) -> bool:
+        """Whether the likelihood of the outcomes seen has a finite maximum.
 
         Every generator must reach every other one by wins and ties; and where ties occur, some round trip must
         hold more wins than ties (edges of -1 and +1: a negative cycle), or wins and ties could be explained ever better by moving
@@ -133,7 +133,6 @@ class _Model:
         """
         from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_components
 
-        seen = weights > 0
         won, tied = seen & ~self.tied, seen & self.tied
         graph = np.zeros((self.generators, self.generators))
         graph[self.first[tied], self.second[tied]] = graph[self.second[tied], self.first[tied]] = 1
@@ -148,65 +147,83 @@ class _Model:
             return True
         return False
 
-    def fit(self, weights: Floats, start: Floats | None = None) -> tuple[Floats, float | None] | None:
-        """(log strengths with mean 0, tie weight or None for nothing but ties).
+    def fit(self, weights: Floats, start: Floats | None = None) -> tuple[Floats, Floats]:
+        """Log strengths with mean 0, shape (draws, generators), and the weights of ties, NaN for nothing but ties.
 
-        None where no finite fit exists or the iteration does not settle. `start` are log strengths to begin from.
+        NaN strengths where no finite fit exists or the iteration does not settle. All draws go through Newton's method together.
+
+        Args:
+            weights: of the outcomes, shape (draws, outcomes). start: log strengths to begin from.
         """
-        weights = np.asarray(weights, dtype=np.float64).ravel()
-        occurring = (weights > 0).tobytes()  # all that decides it, and the same in most resamples
-        if occurring not in self._finite:
-            self._finite[occurring] = self.finite(weights)
-        if not self._finite[occurring]:
-            return None
-        if not weights[~self.tied].sum():
-            return np.zeros(self.generators), None
-        tied = bool(weights[self.tied].sum())
-        found = self._maximum(weights, tied, start)
-        if found is None:
-            return None
-        strengths = found[:-1]
-        return strengths - strengths.mean(), float(np.exp(found[-1])) if tied else 0.0
+        occurring = weights > 0
+        finite = np.fromiter((self._is_finite(each) for each in occurring), dtype=bool, count=len(weights))
+        strengths, tie = np.full((len(weights), self.generators), np.nan), np.full(len(weights), np.nan)
+        only_ties = finite & ~occurring[:, ~self.tied].any(axis=1)
+        strengths[only_ties] = 0.0
+        todo = np.flatnonzero(finite & ~only_ties)
+        for first in range(0, len(todo), _TOGETHER):
+            some = todo[first : first + _TOGETHER]
+            found = self._maxima(weights[some], start)
+            strengths[some] = found[:, :-1] - found[:, :-1].mean(axis=1, keepdims=True)
+            tie[some] = np.where(occurring[some][:, self.tied].any(axis=1), np.exp(found[:, -1]), 0.0)
+        return strengths, tie
 
-    def _maximum(self, weights: Floats, tied: bool, start: Floats | None) -> Floats | None:
-        """Log strengths and the log weight of ties, shape (generators + 1,); None where the iteration does not settle."""
-        total = np.bincount(self._couple, weights=weights, minlength=len(self._features))
-        offset = np.array([0.0, 0.0, np.log(2) if tied else -np.inf])
-        wanted = weights @ self._seen
-        free = np.ones((self.generators + 1, self.generators + 1))  # strengths are free up to a constant, held by this
-        free[-1], free[:, -1] = 0.0, 0.0
-        free[-1, -1] = 0.0 if tied else 1.0
+    def _is_finite(self, occurring: NDArray[np.bool_]) -> bool:
+        """`finite`, which hangs on nothing but the outcomes that occur: they are the same in most resamples."""
+        key = occurring.tobytes()
+        if key not in self._finite:
+            self._finite[key] = self.finite(occurring)
+        return self._finite[key]
 
-        def likelihood(at: Floats) -> tuple[float, Floats]:
-            """Compute the log likelihood, and the share of each outcome of each couple."""
-            logits = (self._rows @ at).reshape(-1, 3) + offset
-            top = logits.max(axis=1)
-            share = np.exp(logits - top[:, None])
-            norm = share.sum(axis=1)
-            return float(wanted @ at - total @ (top + np.log(norm))), share / norm[:, None]
+    def _maxima(self, weights: Floats, start: Floats | None) -> Floats:
+        """Log strengths and the log weight of ties, shape (draws, generators + 1); NaN where the iteration does not settle."""
+        tied = weights[:, self.tied].any(axis=1)
+        couples = np.zeros((weights.shape[1], len(self._features)))
+        couples[np.arange(len(couples)), self._couple] = 1
+        total, wanted, all_ = weights @ couples, weights @ self._seen, weights.sum(axis=1)
+        offset = np.zeros((len(weights), 1, 3))
+        offset[:, 0, 2] = np.where(tied, np.log(2), -np.inf)
+        free = np.ones((len(weights), self.generators + 1, self.generators + 1))
+        free[:, -1], free[:, :, -1] = 0.0, 0.0  # strengths are free up to a constant, which this holds
+        free[:, -1, -1] = ~tied
+        squares = (self._rows[:, :, None] * self._rows[:, None, :]).reshape(len(self._rows), -1)
 
-        at = np.zeros(self.generators + 1)
+        def likelihood(at: Floats, of: Ints) -> tuple[Floats, Floats]:
+            """The log likelihoods, and the shares of the outcomes of each couple."""
+            logits = (at @ self._rows.T).reshape(len(at), -1, 3) + offset[of]
+            top = logits.max(axis=2, keepdims=True)
+            share = np.exp(logits - top)
+            norm = share.sum(axis=2, keepdims=True)
+            value = (wanted[of] * at).sum(axis=1) - (total[of] * (top + np.log(norm))[:, :, 0]).sum(axis=1)
+            return value, share / norm
+
+        at = np.zeros((len(weights), self.generators + 1))
         if start is not None:
-            at[:-1] = start
-        value, share = likelihood(at)
+            at[:, :-1] = start
+        done, going = np.full_like(at, np.nan), np.arange(len(at))
+        value, share = likelihood(at, going)
         for _ in range(ITERATIONS):
-            expected = (total[:, None] * share).ravel()
-            gradient = wanted - expected @ self._rows
-            gradient[-1] *= tied
-            if np.abs(gradient).max() <= TOLERANCE * weights.sum():
-                return at
-            mean = (share.reshape(-1, 1) * self._rows).reshape(self._features.shape).sum(axis=1)
-            curve = (expected[:, None] * self._rows).T @ self._rows - (total[:, None] * mean).T @ mean + free
-            step = np.linalg.lstsq(curve, gradient)[0]
-            step *= min(1.0, FARTHEST / np.abs(step).max())
-            while True:
-                further = likelihood(at + step)
-                if further[0] >= value or np.abs(step).max() < 1e-12:
-                    break
-                step /= 2
-            at = at + step
-            value, share = further
-        return None
+            expected = (total[going, :, None] * share).reshape(len(going), -1)
+            gradient = wanted[going] - expected @ self._rows
+            gradient[:, -1] *= tied[going]
+            settled = np.abs(gradient).max(axis=1) <= TOLERANCE * all_[going]
+            done[going[settled]] = at[settled]
+            going, at, value, share, expected, gradient = (
+                each[~settled] for each in (going, at, value, share, expected, gradient)
+            )
+            if not len(going):
+                break
+            mean = np.einsum("dco,cof->dcf", share, self._features)
+            curve = (expected @ squares).reshape(-1, *free.shape[1:]) + free[going]
+            curve -= np.swapaxes(total[going, :, None] * mean, 1, 2) @ mean
+            step = (np.linalg.pinv(curve, hermitian=True) @ gradient[:, :, None])[:, :, 0]
+            step *= np.minimum(1.0, FARTHEST / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
+            further, share = likelihood(at + step, going)
+            while (worse := (further < value) & (np.abs(step).max(axis=1) >= 1e-12)).any():
+                step[worse] /= 2
+                further[worse], share[worse] = likelihood((at + step)[worse], going[worse])
+            at, value = at + step, further
+        return done
 
     def unbounded(self, weights: Floats) -> Floats:
         """Without a finite fit: inf for who never loses to the rest, -inf for who never wins, NaN for the others."""
@@ -230,12 +247,10 @@ class _Model:
 
 def _draws(model: _Model, counts: Any, resamples: int, seed: int, start: Floats) -> tuple[Floats, int]:
     """Strengths on resampled prompts, each fit begun from those on all of them."""
-    found: list[Floats] = []
-    degenerate = 0
-    if resamples:
-        for block in multiplicities(counts.shape[0], resamples, seed):
-            for weights in (counts.T @ block.T).T:
-                fit = model.fit(weights, start)
-                degenerate += fit is None
-                found.append(model.unbounded(weights) if fit is None else fit[0])
-    return np.array(found).reshape(len(found), model.generators), degenerate
+    blocks = [(counts.T @ block.T).T for block in multiplicities(counts.shape[0], resamples, seed)]
+    weights = np.concatenate(blocks) if blocks else np.zeros((0, counts.shape[1]))
+    found, _ = model.fit(weights, start)
+    degenerate = np.flatnonzero(np.isnan(found).all(axis=1))
+    for row in degenerate:
+        found[row] = model.unbounded(weights[row])
+    return found, len(degenerate)

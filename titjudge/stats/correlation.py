@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes,
 from titjudge.stats.equality import with_ties
 
 FEWEST = 3
+_TOGETHER = 64  # draws at once
+_IMAGES_OF_PAIRS = 3000  # of which all pairs are held at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +92,70 @@ def _three(x: Floats, y: Floats) -> tuple[float, float, float]:
 
 
 def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed: int) -> Floats:
-    """Shape (resamples, 3): srcc, plcc, krcc of each draw of prompts, NaN where a side does not vary."""
-    from scipy.stats import kendalltau, rankdata
+    """Shape (resamples, 3): srcc, plcc, krcc of each draw of prompts, NaN where a side does not vary.
 
+    A prompt drawn twice is its images with weight two: no draw is written out, and none is sorted.
+    """
     out = np.full((resamples, 3), np.nan)
-    for row, weights in enumerate(w for block in multiplicities(groups, resamples, seed) for w in block):
-        picked = np.repeat(np.arange(len(x)), weights[group].astype(np.int64))
-        a, b = x[picked], y[picked]
-        if np.ptp(a) and np.ptp(b):
-            ranked = np.corrcoef(rankdata(a), rankdata(b))[0, 1]
-            out[row] = ranked, np.corrcoef(a, b)[0, 1], kendalltau(a, b).statistic
+    ranks = _ranks(x), _ranks(y)
+    pairs = _concordance(x, y, group, groups) if len(x) <= _IMAGES_OF_PAIRS else None
+    row = 0
+    for block in multiplicities(groups, resamples, seed):
+        for some in np.split(block, range(_TOGETHER, len(block), _TOGETHER)):
+            weights, rows = some[:, group], slice(row, row + len(some))
+            out[rows, 0] = _weighted(ranks[0](weights), ranks[1](weights), weights)
+            out[rows, 1] = _weighted(x, y, weights)
+            out[rows, 2] = _tau(some, pairs) if pairs else [_repeated_tau(x, y, each) for each in weights]
+            row += len(some)
     return out
+
+
+def _ranks(values: Floats) -> Callable[[Floats], Floats]:
+    """From weights, shape (draws, images), to the mid-rank of each image among the weighted images."""
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)
+    place = np.empty(len(values), dtype=np.int64)
+    place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
+
+    def ranks(weights: Floats) -> Floats:
+        tied = np.add.reduceat(weights[:, order], starts, axis=1)
+        middle: Floats = (np.cumsum(tied, axis=1) - (tied - 1) / 2)[:, place]
+        return middle
+
+    return ranks
+
+
+def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
+    """Pearson's r of each row of weights."""
+    total = weights.sum(axis=1, keepdims=True)
+    x, y = (each - (weights * each).sum(axis=1, keepdims=True) / total for each in (x, y))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
+        found: Floats = np.where(spread > 1e-12 * total[:, 0], (weights * x * y).sum(axis=1) / spread, np.nan)
+    return found
+
+
+def _concordance(x: Floats, y: Floats, group: Ints, groups: int) -> list[Floats]:
+    """Sums over pairs of images, by their prompts: concordant less discordant, untied in x, untied in y."""
+    of = np.zeros((groups, len(x)), dtype=np.float32)
+    of[group, np.arange(len(x))] = 1
+    a, b = (np.sign(each[:, None] - each).astype(np.float32) for each in (x, y))
+    return [(of @ each @ of.T).astype(np.float64) for each in (a * b, a * a, b * b)]
+
+
+def _tau(drawn: Floats, pairs: list[Floats]) -> Floats:
+    """Kendall's tau-b of each row of multiplicities of prompts."""
+    both, first, second = ((drawn @ each * drawn).sum(axis=1) for each in pairs)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Floats = both / np.sqrt(first * second)
+    return found
+
+
+def _repeated_tau(x: Floats, y: Floats, weights: Floats) -> float:
+    from scipy.stats import kendalltau
+
+    picked = np.repeat(np.arange(len(x)), weights.astype(np.int64))
+    return float(kendalltau(x[picked], y[picked]).statistic)
 
 
 def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any], Table]:

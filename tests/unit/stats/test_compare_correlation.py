@@ -9,6 +9,8 @@ import pytest
 from scipy import stats
 
 from titjudge.core.errors import DataError
+from titjudge.stats import correlation as module
+from titjudge.stats.bootstrap import multiplicities
 from titjudge.stats.correlation import compare_ranks, correlation
 
 
@@ -29,6 +31,26 @@ def test_the_three_are_scipys_and_missing_numbers_are_counted() -> None:
     ):
         assert interval is not None
         assert interval[0] < value < interval[1]
+
+
+@pytest.mark.parametrize("pairs_at_once", [0, 3000])
+def test_a_draw_by_weights_is_scipys_on_repeated_images(pairs_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ties in both, prompts of several images, draws in which a side does not vary."""
+    monkeypatch.setattr(module, "_IMAGES_OF_PAIRS", pairs_at_once)
+    x, y = np.array([1.0, 1, 2, 2, 2, 3, 3, 1]), np.array([1.0, 1, 2, 1, 2, 2, 3, 3])
+    group = np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    found = module._draws(x, y, group, 4, 40, 1)
+    undefined = 0
+    for row, weights in zip(found, np.concatenate(list(multiplicities(4, 40, 1))), strict=True):
+        picked = np.repeat(np.arange(8), weights[group].astype(int))
+        a, b = x[picked], y[picked]
+        if np.ptp(a) and np.ptp(b):
+            wanted = [each(a, b).statistic for each in (stats.spearmanr, stats.pearsonr, stats.kendalltau)]
+            assert row.tolist() == pytest.approx(wanted)
+        else:
+            undefined += 1
+            assert np.isnan(row).all()
+    assert undefined
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from titjudge.core.types import Pair
+from titjudge.stats import bradley_terry as bradley_terry_module
 from titjudge.stats.bradley_terry import bradley_terry
 from titjudge.stats.leaderboard import UNEVEN, prompt_ranks, rank_correlation, standing
 from titjudge.stats.tables import _strengths as strengths_table
@@ -141,6 +142,19 @@ def test_degenerate_resamples_are_counted_and_infinite() -> None:
     assert found.resamples == 600 - found.degenerate
     assert found.strengths[0].strength - found.strengths[1].strength == pytest.approx(np.log(2), abs=1e-6)
     assert [each.interval for each in found.strengths] == [(-np.inf, np.inf)] * 2
+
+
+def test_draws_fitted_together_are_those_fitted_singly() -> None:
+    pairs, generator_of = simulated({"x": 0.9, "y": 0.0, "z": -0.9}, 0.3, 7, seed=4)
+    used = [(generator_of[pair.a], generator_of[pair.b], pair) for pair in pairs]
+    cells, generators = bradley_terry_module._cells(used)
+    model = bradley_terry_module._Model(len(generators), cells.keys)
+    weights = np.random.default_rng(0).integers(0, 3, (60, len(cells.keys))).astype(float)
+    together, tie = model.fit(weights)
+    singly = [model.fit(row[None]) for row in weights]
+    np.testing.assert_allclose(together, [strengths[0] for strengths, _ in singly], atol=1e-7)
+    np.testing.assert_allclose(tie, [each[0] for _, each in singly], atol=1e-7)
+    assert 0 < np.isnan(together).any(axis=1).sum() < 60
 
 
 def test_who_loses_once_may_be_infinitely_strong() -> None:
