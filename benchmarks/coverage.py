@@ -1,28 +1,38 @@
 """How often intervals cover and tests are wrong: simulated data of which the truth is known.
 
-    python -m benchmarks.coverage            # two to three minutes
-    python -m benchmarks.coverage --quick    # a sixth of the runs
+    python -m benchmarks.coverage            # a minute or two
+    python -m benchmarks.coverage --quick    # a fifth of the runs
+    python -m benchmarks.coverage --write    # and puts the tables into docs/trust.md
 
-Prints (1) how many 95% intervals hold the true accuracy or mean, (2) how often a metric of pure noise
-"beats guessing", by this project's threshold and by one that takes pairs as independent, (3) how often a trust card of six
-prompts errs on a judge that is exactly at a limit, and (4) how often some of several equal metrics is "below the best".
-Standard errors: about half a point of a share near 5% over 2,000 runs.
+Prints (1) how many 95% intervals hold the true accuracy, mean, difference of two judges, correlation with people or
+Bradley-Terry strength; how often (2) a metric of pure noise "beats guessing", by this project's threshold and by one that
+takes pairs as independent, (3) two equal judges are said to differ, (4) a trust card of six prompts errs on a judge that is
+exactly at a limit, and (5) some of several equal metrics is "below the best".
+Standard errors: a quarter of a point for accuracies, means and differences, a point and a half for correlations and strengths.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import numpy as np
 
 from titjudge.core.types import Pair
 from titjudge.probes.trust_card import CAUGHT, PASS, line, with_verdicts
 from titjudge.stats.bootstrap import Floats, Interval
+from titjudge.stats.bradley_terry import bradley_terry
 from titjudge.stats.chance_level import guessing, paper_threshold
+from titjudge.stats.correlation import correlation
 from titjudge.stats.intervals import mean_intervals, share_intervals
-from titjudge.stats.paired_differences import below_the_best
+from titjudge.stats.paired_differences import below_the_best, prompt_differences
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "trust.md"
+PART = re.compile(r"(<!-- measured: python -m benchmarks\.coverage --write -->\n).*?(<!-- end measured -->)", re.DOTALL)
+Rows = list[tuple[str, list[float]]]
 
 PROMPTS = (6, 10, 20, 50)
 NOISE = {
@@ -33,45 +43,130 @@ NOISE = {
     0.6: 3.2,
 }  # accuracy -> noise of the metric, in spreads of the truth
 IMAGES = 4
+RESAMPLES = 400
+LINES = 10  # of a card
 
 
-def covered(intervals: list[Interval | None], truth: float) -> float:
+def covered(intervals: Iterable[Interval | None], truth: float) -> float:
     """The share of the intervals that hold the truth; none at all holds nothing."""
     return float(np.mean([each is not None and each[0] <= truth <= each[1] for each in intervals]))
 
 
-def accuracies(rng: np.random.Generator, prompts: int, noise: float) -> Floats:
-    """Right pairs of each prompt: 4 images, their true order, and a metric that sees it through noise."""
+def accuracies(rng: np.random.Generator, prompts: int, *noises: float) -> list[Floats]:
+    """Right pairs of each prompt by metric: 4 images, their true order, and metrics that see it through noise."""
     a, b = np.triu_indices(IMAGES, 1)
     truth = rng.random((prompts, IMAGES))
-    told = truth + noise * 0.29 * rng.standard_normal((prompts, IMAGES))
-    right: Floats = ((told[:, a] > told[:, b]) == (truth[:, a] > truth[:, b])).sum(axis=1).astype(np.float64)
-    return right
+    found = []
+    for noise in noises:
+        told = truth + noise * 0.29 * rng.standard_normal((prompts, IMAGES))
+        found.append(((told[:, a] > told[:, b]) == (truth[:, a] > truth[:, b])).sum(axis=1).astype(np.float64))
+    return found
 
 
-def interval_rows(runs: int) -> list[tuple[str, list[float]]]:
-    """By statistic: coverage at each number of prompts."""
+def interval_rows(runs: int) -> Rows:
+    """By statistic of sums over prompts: coverage at each number of prompts."""
     rng = np.random.default_rng(1)
     rows = []
+
+    def draws(of: Callable[[int], Floats], prompts: int) -> Floats:
+        return of(runs * prompts).reshape(runs, prompts).T
+
+    def shares(name: str, of: Callable[[int], Floats], pairs: float) -> None:
+        truth = of(100_000).mean() / pairs
+        found = [share_intervals(draws(of, n), np.full((n, runs), pairs)) for n in PROMPTS]
+        rows.append((name, [covered(each, truth) for each in found]))
+
+    def means(name: str, of: Callable[[int], Floats], truth: float, bounds: Interval | None = None) -> None:
+        found = [mean_intervals(draws(of, n), np.ones((n, runs)), bounds) for n in PROMPTS]
+        rows.append((name, [covered(each, truth) for each in found]))
+
     for accuracy, noise in NOISE.items():
-        truth = accuracies(rng, 100_000, noise).mean() / 6
-        found = [
-            covered(
-                share_intervals(accuracies(rng, runs * n, noise).reshape(runs, n).T, np.full((n, runs), 6.0)), truth
-            )
-            for n in PROMPTS
-        ]
-        rows.append((f"accuracy {accuracy}", found))
-    for name, draw, truth in (
-        ("mean, normal", lambda size: rng.normal(0.0, 1.0, size), 0.0),
-        ("mean, skewed", lambda size: rng.exponential(1.0, size), 1.0),
+        shares(f"accuracy {accuracy}", lambda size, noise=noise: accuracies(rng, size, noise)[0], 6.0)  # type: ignore[misc]
+    shares(
+        "accuracy .9, most prompts all right", lambda size: rng.binomial(6, rng.beta(2.7, 0.3, size)).astype(float), 6.0
+    )
+    means("mean, normal", lambda size: rng.normal(0.0, 1.0, size), 0.0)
+    means("mean, skewed (exponential)", lambda size: rng.exponential(1.0, size), 1.0)
+    for first, second in ((0.9, 0.8), (0.7, 0.6), (0.8, 0.8)):
+
+        def difference(size: int, noises: tuple[float, float] = (NOISE[first], NOISE[second])) -> Floats:
+            one, other = accuracies(rng, size, *noises)
+            return (one - other) / 6
+
+        truth = float(difference(400_000).mean()) if first != second else 0.0
+        means(f"difference of accuracies {first} and {second}", difference, truth, (-1.0, 1.0))
+    return rows
+
+
+def resampled_rows(runs: int) -> Rows:
+    """By statistic over all prompts at once, with intervals by resampling prompts: coverage at each number of prompts."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for weight in (0.3, 0.7, 0.95):
+        human, told = _scored(rng, 20_000, weight)
+        truth = correlation(told, human, resamples=0).srcc or 0.0
+        found = [covered((_srcc(*_scored(rng, n, weight)) for _ in range(runs)), truth) for n in PROMPTS]
+        rows.append((f"SRCC {truth:.2f}", found))
+    strengths = {each.generator: each.strength for each in bradley_terry(*_fights(rng, 8_000), resamples=0).strengths}
+    found = []
+    for n in PROMPTS:
+        fits = [bradley_terry(*_fights(rng, n), resamples=RESAMPLES).strengths for _ in range(runs // 2)]
+        found.append(
+            float(np.mean([covered([each.interval], strengths[each.generator]) for fit in fits for each in fit]))
+        )
+    rows.append(("Bradley-Terry strengths, 4 generators", found))
+    return rows
+
+
+def _scored(rng: np.random.Generator, prompts: int, weight: float) -> tuple[list[float], list[float]]:
+    """Marks of people from 0 to 10, and a metric: both also hang on the prompt, each in its own way."""
+    hard, easy = 0.5 * rng.standard_normal((2, prompts, 1))
+    own = rng.standard_normal((prompts, IMAGES))
+    told = weight * (hard + own) + easy + (1 - weight**2) ** 0.5 * rng.standard_normal((prompts, IMAGES))
+    return np.clip(np.round(1.5 * (hard + own) + 5), 0, 10).ravel().tolist(), told.ravel().tolist()
+
+
+def _srcc(human: list[float], told: list[float]) -> Interval | None:
+    prompts = [str(k // IMAGES) for k in range(len(human))]
+    return correlation(told, human, prompts, resamples=RESAMPLES).srcc_interval
+
+
+def _fights(rng: np.random.Generator, prompts: int) -> tuple[list[Pair], dict[str, str]]:
+    """All pairs of 4 generators on each prompt, with ties; how good a generator is differs from prompt to prompt."""
+    a, b = np.triu_indices(IMAGES, 1)
+    good = np.linspace(0.6, -0.6, IMAGES) + 0.5 * rng.standard_normal((prompts, IMAGES))
+    lead = good[:, a] - good[:, b] + rng.logistic(size=(prompts, len(a)))
+    pairs = [
+        Pair(f"p{p}", f"{p}/{a[k]}", f"{p}/{b[k]}", "tie" if abs(lead[p, k]) < 0.3 else "a" if lead[p, k] > 0 else "b")
+        for p in range(prompts)
+        for k in range(len(a))
+    ]
+    return pairs, {f"{p}/{k}": f"g{k}" for p in range(prompts) for k in range(IMAGES)}
+
+
+def equal_rows(runs: int) -> Rows:
+    """By statistic: how often two equal judges are said to differ at .05, at each number of prompts."""
+    rng = np.random.default_rng(6)
+    rows = []
+    for name, of in (
+        ("equal accuracies .8", lambda n: [each / 6 for each in accuracies(rng, n, NOISE[0.8], NOISE[0.8])]),
+        ("equal accuracies .97", lambda n: [each / 6 for each in accuracies(rng, n, NOISE[0.97], NOISE[0.97])]),
+        ("equal means, skewed", lambda n: rng.exponential(1.0, (2, n))),
     ):
-        found = [covered(mean_intervals(draw((n, runs)), np.ones((n, runs))), truth) for n in PROMPTS]
+        found = []
+        for n in PROMPTS:
+            false = 0
+            for seed in range(runs):
+                judges = {
+                    f"judge {k}": {str(p): [float(v)] for p, v in enumerate(column)} for k, column in enumerate(of(n))
+                }
+                false += (prompt_differences(judges, seed=seed)[0].p_value or 1.0) < 0.05
+            found.append(false / runs)
         rows.append((name, found))
     return rows
 
 
-def guessing_rows(runs: int) -> list[tuple[str, list[float]]]:
+def guessing_rows(runs: int) -> Rows:
     """By images a prompt: how often noise reaches the thresholds at .05 and .001, and the one for independent pairs."""
     rng = np.random.default_rng(2)
     rows = []
@@ -95,7 +190,7 @@ def _noise(rng: np.random.Generator, prompts: int, images: int, runs: int) -> Fl
     return found
 
 
-def card_rows(runs: int) -> list[tuple[str, list[float]]]:
+def card_rows(runs: int) -> Rows:
     """By kind of judge, six prompts and exactly at a limit: shares of cards that catch it and that pass it."""
     rng = np.random.default_rng(3)
     judges: list[tuple[str, str, float, tuple[float, float] | None, Callable[[], Floats]]] = [
@@ -113,10 +208,21 @@ def card_rows(runs: int) -> list[tuple[str, list[float]]]:
             effects = [(f"p{k}", float(effect)) for k, effect in enumerate(draw())]
             said.append(with_verdicts([line("f", name, effects, rule=rule, limit=limit, bounds=bounds)])[0].verdict)
         rows.append((name, [said.count(CAUGHT) / runs, said.count(PASS) / runs]))
+    cards = []
+    for _ in range(runs // LINES):
+        effects = [[(f"p{k}", float(effect)) for k, effect in enumerate(judges[2][-1]())] for _ in range(LINES)]
+        lines = with_verdicts([line("f", "bribe", each, rule="at most", limit=0.05) for each in effects])
+        cards.append({each.verdict for each in lines})
+    rows.append(
+        (
+            f"any of {LINES} such lines of one card",
+            [float(np.mean([kind in card for card in cards])) for kind in (CAUGHT, PASS)],
+        )
+    )
     return rows
 
 
-def best_rows(runs: int) -> list[tuple[str, list[float]]]:
+def best_rows(runs: int) -> Rows:
     """By number of equal metrics over 40 prompts: how often some is "below the best" at .05."""
     rng = np.random.default_rng(4)
     pairs = [Pair(f"p{p}", f"{p}a", f"{p}b", "a") for p in range(40)]
@@ -134,22 +240,36 @@ def best_rows(runs: int) -> list[tuple[str, list[float]]]:
     return rows
 
 
-def show(title: str, columns: list[str], rows: list[tuple[str, list[float]]]) -> None:
-    wide = max(len(name) for name, _ in rows)
-    print(f"\n{title}\n{'':{wide}}  " + "  ".join(f"{name:>12}" for name in columns), flush=True)
-    for name, values in rows:
-        print(f"{name:{wide}}  " + "  ".join(f"{100 * value:11.1f}%" for value in values))
+def table(title: str, columns: list[str], rows: Rows) -> str:
+    """Markdown, aligned to be read as it is."""
+    wide = max(len(title), *(len(name) for name, _ in rows))
+    cells = [[f"{100 * value:.1f}%" for value in values] for _, values in rows]
+    lines = [[title.ljust(wide), *(name.rjust(11) for name in columns)], ["-" * wide, *["-" * 11] * len(columns)]]
+    lines += [[name.ljust(wide), *(cell.rjust(11) for cell in row)] for (name, _), row in zip(rows, cells, strict=True)]
+    return "\n".join(f"| {' | '.join(each)} |" for each in lines)
 
 
 def main() -> None:
-    scale = 6 if "--quick" in sys.argv[1:] else 1
+    scale = 5 if "--quick" in sys.argv[1:] else 1
     started = time.perf_counter()
-    show("95% intervals that hold the truth", [f"{n} prompts" for n in PROMPTS], interval_rows(8000 // scale))
+    sizes = [f"{n} prompts" for n in PROMPTS]
+    tables: list[str] = []
+
+    def show(title: str, columns: list[str], rows: Rows) -> None:
+        tables.append(table(title, columns, rows))
+        print(f"\n{tables[-1]}", flush=True)
+
+    show("95% intervals that hold the truth", sizes, interval_rows(8000 // scale) + resampled_rows(250 // scale))
     columns = ["at .05", "at .001", "independent"]
     show("Pure noise that beats guessing", columns, guessing_rows(20_000 // scale))
-    show("Judges exactly at a limit, six prompts", ["caught", "passed"], card_rows(1200 // scale))
-    show("Some of several equal metrics below the best", ["at .05"], best_rows(240 // scale))
+    show("Equal judges that are said to differ at .05", sizes, equal_rows(200 // scale))
+    show("Judges exactly at a limit, six prompts", ["caught", "passed"], card_rows(600 // scale))
+    show("Some of several equal metrics below the best", ["at .05"], best_rows(160 // scale))
     print(f"\n{time.perf_counter() - started:.0f} s")
+    if "--write" in sys.argv[1:]:
+        text = "\n\n".join(tables)
+        old = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(PART.sub(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", old), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -177,7 +177,7 @@ class _Model:
 
     def _maxima(self, weights: Floats, start: Floats | None) -> Floats:
         """Log strengths and the log weight of ties, shape (draws, generators + 1); NaN where the iteration does not settle."""
-        tied = weights[:, self.tied].any(axis=1)
+        tied = np.asarray(weights[:, self.tied].any(axis=1))
         couples = np.zeros((weights.shape[1], len(self._features)))
         couples[np.arange(len(couples)), self._couple] = 1
         total, wanted, all_ = weights @ couples, weights @ self._seen, weights.sum(axis=1)
@@ -186,6 +186,7 @@ class _Model:
         free = np.ones((len(weights), self.generators + 1, self.generators + 1))
         free[:, -1], free[:, :, -1] = 0.0, 0.0  # strengths are free up to a constant, which this holds
         free[:, -1, -1] = ~tied
+        free += 1e-12 * all_[:, None, None] * np.eye(self.generators + 1)  # never quite singular
         squares = (self._rows[:, :, None] * self._rows[:, None, :]).reshape(len(self._rows), -1)
 
         def likelihood(at: Floats, of: Ints) -> tuple[Floats, Floats]:
@@ -206,22 +207,22 @@ class _Model:
             expected = (total[going, :, None] * share).reshape(len(going), -1)
             gradient = wanted[going] - expected @ self._rows
             gradient[:, -1] *= tied[going]
-            settled = np.abs(gradient).max(axis=1) <= TOLERANCE * all_[going]
+            open_ = np.flatnonzero(np.abs(gradient).max(axis=1) > TOLERANCE * all_[going])
+            settled = np.setdiff1d(np.arange(len(going)), open_)
             done[going[settled]] = at[settled]
-            going, at, value, share, expected, gradient = (
-                each[~settled] for each in (going, at, value, share, expected, gradient)
-            )
+            going, at, value = going[open_], at[open_], value[open_]
+            share, expected, gradient = share[open_], expected[open_], gradient[open_]
             if not len(going):
                 break
             mean = np.einsum("dco,cof->dcf", share, self._features)
             curve = (expected @ squares).reshape(-1, *free.shape[1:]) + free[going]
             curve -= np.swapaxes(total[going, :, None] * mean, 1, 2) @ mean
-            step = (np.linalg.pinv(curve, hermitian=True) @ gradient[:, :, None])[:, :, 0]
+            step = np.linalg.solve(curve, gradient[:, :, None])[:, :, 0]
             step *= np.minimum(1.0, FARTHEST / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
             further, share = likelihood(at + step, going)
-            while (worse := (further < value) & (np.abs(step).max(axis=1) >= 1e-12)).any():
+            while len(worse := np.flatnonzero((further < value) & (np.abs(step).max(axis=1) >= 1e-12))):
                 step[worse] /= 2
-                further[worse], share[worse] = likelihood((at + step)[worse], going[worse])
+                further[worse], share[worse] = likelihood(at[worse] + step[worse], going[worse])
             at, value = at + step, further
         return done
 
