@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
@@ -16,6 +17,7 @@ from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.report.pictures import Judged, Sameness
 from titjudge.report.text_pool import Texts, valid
 from titjudge.report.transcripts import DRAWN, case
+from titjudge.stats.equality import with_ties
 
 Json = dict[str, Any]
 _SHOWN = frozenset({*Compared.__annotations__, *TokensRead.__annotations__})
@@ -263,6 +265,7 @@ class _Writer:
         self.report, self.texts = report, texts
         self.replies: list[Json] = []
         self._known: dict[tuple[int, str], int | None] = {}
+        self._values = [_values(report.entries, place) for place in range(len(report.judges))]
 
     def item(self, entry: Entry, images: Mapping[Judged, int]) -> Json:
         known = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in entry.scores.values()))]
@@ -284,7 +287,7 @@ class _Writer:
     def _score(self, entry: Entry, place: int, known: Sequence[str]) -> Json:
         score, run = entry.scores[place], self.report.judges[place].run
         parts = score.parts
-        record: Json = {"v": None if score.value is None else float(f"{score.value:.9g}"), "st": str(score.status)}
+        record: Json = {"v": self._values[place].get(id(entry)), "st": str(score.status)}
         if score.reason:
             record["r"] = self.texts.add(score.reason)
         for short, told in (("mi", missing(parts)), ("co", contradicted(parts))):
@@ -348,6 +351,13 @@ class _Writer:
     def _vector(self, key: str, vector: Json, known: Sequence[str]) -> Json:
         text = self.texts.compose(str(vector.get("text", "")), known)
         return {"k": key, "embedded": text, "tokens": [vector.get("used"), vector.get("total")]}
+
+
+def _values(entries: Sequence[Entry], place: int) -> dict[int, float]:
+    """A judge's values by the identity of the entry: equal ones are exactly equal, and the page may compare them as they are."""
+    scored = [entry for entry in entries if place in entry.scores and entry.scores[place].value is not None]
+    equal = with_ties(np.array([entry.scores[place].value for entry in scored], dtype=np.float64))
+    return {id(entry): float(f"{value:.11g}") for entry, value in zip(scored, equal.tolist(), strict=True)}
 
 
 def _plain(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import warnings
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
 from titjudge.runs.images_in_memory import ImagesInMemory
 from titjudge.runs.loop import prepared
+from titjudge.runs.prompt_languages import Foreign
 
 _RUNNING = (
     "an event loop is running here, as in every notebook: `async with Judge(...) as judge: "
@@ -127,6 +129,7 @@ class Judge:
         self._config, self._metrics = config, load_metrics(config)
         self._panel = Panel.of(self._config)
         self._memory = ImagesInMemory()
+        self._foreign, self._warned = Foreign(), False
         self._runner: asyncio.Runner | None = None
         self._engine: Engine | None = None
         self._cache: AnswerCache | None = None
@@ -179,6 +182,12 @@ class Judge:
                 return await self._measure(engine, item, name)
 
         items = await asyncio.gather(*(place(image, prompt) for image, prompt in checked))
+        if not self._warned:
+            for item in items:
+                self._foreign.look(item)
+            for note in self._foreign.notes(self._config, self._metrics.values()):
+                warnings.warn(note, stacklevel=2)
+                self._warned = True
         ready = [item for item in prepared(items, self._metrics) if isinstance(item, Item)]
         return Scores(tuple(await asyncio.gather(*(one(item, name) for item in ready for name in self._metrics))))
 

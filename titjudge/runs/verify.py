@@ -150,6 +150,8 @@ async def _verify(folder: RunFolder) -> Verification:
         stored.close()
     found.checked.update(answers=stored.answers, vectors=stored.vectors, pictures=pictures.seen)
     _note(found, stored, pictures, check)
+    if (folder.path / "report.html").is_file():
+        found.notes.append("report.html is not checked: `python cli.py report` writes it anew from what is")
     if manifest.status == "running":
         found.notes.append("the run was going on, or was killed: its tables are not compared")
     else:

@@ -80,7 +80,6 @@ def agreement(
     marks_judge: Collection[str] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
     apart: Mapping[str, Collection[str]] = NOTHING,
-    ndcg_gain: str = "linear",
     strengths: bool = False,
     resamples: int = 2000,
     seed: int = 0,
@@ -128,11 +127,7 @@ def agreement(
     people = standing(images, _flat(human), intervals=False, name=PEOPLE) if len(index) else None
     srcc = {name: _leaderboard_srcc(each, people) for name, each in standings.items()}
     metrics = {
-        name: (
-            _metric(index, human, values[name], ndcg_gain, resamples > 0, seed)
-            if name in ranked
-            else _unranked(values[name], ndcg_gain)
-        )
+        name: (_metric(index, human, values[name], resamples > 0, seed) if name in ranked else _unranked(values[name]))
         | _means(own[name], base[name])
         | {"higher_is_better": name not in negate}
         for name in values
@@ -211,13 +206,12 @@ def _metric(
     index: PairIndex,
     human: HumanScores,
     values: Values,
-    gain: str,
     intervals: bool,
     seed: int,
 ) -> dict[str, Any]:
     pairs = pairwise_accuracy(index, values, intervals=intervals, seed=seed)
     tied = tie_optimised_accuracy(index, values)
-    ranks = prompt_statistics(human, values, gain=gain, intervals=intervals)
+    ranks = prompt_statistics(human, values, intervals=intervals)
     asked = bool(len(index))
     reasons = {"accuracy": pairs.reason, "tie_optimised_accuracy": tied.reason, "srcc": ranks.reason}
     return {
@@ -256,9 +250,9 @@ def _metric(
     }
 
 
-def _unranked(values: Values, gain: str) -> dict[str, Any]:
+def _unranked(values: Values) -> dict[str, Any]:
     """As `_metric` without pairs, and why."""
-    found = _metric(PairIndex.of(()), {}, values, gain, False, 0)
+    found = _metric(PairIndex.of(()), {}, values, False, 0)
     return found | {"reasons": dict.fromkeys(found["reasons"], MARKS_JUDGE)}
 
 

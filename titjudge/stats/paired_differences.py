@@ -23,7 +23,7 @@ EXCHANGES = 1999
 class Difference:
     """`first` minus `second` over what both have scored.
 
-    `difference` with its 95% interval (Student's t over prompts); `p_value` two-sided, by exchanging the two within
+    `difference` with its 95% interval (Student's t over prompts, see `intervals`); `p_value` two-sided, by exchanging the two within
     whole prompts (exact where 2^prompts is at most 9,999); `p_adjusted` after Benjamini-Hochberg over the comparisons
     made together. For accuracies also McNemar's exact test, which takes pairs as independent: `only_first` pairs are
     right with `first` alone, `only_second` with `second` alone.

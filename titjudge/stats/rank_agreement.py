@@ -9,7 +9,6 @@ from itertools import combinations
 
 import numpy as np
 
-from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Interval, number
 from titjudge.stats.equality import with_ties
@@ -20,10 +19,7 @@ from titjudge.stats.rankdata import rankdata
 HumanScores = Mapping[str, Mapping[str, float]]
 """Prompt -> image -> score in [0, 1]: the share of the other images that it beats, a tie counting half."""
 
-GAINS = {
-    "linear": "gain = human score = (wins + ties/2) / comparisons, in [0, 1]",
-    "exponential": "gain = 2^(points) - 1 with points = human score x (images of the prompt - 1)",
-}
+GAIN = "gain = human score = (wins + ties/2) / comparisons, in [0, 1]"
 TIE_HANDLING = (
     "images with equal metric scores: expectation over all orders of the tied images; discount 1/log2(1 + position)"
 )
@@ -95,28 +91,20 @@ class PromptStatistics:
     per_prompt: Mapping[str, tuple[float | None, float | None, float | None]]
 
 
-def prompt_statistics(
-    human: HumanScores, values: Values, *, gain: str = "linear", intervals: bool = True
-) -> PromptStatistics:
+def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = True) -> PromptStatistics:
     """Compute SRCC, KRCC (tau-b) and nDCG within each prompt, averaged over prompts, with 95% intervals over prompts.
 
     The TIT paper (Table 2) names neither its tau variant, nor its treatment of ties and constant scores, nor its gain;
     ours are stated in the result. For scale: 13 images, a tenth of the pairs tied, in random order have an expected
-    nDCG of about .80 with the linear and .57 with the exponential gain; the paper's weakest metrics lie at .72 to .73.
+    nDCG of about .80 (with an exponential gain .57); the paper's weakest metrics lie at .72 to .73.
 
     Args:
         human: From `human_scores` or `ranks_to_scores`.
         values: Metric score by image, higher is better; missing ones are left out of their prompt.
-        gain: A key of `GAINS`.
         intervals: Whether to compute intervals over prompts.
-
-    Raises:
-        ConfigError: An unknown gain.
     """
-    if gain not in GAINS:
-        raise ConfigError(f"unknown nDCG gain '{gain}'.{nearest(gain, GAINS)} Known: {', '.join(GAINS)}")
     groups = list(human)
-    each = _each_prompt(human, values, gain)
+    each = _each_prompt(human, values)
     defined = np.isfinite(each)
     sums = np.where(defined, each, 0.0)
     counts = defined.sum(axis=0)
@@ -137,7 +125,7 @@ def prompt_statistics(
         ndcg=mean[2],
         ndcg_interval=found[2],
         ndcg_prompts=int(counts[2]),
-        ndcg_gain=GAINS[gain],
+        ndcg_gain=GAIN,
         ndcg_ties=TIE_HANDLING,
         reason=_reason(len(groups), counts[0]),
         per_prompt={
@@ -154,22 +142,21 @@ def _reason(prompts: int, defined: int) -> str:
     return ""
 
 
-def _each_prompt(human: HumanScores, values: Values, gain: str) -> Floats:
+def _each_prompt(human: HumanScores, values: Values) -> Floats:
     """Shape (prompts, 3): srcc, krcc, ndcg, NaN where undefined. Prompts with equally many images go together."""
     out = np.full((len(human), 3), np.nan)
-    by_size: defaultdict[int, list[tuple[int, list[float], list[float], int]]] = defaultdict(list)
+    by_size: defaultdict[int, list[tuple[int, list[float], list[float]]]] = defaultdict(list)
     for row, images in enumerate(human.values()):
         both = [(score, value) for id, score in images.items() if (value := values.get(id)) is not None]
         both = [(score, value) for score, value in both if np.isfinite(value)]
         if len({score for score, _ in both}) > 1:
-            by_size[len(both)].append((row, [h for h, _ in both], [v for _, v in both], len(images)))
+            by_size[len(both)].append((row, [h for h, _ in both], [v for _, v in both]))
     for entries in by_size.values():
         rows = [entry[0] for entry in entries]
         people = np.array([entry[1] for entry in entries])
         metric = with_ties(np.array([entry[2] for entry in entries]))
         out[rows, :2] = _correlations(people, metric)
-        points = np.array([[entry[3] - 1] for entry in entries])
-        out[rows, 2] = expected_ndcg(people if gain == "linear" else np.exp2(people * points) - 1, metric)
+        out[rows, 2] = expected_ndcg(people, metric)
     return out
 
 

@@ -16,6 +16,7 @@ from titjudge.report.model import as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.text_pool import Texts
 from titjudge.runs.run_folder import RunFolder
+from titjudge.stats.equality import same
 
 
 def _text(made: dict[str, Any], number: int) -> str:
@@ -67,6 +68,26 @@ def test_receipts_lead_to_the_rendered_prompt(tmp_path: Path) -> None:
     assert _text(made, text) == f"Compare with:\n{PROMPT} Number 1.\nThat is all."
     embedded = made["replies"][made["items"][0]["s"][0]["k"][0]]
     assert _text(made, embedded["embedded"]) == DESCRIPTION
+
+
+def test_the_page_ties_what_the_tables_tie(tmp_path: Path) -> None:
+    """Rounding to nine digits would part 1.00000000049 from 1.00000000051, and join 1.0000000001 with 1.000000002 less 1e-9."""
+    values = [
+        1.00000000049,
+        1.00000000051,
+        0.3333333331,
+        0.3333333335,
+        1e-15,
+        0.0,
+        70.47619047619047,
+        70.47619047619048,
+    ]
+    items = [Item(f"{k}.png", PROMPT, None) for k in range(len(values))]
+    run = write_run(tmp_path, items, [score(item, "tit", value) for item, value in zip(items, values, strict=True)])
+    shown = [item["s"][0]["v"] for item in as_json(load([run]), {})["items"]]
+    couples = [(shown[k], shown[k + 1]) for k in range(0, len(shown), 2)]
+    assert [a == b for a, b in couples] == [True, False, True, True]
+    assert [a == b for a, b in couples] == [same(values[k], values[k + 1]) for k in range(0, len(values), 2)]
 
 
 def test_an_answer_that_is_not_on_file_is_said_to_be_lost(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
 from report_runs import picture
 
+from titjudge import Judge
 from titjudge.cli.dispatch import run_command
 from titjudge.core.config import load_config
 from titjudge.core.types import Item
@@ -62,3 +64,17 @@ def test_a_dry_run_says_it_before_anything_is_paid(tmp_path: Path, capsys: pytes
     asked = ["judge", "--data", str(tmp_path), "--captioner", "fake", "--metric", "tit", "--dry-run"]
     assert run_command("titjudge", [*asked, "--cache", str(tmp_path / "cache")]) == 0
     assert capsys.readouterr().out.count("1 prompt is not in Latin letters (CJK)") == 1
+
+
+def test_the_python_api_warns_once(tmp_path: Path) -> None:
+    image = picture(tmp_path / "a.png")
+    with (
+        Judge("tit", captioner="fake/x", cache=str(tmp_path / "cache")) as judge,
+        warnings.catch_warnings(record=True) as said,
+    ):
+        warnings.simplefilter("always")
+        for prompt in ("a red cube", "一只红色的立方体", "一只蓝色的立方体"):
+            judge.score(image, prompt)
+    mine = [str(each.message) for each in said if each.category is UserWarning]
+    assert len(mine) == 1
+    assert mine[0].startswith("1 prompt is not in Latin letters (CJK)")
