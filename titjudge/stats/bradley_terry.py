@@ -148,12 +148,15 @@ class _Model:
         return False
 
     def fit(self, weights: Floats, start: Floats | None = None) -> tuple[Floats, Floats]:
-        """Log strengths with mean 0, shape (draws, generators), and the weights of ties, NaN for nothing but ties.
-
-        NaN strengths where no finite fit exists or the iteration does not settle. All draws go through Newton's method together.
+        """Fit many draws at once by Newton's method.
 
         Args:
-            weights: of the outcomes, shape (draws, outcomes). start: log strengths to begin from.
+            weights: Of the outcomes, shape (draws, outcomes).
+            start: Log strengths to begin from.
+
+        Returns:
+            Log strengths with mean 0, shape (draws, generators), NaN where no finite fit exists or the iteration does not
+            settle; and the weights of ties, NaN for nothing but ties.
         """
         occurring = weights > 0
         finite = np.fromiter((self._is_finite(each) for each in occurring), dtype=bool, count=len(weights))
@@ -190,7 +193,7 @@ class _Model:
         squares = (self._rows[:, :, None] * self._rows[:, None, :]).reshape(len(self._rows), -1)
 
         def likelihood(at: Floats, of: Ints) -> tuple[Floats, Floats]:
-            """The log likelihoods, and the shares of the outcomes of each couple."""
+            """Compute the log likelihoods, and the shares of the outcomes of each couple."""
             logits = (at @ self._rows.T).reshape(len(at), -1, 3) + offset[of]
             top = logits.max(axis=2, keepdims=True)
             share = np.exp(logits - top)

@@ -136,7 +136,7 @@ def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def _concordance(x: Floats, y: Floats, group: Ints, groups: int) -> list[Floats]:
-    """Sums over pairs of images, by their prompts: concordant less discordant, untied in x, untied in y."""
+    """Add up pairs of images, by their prompts: concordant less discordant, untied in x, untied in y."""
     of = np.zeros((groups, len(x)), dtype=np.float32)
     of[group, np.arange(len(x))] = 1
     a, b = (np.sign(each[:, None] - each).astype(np.float32) for each in (x, y))
