@@ -44,18 +44,18 @@ _SAME = {ord(a): b for a, b in zip("‘’‚“”„«»–—−‐‑\u00a0"
 
 
 def fenced(text: str) -> str:
-    """Foreign text as it may stand between the tags of a prompt: it cannot close or open one of them."""
+    """Disarm text that goes between the tags of a prompt: it cannot close or open one of them."""
     return _TAG.sub("‹", text)
 
 
 def shortened(text: str, longest: int) -> str:
-    """At most `longest` characters of a text, on one line; what was cut off is marked."""
+    """Cut a text to `longest` characters on one line, and mark the cut."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest].rstrip()} [...]"
 
 
 def words_of(prompt: str) -> list[tuple[int, int]]:
-    """Start and end of each word; each Chinese, Japanese or Korean character counts as one."""
+    """Find start and end of each word; each Chinese, Japanese or Korean character counts as one."""
     return [match.span() for match in _WORD.finditer(prompt)]
 
 
@@ -84,8 +84,11 @@ class Split(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim. `number` counts from 1, sentence by sentence of the prompt and in a sentence as the claims were given: a
-    thing before its attributes. `start` and `end` are characters of the prompt."""
+    """One claim and the words of the prompt it comes from.
+
+    `number` counts from 1, sentence by sentence of the prompt and in a sentence as the claims were given: a thing before
+    its attributes. `start` and `end` are characters of the prompt.
+    """
 
     number: int
     text: str
@@ -127,11 +130,11 @@ async def split(prompt: str, ask: Ask) -> Claims:
     """
     reply = await ask("agent/split", role="judge", schema=Split, params=DECODING, prompt=fenced(prompt))
     answer: Split = reply.data
-    return checked(answer.claims, prompt)
+    return check_claims(answer.claims, prompt)
 
 
-def checked(given: Sequence[SplitClaim], prompt: str) -> Claims:
-    """The claims that stand on words of the prompt, in the order of its sentences.
+def check_claims(given: Sequence[SplitClaim], prompt: str) -> Claims:
+    """Keep the claims that quote words of the prompt, in the order of its sentences.
 
     Style and mood are details (A.11), whatever level the model gave them.
     """
@@ -191,7 +194,7 @@ class _Folded:
 
 
 def locate(span: str, prompt: str, after: int = 0, fold: _Folded | None = None) -> tuple[int, int] | None:
-    """Where a span stands in a prompt, as (start, end); None when it does not.
+    """Find a span in a prompt, as (start, end); None when it is not there.
 
     Exactly as written, from `after` on and then from the beginning; else without regard to case, spaces, quotation
     marks and dashes; else, from 12 characters on, with a similarity of at least 90 in 100 (`rapidfuzz` partial ratio).
@@ -214,7 +217,7 @@ def locate(span: str, prompt: str, after: int = 0, fold: _Folded | None = None) 
 
 
 def _occurrences(span: str, text: str, start: int) -> Iterator[int]:
-    """Where `span` stands as whole words."""
+    """Find `span` as whole words."""
     at = text.find(span, start)
     while at >= 0:
         if not (_glued(text[at - 1 : at], span[0]) or _glued(span[-1], text[at + len(span) : at + len(span) + 1])):
@@ -223,7 +226,7 @@ def _occurrences(span: str, text: str, start: int) -> Iterator[int]:
 
 
 def _glued(one: str, two: str) -> bool:
-    """Two characters inside one word (of a script that puts spaces between words)."""
+    """Whether two characters are inside one word (of a script that puts spaces between words)."""
     return bool(one and two) and (one + two).isascii() and one.isalnum() and two.isalnum()
 
 
@@ -243,8 +246,8 @@ def _similar(wanted: str, fold: _Folded) -> tuple[int, int] | None:
     return fold.back(start, end)
 
 
-def sketched(prompt: str) -> Claims:
-    """About as many claims, of about the length, as a prompt will give: for plans, which ask nobody."""
+def expected_claims(prompt: str) -> Claims:
+    """Make up about as many claims, of about the length, as a prompt will give: for dry runs."""
     words = words_of(prompt)
     claims = []
     for number, first in enumerate(range(0, len(words), _WORDS_IN_CLAIM), 1):

@@ -1,4 +1,4 @@
-"""A part of an image as a picture of its own: boxes in fractions, crops enlarged.
+"""Crops of an image: boxes in fractions of width and height, parts enlarged.
 
 A crop keeps every pixel of its part. It is enlarged towards the size of the whole image: until its longer side has as many
 pixels as that of the image (or 1,024), at most fourfold, and never to more pixels than the image has, so that looking at a
@@ -30,31 +30,31 @@ _MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
-    """A box within the image, and whether it had to be moved to its edge. `problem` says why there is none."""
+class BoxFit:
+    """A box within the image and whether it was moved to the edge; or no box, and the `problem` with the one given."""
 
     box: Box | None = None
     clamped: bool = False
     problem: str = ""
 
 
-def fitted(box: Sequence[float]) -> Fitted:
-    """The box to cut out: four finite fractions, corners at most 0.05 outside, both sides at least 0.02."""
+def fit_box(box: Sequence[float]) -> BoxFit:
+    """Return the box to cut out: four finite fractions, corners at most 0.05 outside, both sides at least 0.02."""
     if len(box) != 4 or not all(math.isfinite(value) for value in box):
-        return Fitted(problem="a box is four numbers [left, top, right, bottom]")
+        return BoxFit(problem="a box is four numbers [left, top, right, bottom]")
     if any(value < -SLACK or value > 1 + SLACK for value in box):
-        return Fitted(problem="the box lies outside the image; its numbers are fractions from 0 to 1, not pixels")
+        return BoxFit(problem="the box lies outside the image; its numbers are fractions from 0 to 1, not pixels")
     left, top, right, bottom = (min(1.0, max(0.0, float(value))) for value in box)
     if right <= left or bottom <= top:
-        return Fitted(problem="the box is empty: left must be less than right and top less than bottom")
+        return BoxFit(problem="the box is empty: left must be less than right and top less than bottom")
     if right - left < SMALLEST or bottom - top < SMALLEST:
-        return Fitted(problem=f"the box is too small: at least {SMALLEST:g} of width and height")
+        return BoxFit(problem=f"the box is too small: at least {SMALLEST:g} of width and height")
     inside = (left, top, right, bottom)
-    return Fitted(inside, clamped=inside != tuple(map(float, box)))
+    return BoxFit(inside, clamped=inside != tuple(map(float, box)))
 
 
 def crop(path: Path, box: Box) -> bytes:
-    """The part of an image inside a box, as PNG. The image is turned upright first, as it is sent.
+    """Cut a part out of an image, as PNG. The image is turned upright first, as it is sent.
 
     Raises:
         DataError: the image cannot be used.
@@ -98,12 +98,12 @@ _origins: dict[Path, Origin] = {}  # of the crops that are there
 
 
 def origin(path: Path) -> Origin | None:
-    """What a picture was cut out of; None when it is no crop, or gone."""
+    """Return what a crop was cut out of; None for a file that is no crop, or gone."""
     return _origins.get(path)
 
 
 class Crops:
-    """A folder for crops that is made when first needed and gone at the end of the `with` block."""
+    """Keep crops in a folder that is made when first needed and removed at the end of the `with` block."""
 
     def __init__(self) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -120,7 +120,7 @@ class Crops:
             self._folder.cleanup()
 
     async def cut(self, path: Path, box: Box) -> Path:
-        """The file of a crop, named after its content.
+        """Write a crop and return its file, which is named after its content.
 
         Raises:
             DataError: the image cannot be used.

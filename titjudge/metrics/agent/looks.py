@@ -1,11 +1,10 @@
-"""The looks an orchestrator can take at an image: what it may ask for, what is refused, and how a look is carried out.
+"""Looks at an image: what an orchestrator may request, what is refused, and how a look is carried out.
 
-Every look but OCR goes through `ask`, so that cache, cap and retry hold. Anything that a model wrote is bounded here.
+Every look but OCR goes through `ask`, so that cache, cap and retry hold. All text that a model wrote is cut to a length.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,9 @@ from titjudge.core import ocr
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered
 from titjudge.core.structured_output import Number, after_thinking
 from titjudge.core.types import Ask, Item, Reply, Status
-from titjudge.metrics._shared import is_stand_in
+from titjudge.metrics._shared import image_of, is_stand_in
 from titjudge.metrics.agent.claims import fenced, shortened
-from titjudge.metrics.agent.crops import Box, Crops, fitted
+from titjudge.metrics.agent.crops import Box, BoxFit, Crops, fit_box
 from titjudge.metrics.tit import Verdict, describe
 
 TOOLS = ("describe", "ask", "zoom", "count", "read_text", "compare")
@@ -32,12 +31,9 @@ MAX_DESCRIPTION = 4000
 DECODING = {"temperature": 0, "max_tokens": QUESTION_TOKENS}
 
 
-def _box(value: Any) -> Any:
-    return [] if value is None else value
-
-
-def _blank(value: Any) -> Any:
-    return "" if value is None else value
+def null_as(empty: Any) -> BeforeValidator:
+    """Take a null in a model's answer for an empty value."""
+    return BeforeValidator(lambda value: empty if value is None else value)
 
 
 class Look(BaseModel):
@@ -47,13 +43,13 @@ class Look(BaseModel):
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
     tool: Annotated[str, WithJsonSchema({"type": "string", "enum": list(TOOLS)})]
-    question: Annotated[str, BeforeValidator(_blank)] = ""
-    box: Annotated[list[Number], BeforeValidator(_box)] = []
+    question: Annotated[str, null_as("")] = ""
+    box: Annotated[list[Number], null_as([])] = []
 
 
 @dataclass(frozen=True, slots=True)
 class LookRequest:
-    """A look that can be carried out."""
+    """A look that can be carried out. `clamped`: its box was moved to the edge; `cut`: its question was too long."""
 
     tool: str
     question: str = ""
@@ -63,13 +59,13 @@ class LookRequest:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Two looks with one key are the same look."""
+        """Identify the look: two with one key are the same."""
         box = None if self.box is None else tuple(round(value, 2) for value in self.box)
         return self.tool, " ".join(self.question.casefold().split()).rstrip(" ?.!"), box
 
     @property
     def shown(self) -> str:
-        """As the orchestrator reads it."""
+        """Write the look as the orchestrator reads it."""
         parts = [] if self.box is None else ["[" + ", ".join(f"{value:g}" for value in self.box) + "]"]
         if self.question:
             parts.append(f'"{self.question}"')
@@ -84,32 +80,20 @@ class Refused:
     note: str
 
 
-def ordered(look: Look) -> LookRequest | Refused:
-    """The look to carry out, or why it is refused (an unknown tool, no question, no usable box)."""
+def check_request(look: Look) -> LookRequest | Refused:
+    """Return the look to carry out, or why it is refused (an unknown tool, no question, no usable box)."""
     tool = look.tool.strip().lower()
     if tool not in TOOLS:
         name = shortened(look.tool, 40)
         return Refused("invented_tools", f"there is no tool '{name}'; there are: {', '.join(TOOLS)}")
-    if tool == "describe" and look.box:
-        place = fitted(look.box)
-        return (
-            LookRequest(tool, "", place.box, place.clamped)
-            if place.box
-            else Refused("bad_boxes", f"{tool}: {place.problem}")
-        )
-    if tool not in ASKING:
-        return LookRequest(tool)
-    question = " ".join(look.question.split())
-    if not any(char.isalnum() for char in question):
+    question = " ".join(look.question.split()) if tool in ASKING else ""
+    if tool in ASKING and not any(char.isalnum() for char in question):
         return Refused("empty_questions", f"{tool} needs a question")
+    fit = fit_box(look.box) if tool == "zoom" or (tool == "describe" and look.box) else BoxFit()
+    if fit.problem:
+        return Refused("bad_boxes", f"{tool}: {fit.problem}")
     cut = len(question) > MAX_QUESTION
-    question = question[:MAX_QUESTION].rstrip()
-    if tool != "zoom":
-        return LookRequest(tool, question, cut=cut)
-    place = fitted(look.box)
-    if place.box is None:
-        return Refused("bad_boxes", f"zoom: {place.problem}")
-    return LookRequest(tool, question, place.box, place.clamped, cut)
+    return LookRequest(tool, question[:MAX_QUESTION].rstrip(), fit.box, fit.clamped, cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +107,15 @@ class Observation:
 
 
 class DryRunReached(Exception):
-    """A plan: the answers are stubs from here on."""
+    """Raised in a dry run at the first reply that is made up: no verdict can be read from it."""
 
 
 class CostTrackingAsk:
-    """An `ask` that stops a metric as soon as an estimating provider answers (`providers.estimate` says so itself), and
-    adds up the list price of the answers in `cost` (USD).
+    """Ask, and add up the list price of the answers in `cost` (USD).
 
-    Raises:
-        ConfigError: `priced`, and a model's price is not known.
+    Args:
+        ask: the `ask` of the metric.
+        priced: insist on a price for every answer.
     """
 
     def __init__(self, ask: Ask, *, priced: bool = False) -> None:
@@ -140,15 +124,20 @@ class CostTrackingAsk:
         self.cost = 0.0
 
     async def __call__(self, template: str, **rest: Any) -> Reply:
+        """Ask one question.
+
+        Raises:
+            DryRunReached: the reply is a dry run's stand-in.
+            ConfigError: an answer has no price, and has to have one.
+        """
         reply: Reply = await self._ask(template, **rest)
+        self.cost += reply.list_cost or 0.0
         if is_stand_in(self._ask, reply):
-            self.cost += reply.list_cost or 0.0
             raise DryRunReached
         if reply.list_cost is None and self._priced:
             raise ConfigError(
                 f"the price of the {rest['role']} is unknown, so an item's budget cannot hold: add --price"
             )
-        self.cost += reply.list_cost or 0.0
         return reply
 
     def has_tools(self, role: str) -> bool:
@@ -159,58 +148,57 @@ class CostTrackingAsk:
 
 
 class ImageInspector:
-    """Looks at one image.
+    """Look at one image, as an orchestrator requests it.
 
     Args:
-        item: its image must be given.
+        item: whose image it is.
         ask: how models are asked.
         crops: where zoomed parts lie while they are asked about.
     """
 
     def __init__(self, item: Item, ask: Ask, crops: Crops) -> None:
-        assert item.image is not None
-        self._item, self._image, self._ask, self._crops = item, item.image, ask, crops
+        self._item, self._image, self._ask, self._crops = item, image_of(item), ask, crops
         self.description = ""
 
-    async def look(self, order: LookRequest) -> Observation:
+    async def look(self, request: LookRequest) -> Observation:
         """Carry out one look.
 
         Raises:
             Unanswered: it brought nothing (refused, failed, or not on file where answers are recorded).
         """
-        if order.tool == "describe" and order.box is None:
+        if request.tool == "describe" and request.box is None:
             return await self._describe()
-        if order.tool == "compare":
+        if request.tool == "compare":
             return await self._compare()
-        if order.tool == "read_text":
+        if request.tool == "read_text":
             return await self._read_text()
-        if order.tool == "count":
-            return await self._question("agent/count", self._image, thing=fenced(order.question))
-        if order.box is not None:
-            return await self._part(order, order.box)
-        return await self._question("agent/ask", self._image, question=fenced(order.question))
+        if request.tool == "count":
+            return await self._question("agent/count", self._image, thing=fenced(request.question))
+        if request.box is not None:
+            return await self._part(request, request.box)
+        return await self._question("agent/ask", self._image, question=fenced(request.question))
 
     async def _describe(self) -> Observation:
-        """The description of the TIT metrics: the same question, so that all of them share one answer."""
+        """Describe the image with the question of the TIT metrics, so that all of them share one answer."""
         try:
             reply = await describe(self._item, self._ask)
         except Unanswered as failure:
             if failure.status is not Status.TRUNCATED or failure.reply is None:
                 raise
             reply = failure.reply  # as far as it goes, it is evidence
-        report = _report(reply, MAX_DESCRIPTION)
+        observation = _observation_of(reply, MAX_DESCRIPTION)
         self.description = reply.text.strip()
-        return report
+        return observation
 
-    async def _part(self, order: LookRequest, box: Box) -> Observation:
-        """A part of the image: a question about it, or a description of it."""
+    async def _part(self, request: LookRequest, box: Box) -> Observation:
+        """Ask a question about a part of the image, or have it described."""
         try:
             part = await self._crops.cut(self._image, box)
         except DataError as error:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
-        if order.tool == "describe":
+        if request.tool == "describe":
             return await self._question("agent/describe", part)
-        return await self._question("agent/zoom", part, question=fenced(order.question))
+        return await self._question("agent/zoom", part, question=fenced(request.question))
 
     async def _question(
         self, template: str, image: Path, params: Mapping[str, Any] = DECODING, **variables: Any
@@ -218,10 +206,10 @@ class ImageInspector:
         reply = await self._ask(
             template, role="captioner", images=[image], params=params, accept_truncated=True, **variables
         )
-        return _report(reply, MAX_REPORT)
+        return _observation_of(reply, MAX_REPORT)
 
     async def _read_text(self) -> Observation:
-        """OCR where it is installed and can read the file, else the captioner."""
+        """Read the words by OCR where it is installed and can read the file, else by the captioner."""
         try:
             strings = await ocr.read_text_async(self._image)
         except (MissingExtra, ValueError):
@@ -243,18 +231,8 @@ class ImageInspector:
         return Observation(shortened(text, MAX_REPORT), len(text) > MAX_REPORT, settles=False)
 
 
-def _report(reply: Reply, longest: int) -> Observation:
+def _observation_of(reply: Reply, longest: int) -> Observation:
     text = " ".join(after_thinking(reply.text).split())
     if not text:
         raise Unanswered(Status.UNPARSED, "the answer is empty", reply)
     return Observation(shortened(text, longest), reply.status is Status.TRUNCATED or len(text) > longest)
-
-
-async def together(*looks: Any) -> list[Any]:
-    """Await all looks; what a look could not answer comes back as `Unanswered`, everything else is raised, once all
-    have ended (what is under way is paid for, and belongs into the cache)."""
-    found: list[Any] = await asyncio.gather(*looks, return_exceptions=True)
-    for result in found:
-        if isinstance(result, BaseException) and not isinstance(result, Unanswered):
-            raise result
-    return found

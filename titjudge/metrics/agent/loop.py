@@ -1,7 +1,7 @@
-"""The loop of the agentic judge: an orchestrator settles claims by evidence and sends for more, within bounds.
+"""The loop of the agentic judge: an orchestrator settles claims by evidence and requests further looks, within bounds.
 
-It answers by native tool calls where the judge's provider has them (`agent_calls`), else by one JSON object a round. Only
-what validates acts. The loop ends for six reasons, and no text can name a seventh:
+It answers by native tool calls where the judge's provider has them (`tool_calls`), else by one JSON object a round. Only
+what validates has an effect. The loop ends for six reasons:
 
     covered       no claim is open
     little left   three quarters of the looks are used, and open claims weigh less than 5% of all: a look more is not worth it
@@ -13,12 +13,12 @@ what validates acts. The loop ends for six reasons, and no text can name a seven
 
 from __future__ import annotations
 
-from typing import Any
-
 from titjudge.core.errors import Unanswered
+from titjudge.core.score_parts import RoundRow
 from titjudge.core.types import Ask, Status
+from titjudge.metrics._shared import gather_answers
 from titjudge.metrics.agent.claims import shortened
-from titjudge.metrics.agent.looks import CostTrackingAsk, ImageInspector, Look, LookRequest, Refused, ordered, together
+from titjudge.metrics.agent.looks import CostTrackingAsk, ImageInspector, Look, LookRequest, Refused, check_request
 from titjudge.metrics.agent.state import (
     PARALLEL,
     VERDICTS,
@@ -38,169 +38,172 @@ DECODING = {"temperature": 0, "max_tokens": 6144}
 _ENDS_RUN = (Status.FAILED, Status.BAD_INPUT)  # of a look: an outage is not an answer, and the item has no score
 
 
-async def consult(case: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTurn, str]:
-    """One question to the orchestrator; its turn, and the protocol: tools or json.
+async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTurn, str]:
+    """Ask the orchestrator once and return its turn and the protocol: tools or json.
 
     Raises:
         Unanswered: there is no answer; under the JSON protocol also no schema-valid one after the repair turn.
     """
     if ask.has_tools("judge"):
         try:
-            return await _converse(case, ask, looks_left), "tools"
+            return await _converse(state, ask, looks_left), "tools"
         except Unanswered:
             if ask.has_tools("judge"):
                 raise
-            case.talk = None  # the server has just said that it knows no tools
+            state.conversation = None  # the server has just said that it knows no tools
     reply = await ask(
-        "agent/orchestrate", role="judge", schema=AgentTurn, params=DECODING, **case.variables(looks_left)
+        "agent/orchestrate", role="judge", schema=AgentTurn, params=DECODING, **state.variables(looks_left)
     )
-    case.notes = []
+    state.notes = []
     turn: AgentTurn = reply.data
     return turn, "json"
 
 
-async def _converse(case: AgentState, ask: Ask, looks_left: int) -> AgentTurn:
-    talk = case.talk or Conversation(case.variables(looks_left))
-    turns = conversation_so_far(case, talk, looks_left)
-    reply = await ask("agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, **talk.opening)
-    return parse_turn(case, talk, turns, reply)
+async def _converse(state: AgentState, ask: Ask, looks_left: int) -> AgentTurn:
+    conversation = state.conversation = state.conversation or Conversation(state.variables(looks_left))
+    turns = conversation_so_far(state, conversation, looks_left)
+    reply = await ask(
+        "agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, **conversation.opening
+    )
+    return parse_turn(state, conversation, turns, reply)
 
 
-async def investigate(
-    case: AgentState, eyes: ImageInspector, ask: CostTrackingAsk, max_looks: int, max_cost: float | None = None
-) -> None:
-    """Look and settle until one of the six ends; `case.stopped` says which. The first look is a description.
+async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTrackingAsk) -> None:
+    """Look and settle until one of the six ends, which `state.stopped` names. The first look is a description.
 
     Raises:
         Unanswered: the orchestrator has no answer, or a look ended in an outage or on an image that cannot be used.
     """
-    await _carry_out(case, eyes, [LookRequest("describe")], case.begin(""))
-    most, idle = max_looks + SPARE_ROUNDS, 0
-    while not case.stopped:
-        case.counts["rounds"] += 1
+    await _carry_out(state, inspector, [LookRequest("describe")], state.begin_round(""))
+    max_looks, max_cost, idle = state.bounds.looks, state.bounds.cost, 0
+    while not state.stopped:
+        state.counts["rounds"] += 1
         paid = max_cost is not None and ask.cost >= max_cost
-        left = 0 if paid or case.counts["rounds"] >= most else max_looks - case.counts["looks"]
-        turn, protocol = await consult(case, ask, left)
-        entry = case.begin(turn.thought, protocol)
-        settled = _settle(case, turn.settle, entry)
-        if not case.open:
-            case.stopped = "covered"
-        elif _little_left(case, max_looks):
-            case.stopped = "little left"
-        outcomes = [] if case.stopped else _admit(case, turn.looks, left)
-        orders = [each for each in outcomes if isinstance(each, LookRequest)]
-        await _carry_out(case, eyes, orders, entry)
-        entry["refused"] = list(case.notes)
-        idle = 0 if settled or orders else idle + 1
+        last = paid or state.counts["rounds"] >= max_looks + SPARE_ROUNDS
+        left = 0 if last else max_looks - state.counts["looks"]
+        turn, protocol = await consult(state, ask, left)
+        entry = state.begin_round(turn.thought, protocol)
+        settled = _settle(state, turn.settle, entry)
+        if not state.open:
+            state.stopped = "covered"
+        elif _little_left(state):
+            state.stopped = "little left"
+        outcomes = [] if state.stopped else _check_requests(state, turn.looks, left)
+        requests = [outcome for outcome in outcomes if isinstance(outcome, LookRequest)]
+        await _carry_out(state, inspector, requests, entry)
+        entry["refused"] = list(state.notes)
+        idle = 0 if settled or requests else idle + 1
         if idle:
-            case.note("idle_rounds", "nothing new was settled and no look was taken; claims are still open")
-        if not case.stopped and not left:
-            case.stopped = "looks" if case.counts["looks"] >= max_looks else "budget" if paid else "rounds"
-        if not case.stopped and idle >= IDLE:
-            case.stopped = "no progress"
-        record_outcomes(case, outcomes, settled)
+            state.note("idle_rounds", "nothing new was settled and no look was taken; claims are still open")
+        if not state.stopped and not left:
+            state.stopped = "looks" if state.counts["looks"] >= max_looks else "budget" if paid else "rounds"
+        if not state.stopped and idle >= IDLE:
+            state.stopped = "no progress"
+        record_outcomes(state, outcomes, settled)
 
 
-def _little_left(case: AgentState, max_looks: int) -> bool:
-    late = 100 * case.counts["looks"] >= LATE_PERCENT * max_looks
-    return late and 100 * sum(claim.weight for claim in case.open) < LITTLE_PERCENT * case.claims.weight
+def _little_left(state: AgentState) -> bool:
+    late = 100 * state.counts["looks"] >= LATE_PERCENT * state.bounds.looks
+    return late and 100 * sum(claim.weight for claim in state.open) < LITTLE_PERCENT * state.claims.weight
 
 
-def _settle(case: AgentState, given: list[ClaimVerdict], entry: dict[str, Any]) -> int:
-    """Take over the verdicts that stand on evidence; returns how many are new."""
-    known = {claim.number for claim in case.claims.claims}
+def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) -> int:
+    """Take over the verdicts that rest on evidence and return how many are new."""
+    known = {claim.number for claim in state.claims.claims}
     proposed: dict[int, set[str]] = {}
-    for each in given:
-        proposed.setdefault(each.claim, set()).add(_verdict(each))
-    taken, torn = 0, {claim for claim, verdicts in proposed.items() if len(verdicts) > 1}
-    for claim in sorted(torn & known):
-        case.note("contradictory", f"claim {claim}: two verdicts in one answer; it stays as it was")
-    for each in given:
-        verdict, evidence = _verdict(each), _evidence(case, each.evidence)
-        if each.claim not in known:
-            case.note("unknown_claims", f"there is no claim {each.claim}")
+    for given in verdicts:
+        proposed.setdefault(given.claim, set()).add(_verdict(given))
+    contradictory = {claim for claim, answers in proposed.items() if len(answers) > 1}
+    for claim in sorted(contradictory & known):
+        state.note("contradictory", f"claim {claim}: two verdicts in one answer; it stays as it was")
+    new = 0
+    for given in verdicts:
+        verdict, evidence = _verdict(given), _evidence(state, given.evidence)
+        if given.claim not in known:
+            state.note("unknown_claims", f"there is no claim {given.claim}")
         elif verdict not in VERDICTS:
-            case.note("unknown_verdicts", f"claim {each.claim}: a verdict is {', '.join(VERDICTS)}")
-        elif each.claim in torn:
+            state.note("unknown_verdicts", f"claim {given.claim}: a verdict is {', '.join(VERDICTS)}")
+        elif given.claim in contradictory:
             continue
         elif evidence is None:
-            name = shortened(each.evidence, 20)
-            case.note("unsupported", f"claim {each.claim}: '{name}' is no evidence that can settle a claim")
+            name = shortened(given.evidence, 20)
+            state.note("unsupported", f"claim {given.claim}: '{name}' is no evidence that can settle a claim")
         else:
-            taken += _rule(case, each.claim, verdict, evidence, entry)
-    return taken
+            new += _settle_claim(state, given.claim, verdict, evidence, entry)
+    return new
 
 
-def _verdict(settlement: ClaimVerdict) -> str:
-    return settlement.verdict.lower().replace(" ", "_").replace("-", "_")
+def _verdict(given: ClaimVerdict) -> str:
+    return given.verdict.lower().replace(" ", "_").replace("-", "_")
 
 
-def _evidence(case: AgentState, name: str) -> Evidence | None:
-    """The evidence of that id, if it can settle anything."""
+def _evidence(state: AgentState, name: str) -> Evidence | None:
+    """Find the evidence of that id; None where it cannot settle anything."""
     digits = name.strip().strip("[]()").upper().removeprefix("E")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 6) or not 1 <= int(digits) <= len(case.evidence):
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 6) or not 1 <= int(digits) <= len(state.evidence):
         return None
-    found = case.evidence[int(digits) - 1]
+    found = state.evidence[int(digits) - 1]
     return found if found.usable else None
 
 
-def _rule(case: AgentState, claim: int, verdict: str, evidence: Evidence, entry: dict[str, Any]) -> bool:
-    """Settle a claim, or change its verdict where the evidence is newer. Saying the same again changes nothing."""
-    old = case.rulings.get(claim)
+def _settle_claim(state: AgentState, claim: int, verdict: str, evidence: Evidence, entry: RoundRow) -> bool:
+    """Settle a claim, or change its verdict where the evidence is newer; return whether anything changed."""
+    old = state.settled.get(claim)
     if old is not None and old.verdict == verdict:
         return False
     if old is not None and evidence.number <= old.evidence:
-        case.note("unsupported", f"claim {claim} is settled by E{old.evidence}: only newer evidence changes that")
+        state.note("unsupported", f"claim {claim} is settled by E{old.evidence}: only newer evidence changes that")
         return False
     before = () if old is None else (*old.before, (old.verdict, old.evidence))
-    case.counts["revised"] += old is not None
-    case.rulings[claim] = SettledClaim(verdict, evidence.number, before)
+    state.counts["revised"] += old is not None
+    state.settled[claim] = SettledClaim(verdict, evidence.number, before)
     entry["settled"].append({"claim": claim, "verdict": verdict, "evidence": evidence.id})
     return True
 
 
-def _admit(case: AgentState, looks: list[Look], left: int) -> list[LookRequest | str]:
-    """For each look the order to carry out now, or why it is refused: known tools, good boxes, nothing twice, no more
-    than are left."""
-    done = {evidence.order.key: evidence.id for evidence in case.evidence}
+def _check_requests(state: AgentState, looks: list[Look], left: int) -> list[LookRequest | str]:
+    """Return for each look its request, or why it is refused: unknown tools, bad boxes, repetitions, more than are left."""
+    done = {evidence.request.key: evidence.id for evidence in state.evidence}
     most, taken = min(PARALLEL, left), 0
     outcomes: list[LookRequest | str] = []
     for look in looks:
-        order = ordered(look)
-        if isinstance(order, Refused):
-            outcomes.append(case.note(order.count, order.note))
-        elif order.key in done:
-            outcomes.append(case.note("repeats_refused", f"{order.shown} was done before: {done[order.key]}"))
+        request = check_request(look)
+        if isinstance(request, Refused):
+            outcomes.append(state.note(request.count, request.note))
+        elif request.key in done:
+            outcomes.append(state.note("repeats_refused", f"{request.shown} was done before: {done[request.key]}"))
         elif taken >= most:
-            note = f"{order.shown}: no more than {most} looks could be taken"
-            outcomes.append(case.note("looks_over_limit", note))
+            note = f"{request.shown}: no more than {most} looks could be taken"
+            outcomes.append(state.note("looks_over_limit", note))
         else:
-            done[order.key] = "in the same answer"
+            done[request.key] = "in the same answer"
             taken += 1
-            outcomes.append(order)
+            outcomes.append(request)
     return outcomes
 
 
-async def _carry_out(case: AgentState, eyes: ImageInspector, orders: list[LookRequest], entry: dict[str, Any]) -> None:
-    """All looks at once; each leaves evidence, also of having brought nothing.
+async def _carry_out(
+    state: AgentState, inspector: ImageInspector, requests: list[LookRequest], entry: RoundRow
+) -> None:
+    """Carry out all looks at once; each leaves evidence, also of having brought nothing.
 
     Raises:
-        Unanswered: an outage, or an image that cannot be used: after that no number would mean what it says.
+        Unanswered: a look ended in an outage, or on an image that cannot be used: the item then has no score.
     """
-    case.counts["looks"] += len(orders)
-    found = await together(*(eyes.look(order) for order in orders))
-    for order, result in zip(orders, found, strict=True):
-        case.counts["boxes_clamped"] += order.clamped
-        case.counts["cut_questions"] += order.cut
-        number = len(case.evidence) + 1
+    state.counts["looks"] += len(requests)
+    results = await gather_answers(*map(inspector.look, requests))
+    for request, result in zip(requests, results, strict=True):
+        state.counts["boxes_clamped"] += request.clamped
+        state.counts["cut_questions"] += request.cut
+        number = len(state.evidence) + 1
         if isinstance(result, Unanswered):
-            case.counts["failed_looks"] += 1
-            case.failures.append(result)
-            case.evidence.append(Evidence(number, order, failed=str(result.status)))
+            state.counts["failed_looks"] += 1
+            state.failures.append(result)
+            state.evidence.append(Evidence(number, request, failed=str(result.status)))
         else:
-            case.counts["cut_answers"] += result.cut
-            case.evidence.append(Evidence(number, order, result))
-        entry["looks"].append(case.evidence[-1].id)
-    for result in found:
+            state.counts["cut_answers"] += result.cut
+            state.evidence.append(Evidence(number, request, result))
+        entry["looks"].append(state.evidence[-1].id)
+    for result in results:
         if isinstance(result, Unanswered) and result.status in _ENDS_RUN:
             raise result

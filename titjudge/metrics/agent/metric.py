@@ -1,4 +1,4 @@
-"""The agentic judge: a long prompt as claims, an orchestrator that looks until they are settled, and the share that holds.
+"""The agentic judge: a long prompt as claims, an orchestrator that looks until they are settled, the share that is met.
 
 How claims enter the score:
 
@@ -9,50 +9,33 @@ How claims enter the score:
 
 The share is taken of decided weight (met and not met). Where less than 60% of all weight is decided there is no number.
 
-`parts` of a score, in JSON types (a score without a number has them too, as far as it came; keys are only ever added):
-
-    claims          the claim table, in the order of the prompt: {number (from 1), claim, kind (entity, attribute, relation,
-                    text, style), level (macro, micro), weight, span [start, end) in characters of the prompt, quote,
-                    position (start over length), verdict (met, not_met, cannot_be_seen, open), evidence ("E2" or null: the
-                    look that settled it), before (earlier verdicts, each [verdict, "E1"])}
-    evidence        one for each look, in order: {id ("E1"), tool (describe, ask, zoom, count, read_text, compare),
-                    question, box ([left, top, right, bottom] in fractions, or null), text, failed ("" or a status),
-                    cut (the answer was longer than is read), settles (it can settle a claim), source (the OCR engine)}
-    transcript      one for each round, the first being the description: {round (0 for it), protocol ("tools" or "json"; ""
-                    for it), thought, settled (each {claim, verdict, evidence}), looks (ids of the evidence that came of
-                    it), refused (lines: what was not accepted, and why)}
-    number, weight  of claims, by verdict; levels: met share of decided claims, by level (null where none is decided)
-    counts          looks, rounds, and everything that was refused, by kind (`agent_case.COUNTS`)
-    stopped         covered, little left, looks, budget, no progress, rounds, or "no answer: STATUS"
-    protocol        that of the last round: "tools", "json", or "" where no round was begun
-    max_looks, max_cost  the bounds it was judged under (max_cost in USD, or null)
-    unfounded, repeated, claims_over, prompt_words, prompt_covered, ocr: see `agent_claims.Claims`, `ocr.engine_version`
+What a score keeps: `titjudge.core.score_parts.AgentParts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from titjudge.core import ocr
 from titjudge.core.errors import Unanswered
+from titjudge.core.score_parts import AgentParts, ClaimRow
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics.agent.claims import WEIGHTS, shortened, split, words_of
+from titjudge.metrics._shared import image_of
+from titjudge.metrics.agent.claims import WEIGHTS, Claim, shortened, split, words_of
 from titjudge.metrics.agent.crops import Crops
 from titjudge.metrics.agent.dry_run import plan
 from titjudge.metrics.agent.looks import CostTrackingAsk, DryRunReached, ImageInspector
 from titjudge.metrics.agent.loop import investigate
-from titjudge.metrics.agent.state import COUNTS, AgentState
+from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Bounds, SettledClaim
 
 MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
 DECIDED_PERCENT = 60
 """Least share of the claims' weight that must be met or not met for an item to have a score."""
 
-_STATES = ("met", "not_met", "cannot_be_seen", "open")
+_VERDICTS = (*VERDICTS, "open")
 
 
 @metric(
@@ -92,21 +75,19 @@ async def tit_agent(
     if looks is None:
         given = shortened(repr(item.meta["max_looks"]), 40)
         return Score.none(Status.BAD_INPUT, f"max_looks is a whole number from 1 to {MOST_LOOKS}, not {given}")
-    if item.image is None:
-        return Score.none(Status.BAD_INPUT, "this metric needs an image")
+    image_of(item)
     if not words_of(item.prompt):
         return Score.none(Status.BAD_INPUT, "the prompt is empty")
-    case, watched = AgentState(), CostTrackingAsk(ask, priced=max_cost is not None)
+    state, tracked = AgentState(Bounds(looks, max_cost)), CostTrackingAsk(ask, priced=max_cost is not None)
     try:
-        score = await _judge(item, watched, case, looks, max_cost)
-        return replace(score, parts={**score.parts, "max_cost": max_cost})
+        return await _judge(item, tracked, state)
     except DryRunReached:
-        await plan(item, ask, case, looks, max_cost=max_cost, paid=watched.cost)
+        await plan(item, tracked, state)
         return Score.none(Status.MISSING, "a plan: nothing was asked")
 
 
 def _max_looks(given: Any) -> int | None:
-    """A whole number from 1 to 64, also in digits (a CSV manifest knows only text); None when it is not one."""
+    """Read a whole number from 1 to 64, also in digits (a CSV manifest knows only text); None when it is not one."""
     if isinstance(given, str) and given.strip().isascii() and given.strip().isdigit() and len(given.strip()) < 4:
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST_LOOKS:
@@ -114,38 +95,36 @@ def _max_looks(given: Any) -> int | None:
     return given
 
 
-async def _judge(item: Item, ask: CostTrackingAsk, case: AgentState, looks: int, max_cost: float | None) -> Score:
-    case.claims = await split(item.prompt, ask)
-    claims, unfounded = len(case.claims.claims), len(case.claims.unfounded)
+async def _judge(item: Item, ask: CostTrackingAsk, state: AgentState) -> Score:
+    state.claims = await split(item.prompt, ask)
+    claims, unfounded = len(state.claims.claims), len(state.claims.unfounded)
     if unfounded >= max(1, claims):
         reason = f"{unfounded} of {claims + unfounded} claims quote words that are not in the prompt"
-        return Score.none(Status.UNPARSED, reason, **_parts(item, case, looks))
+        return Score.none(Status.UNPARSED, reason, **_parts(item, state))
     try:
         with Crops() as crops:
-            await investigate(case, ImageInspector(item, ask, crops), ask, looks, max_cost)
+            await investigate(state, ImageInspector(item, ask, crops), ask)
     except Unanswered as failure:
-        case.stopped = f"no answer: {failure.status}"
-        return Score.none(failure.status, failure.reason, **_parts(item, case, looks))
-    return _scored(item, case, looks)
+        state.stopped = f"no answer: {failure.status}"
+        return Score.none(failure.status, failure.reason, **_parts(item, state))
+    return _scored(item, state)
 
 
-def _scored(item: Item, case: AgentState, looks: int) -> Score:
-    parts = _parts(item, case, looks)
+def _scored(item: Item, state: AgentState) -> Score:
+    parts = _parts(item, state)
     weight = parts["weight"]
     met, decided = weight["met"], weight["met"] + weight["not_met"]
-    if 100 * decided < DECIDED_PERCENT * case.claims.weight:
-        share = 100 * decided / case.claims.weight
-        reason = (
-            f"only {share:.0f}% of the claims' weight is met or not met, {DECIDED_PERCENT}% are needed ({case.stopped})"
-        )
-        blind = case.failures if not any(evidence.usable for evidence in case.evidence) else []
+    if 100 * decided < DECIDED_PERCENT * state.claims.weight:
+        share = 100 * decided / state.claims.weight
+        reason = f"only {share:.0f}% of the claims' weight is met or not met, {DECIDED_PERCENT}% are needed ({state.stopped})"
+        blind = state.failures if not any(evidence.usable for evidence in state.evidence) else []
         if blind:
             reason = f"no look brought anything: {blind[0].reason}"
         return Score.none(blind[0].status if blind else Status.UNPARSED, reason, **parts)
     return Score.of(100 * met / decided, reason=_summary(parts), **parts)
 
 
-def _summary(parts: Mapping[str, Any]) -> str:
+def _summary(parts: AgentParts) -> str:
     number = parts["number"]
     text = f"{number['met']} of {number['met'] + number['not_met']} claims met"
     if number["cannot_be_seen"]:
@@ -155,52 +134,46 @@ def _summary(parts: Mapping[str, Any]) -> str:
     return f"{text}; {parts['counts']['looks']} looks; stopped: {parts['stopped']}"
 
 
-def _parts(item: Item, case: AgentState, looks: int) -> dict[str, Any]:
-    """Everything behind a score, in JSON types."""
-    rows = _table(item.prompt, case)
-    return {
-        "claims": rows,
-        "number": {state: sum(row["verdict"] == state for row in rows) for state in _STATES},
-        "weight": {state: sum(row["weight"] for row in rows if row["verdict"] == state) for state in _STATES},
-        "levels": {level: _share([row for row in rows if row["level"] == level]) for level in WEIGHTS},
-        "unfounded": list(case.claims.unfounded),
-        "repeated": case.claims.repeated,
-        "claims_over": case.claims.over,
-        "prompt_words": len(words_of(item.prompt)),
-        "prompt_covered": round(case.claims.covered, 4),
-        "evidence": [evidence.to_json() for evidence in case.evidence],
-        "transcript": case.transcript,
-        "counts": {name: case.counts[name] for name in COUNTS},
-        "max_looks": looks,
-        "stopped": case.stopped,
-        "protocol": case.transcript[-1]["protocol"] if case.transcript else "",
-        "ocr": ocr.engine_version(),
-    }
+def _parts(item: Item, state: AgentState) -> AgentParts:
+    rows = [_row(claim, state.settled.get(claim.number), item.prompt) for claim in state.claims.claims]
+    return AgentParts(
+        claims=rows,
+        number={verdict: sum(row["verdict"] == verdict for row in rows) for verdict in _VERDICTS},
+        weight={verdict: sum(row["weight"] for row in rows if row["verdict"] == verdict) for verdict in _VERDICTS},
+        levels={level: _met_share([row for row in rows if row["level"] == level]) for level in WEIGHTS},
+        unfounded=list(state.claims.unfounded),
+        repeated=state.claims.repeated,
+        claims_over=state.claims.over,
+        prompt_words=len(words_of(item.prompt)),
+        prompt_covered=round(state.claims.covered, 4),
+        evidence=[evidence.to_json() for evidence in state.evidence],
+        transcript=state.transcript,
+        counts={name: state.counts[name] for name in COUNTS},
+        max_looks=state.bounds.looks,
+        stopped=state.stopped,
+        protocol=state.transcript[-1]["protocol"] if state.transcript else "",
+        ocr=ocr.engine_version(),
+        max_cost=state.bounds.cost,
+    )
 
 
-def _table(prompt: str, case: AgentState) -> list[dict[str, Any]]:
-    rows = []
-    for claim in case.claims.claims:
-        ruling = case.rulings.get(claim.number)
-        rows.append(
-            {
-                "number": claim.number,
-                "claim": claim.text,
-                "kind": claim.kind,
-                "level": claim.level,
-                "weight": claim.weight,
-                "span": [claim.start, claim.end],
-                "quote": prompt[claim.start : claim.end],
-                "position": round(claim.start / len(prompt), 6),
-                "verdict": ruling.verdict if ruling else "open",
-                "evidence": f"E{ruling.evidence}" if ruling else None,
-                "before": [[verdict, f"E{number}"] for verdict, number in ruling.before] if ruling else [],
-            }
-        )
-    return rows
+def _row(claim: Claim, settled: SettledClaim | None, prompt: str) -> ClaimRow:
+    return ClaimRow(
+        number=claim.number,
+        claim=claim.text,
+        kind=claim.kind,
+        level=claim.level,
+        weight=claim.weight,
+        span=[claim.start, claim.end],
+        quote=prompt[claim.start : claim.end],
+        position=round(claim.start / len(prompt), 6),
+        verdict=settled.verdict if settled else "open",
+        evidence=f"E{settled.evidence}" if settled else None,
+        before=[[verdict, f"E{number}"] for verdict, number in settled.before] if settled else [],
+    )
 
 
-def _share(rows: list[dict[str, Any]]) -> float | None:
-    """Met claims over decided ones, in [0, 1]; None where none is decided."""
+def _met_share(rows: list[ClaimRow]) -> float | None:
+    """Return the share of met claims among decided ones; None where none is decided."""
     decided = [row["verdict"] == "met" for row in rows if row["verdict"] in ("met", "not_met")]
     return sum(decided) / len(decided) if decided else None

@@ -1,4 +1,4 @@
-"""Everything known about one image while it is judged: claims, verdicts, evidence, and what happened round by round."""
+"""What is known about one image while it is judged: claims, verdicts, evidence, and what happened round by round."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
 from titjudge.core.errors import Unanswered
+from titjudge.core.score_parts import EvidenceRow, RoundRow
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Message, ToolCall
 from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, shortened
-from titjudge.metrics.agent.looks import Look, LookRequest, Observation
+from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
 PARALLEL = 6  # looks in one answer
@@ -34,10 +35,6 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int) else value
 
 
-def _blank(value: Any) -> Any:
-    return "" if value is None else value
-
-
 class ClaimVerdict(BaseModel):
     """The verdict on one claim, and the evidence for it."""
 
@@ -53,7 +50,7 @@ class AgentTurn(BaseModel):
 
     model_config = ConfigDict(extra="ignore", title="Turn")
 
-    thought: Annotated[str, BeforeValidator(_blank)] = ""
+    thought: Annotated[str, null_as("")] = ""
     settle: list[ClaimVerdict]
     looks: list[Look]
 
@@ -63,8 +60,8 @@ class Evidence:
     """What one look brought, or why it brought nothing (`failed` is then the status)."""
 
     number: int
-    order: LookRequest
-    report: Observation = _NOTHING
+    request: LookRequest
+    observation: Observation = _NOTHING
     failed: str = ""
 
     @property
@@ -73,26 +70,26 @@ class Evidence:
 
     @property
     def usable(self) -> bool:
-        """It can settle a claim."""
-        return not self.failed and self.report.settles
+        """Whether it can settle a claim."""
+        return not self.failed and self.observation.settles
 
     @property
     def shown(self) -> str:
-        text = f"brought nothing ({self.failed})" if self.failed else fenced(self.report.text)
-        return f"{self.id} {fenced(self.order.shown)}: {text}"
+        text = f"brought nothing ({self.failed})" if self.failed else fenced(self.observation.text)
+        return f"{self.id} {fenced(self.request.shown)}: {text}"
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "tool": self.order.tool,
-            "question": self.order.question,
-            "box": list(self.order.box) if self.order.box else None,
-            "text": self.report.text,
-            "failed": self.failed,
-            "cut": self.report.cut,
-            "settles": self.usable,
-            "source": self.report.source,
-        }
+    def to_json(self) -> EvidenceRow:
+        return EvidenceRow(
+            id=self.id,
+            tool=self.request.tool,
+            question=self.request.question,
+            box=list(self.request.box) if self.request.box else None,
+            text=self.observation.text,
+            failed=self.failed,
+            cut=self.observation.cut,
+            settles=self.usable,
+            source=self.observation.source,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,67 +103,81 @@ class SettledClaim:
 
 @dataclass(slots=True)
 class Conversation:
-    """A conversation with an orchestrator that calls tools: how it went on after `opening`, the variables of its template.
+    """A conversation with an orchestrator that calls tools.
 
-    `turns` end with its last answer; `calls` are those of that answer. `places` says of each which look of the turn it is,
-    None for a settlement, or why it could not be read, and then `told` what it brought.
+    Attributes:
+        opening: the variables of its template.
+        turns: what followed, up to its last answer.
+        calls: those of that answer.
+        places: for each call the number of its look in the turn, None for a verdict, or why it could not be read.
+        outcomes: for each call what it brought, in words.
     """
 
     opening: dict[str, Any]
     turns: list[Message] = field(default_factory=list)
     calls: tuple[ToolCall, ...] = ()
     places: list[int | str | None] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one image may cost: looks, the description included, and USD by list price (None: any)."""
+
+    looks: int
+    cost: float | None = None
 
 
 @dataclass(slots=True)
 class AgentState:
     """Everything known about one image and its claims."""
 
+    bounds: Bounds
     claims: Claims = field(default_factory=lambda: Claims(()))
-    rulings: dict[int, SettledClaim] = field(default_factory=dict)
+    settled: dict[int, SettledClaim] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    transcript: list[dict[str, Any]] = field(default_factory=list)
+    transcript: list[RoundRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failures: list[Unanswered] = field(default_factory=list)
-    talk: Conversation | None = None
+    conversation: Conversation | None = None
     stopped: str = ""
 
     @property
     def open(self) -> list[Claim]:
-        return [claim for claim in self.claims.claims if claim.number not in self.rulings]
+        """List the claims without a verdict."""
+        return [claim for claim in self.claims.claims if claim.number not in self.settled]
 
     def note(self, count: str, text: str) -> str:
-        """Count a refusal and tell the orchestrator about it in its next turn; returns the line it is told."""
+        """Count a refusal, note it for the orchestrator's next turn, and return the line that it is told."""
         self.counts[count] += 1
         line = shortened(text, _NOTE)
         if len(self.notes) < _NOTES and line not in self.notes:
             self.notes.append(line)
         return line
 
-    def begin(self, thought: str, protocol: str = "") -> dict[str, Any]:
-        """The transcript's entry of the round that begins."""
-        entry = {
-            "round": self.counts["rounds"],
-            "protocol": protocol,
-            "thought": shortened(thought, _THOUGHT),
-            "settled": [],
-            "looks": [],
-            "refused": [],
-        }
+    def begin_round(self, thought: str, protocol: str = "") -> RoundRow:
+        """Add the entry of a round to the transcript and return it, to be filled in."""
+        entry = RoundRow(
+            round=self.counts["rounds"],
+            protocol=protocol,
+            thought=shortened(thought, _THOUGHT),
+            settled=[],
+            looks=[],
+            refused=[],
+        )
         self.transcript.append(entry)
         return entry
 
     def variables(self, looks_left: int) -> dict[str, Any]:
-        """What the orchestrator is shown; all foreign text is bounded and fenced."""
+        """Fill in the orchestrator's template; all text that a model or a prompt wrote is shortened and fenced."""
         claims = [
             f"{c.number}. [{c.level} {c.kind}] {fenced(shortened(c.text, MAX_CLAIM))}" for c in self.claims.claims
         ]
         return {
             "claims": claims,
             "evidence": [evidence.shown for evidence in self.evidence],
-            "verdicts": [f"{number}: {r.verdict} (E{r.evidence})" for number, r in sorted(self.rulings.items())],
+            "verdicts": [f"{number}: {r.verdict} (E{r.evidence})" for number, r in sorted(self.settled.items())],
             "open": ", ".join(str(claim.number) for claim in self.open) or "none",
             "notes": [fenced(note) for note in self.notes],
             "looks_left": looks_left,

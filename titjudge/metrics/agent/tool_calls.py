@@ -1,7 +1,7 @@
-"""An orchestrator that calls tools natively: what it is offered, how its calls become a turn, and what each call is told.
+"""An orchestrator that calls tools natively: the tools it is offered, its calls as a turn, and the result of each call.
 
 The conversation is the template `agent/investigate`, then answers with calls and their results in turn. Everything else,
-bounds included, is that of the JSON protocol: a call is a look or a settlement like any other.
+bounds included, is as in the JSON protocol: a call is a look or a verdict like any other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from titjudge.core.structured_output import after_thinking, json_object
+from titjudge.core.structured_output import after_thinking, first_problem, json_object
 from titjudge.core.types import Message, Reply, Tool, ToolCall, ToolResult
 from titjudge.metrics.agent.claims import fenced, shortened
 from titjudge.metrics.agent.looks import Look, LookRequest
@@ -56,42 +56,42 @@ TOOLS = (
 )
 
 
-def conversation_so_far(case: AgentState, talk: Conversation, looks_left: int) -> list[Message]:
-    """The conversation after the template: with the results of the last answer's calls, and how things stand."""
-    if not talk.turns:
+def conversation_so_far(state: AgentState, conversation: Conversation, looks_left: int) -> list[Message]:
+    """Return what follows the template: answers, the results of their calls, and at the end what is still open."""
+    if not conversation.turns:
         return []
-    state = _state(case, talk, looks_left)
-    if not talk.calls:
-        return [*talk.turns, Message("user", (state,))]
-    told = [*talk.told[:-1], f"{talk.told[-1]}\n\n{state}"]
-    results = tuple(ToolResult(call, text) for call, text in zip(talk.calls, told, strict=True))
-    return [*talk.turns, Message("user", (), (), results)]
+    still_open = _open_claims(state, conversation, looks_left)
+    if not conversation.calls:
+        return [*conversation.turns, Message("user", (still_open,))]
+    outcomes = [*conversation.outcomes[:-1], f"{conversation.outcomes[-1]}\n\n{still_open}"]
+    results = tuple(ToolResult(call, text) for call, text in zip(conversation.calls, outcomes, strict=True))
+    return [*conversation.turns, Message("user", (), (), results)]
 
 
-def _state(case: AgentState, talk: Conversation, looks_left: int) -> str:
+def _open_claims(state: AgentState, conversation: Conversation, looks_left: int) -> str:
     lines = [
-        f"Open claims: {', '.join(str(claim.number) for claim in case.open) or 'none'}",
+        f"Open claims: {', '.join(str(claim.number) for claim in state.open) or 'none'}",
         f"Looks left: {looks_left}",
     ]
-    if notes := [note for note in case.notes if not any(note in told for told in talk.told)]:
+    if notes := [note for note in state.notes if not any(note in outcomes for outcomes in conversation.outcomes)]:
         lines += ["What was not accepted:", *(f"- {fenced(note)}" for note in notes)]
     return "\n".join(lines if looks_left else [*lines, NO_LOOK_LEFT])
 
 
-def parse_turn(case: AgentState, talk: Conversation, turns: Sequence[Message], reply: Reply) -> AgentTurn:
-    """The turn that an answer's calls come to; the answer joins the conversation. What cannot be read is noted."""
-    case.talk, case.notes = talk, []
+def parse_turn(state: AgentState, conversation: Conversation, turns: Sequence[Message], reply: Reply) -> AgentTurn:
+    """Read an answer's calls as a turn and add the answer to the conversation. What cannot be read is noted."""
+    state.notes = []
     calls = reply.tool_calls[:MOST_CALLS]
     if over := len(reply.tool_calls) - len(calls):
-        case.note("calls_over_limit", f"only the first {MOST_CALLS} calls of an answer are read")
-        case.counts["calls_over_limit"] += over - 1
+        state.note("calls_over_limit", f"only the first {MOST_CALLS} calls of an answer are read")
+        state.counts["calls_over_limit"] += over - 1
     said = after_thinking(reply.text).strip()
     if not calls:
-        case.note("no_calls", "no tool was called")
-    talk.turns = [*turns, Message("assistant", _said(said, calls), calls)]
-    talk.calls = calls
+        state.note("no_calls", "no tool was called")
+    conversation.turns = [*turns, Message("assistant", _said(said, calls), calls)]
+    conversation.calls = calls
     turn = AgentTurn(thought=said, settle=[], looks=[])
-    talk.places = [_read(case, turn, call) for call in calls]
+    conversation.places = [_read(state, turn, call) for call in calls]
     return turn
 
 
@@ -101,49 +101,49 @@ def _said(text: str, calls: Sequence[ToolCall]) -> tuple[str, ...]:
     return () if calls else (_SILENT,)
 
 
-def _read(case: AgentState, turn: AgentTurn, call: ToolCall) -> int | str | None:
-    """Add a call to the turn: its number among the looks, None for a settlement, or why it cannot be read."""
+def _read(state: AgentState, turn: AgentTurn, call: ToolCall) -> int | str | None:
+    """Add a call to the turn: its number among the looks, None for verdicts, or why it cannot be read."""
     name = call.name.strip().lower()
     arguments = json_object(call.arguments or "{}")
     if arguments is None:
-        return case.note("bad_arguments", f"{shortened(call.name, 40)}: the arguments are not a JSON object")
+        return state.note("bad_arguments", f"{shortened(call.name, 40)}: the arguments are not a JSON object")
     if name == SETTLE:
-        return _settled(case, turn, arguments)
+        return _read_verdicts(state, turn, arguments)
     try:
         question = arguments.get("question", arguments.get("thing"))
         turn.looks.append(Look.model_validate({"tool": call.name, "question": question, "box": arguments.get("box")}))
     except ValidationError as error:
-        return case.note("bad_arguments", f"{shortened(call.name, 40)}: {_first(error)}")
+        return state.note("bad_arguments", f"{shortened(call.name, 40)}: {first_problem(error, 'the arguments')}")
     return len(turn.looks) - 1
 
 
-def _settled(case: AgentState, turn: AgentTurn, arguments: Mapping[str, Any]) -> str | None:
+def _read_verdicts(state: AgentState, turn: AgentTurn, arguments: Mapping[str, Any]) -> str | None:
     given = arguments.get("verdicts", [arguments] if "claim" in arguments else None)
     if not isinstance(given, list):
-        return case.note("bad_arguments", f"{SETTLE}: verdicts is a list of claim, verdict and evidence")
+        return state.note("bad_arguments", f"{SETTLE}: verdicts is a list of claim, verdict and evidence")
     for each in given:
         try:
             turn.settle.append(ClaimVerdict.model_validate(each))
         except ValidationError as error:
-            case.note("bad_arguments", f"{SETTLE}: {_first(error)}")
+            state.note("bad_arguments", f"{SETTLE}: {first_problem(error, 'the arguments')}")
     return None
 
 
-def _first(error: ValidationError) -> str:
-    problem = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, problem['loc'])) or 'the arguments'}: {problem['msg']}"
+def record_outcomes(state: AgentState, outcomes: Sequence[LookRequest | str], settled: int) -> None:
+    """Note for each call of the last answer what it brought.
 
-
-def record_outcomes(case: AgentState, outcomes: Sequence[LookRequest | str], settled: int) -> None:
-    """Note what each call of the last answer brought: the evidence of a look, why it was refused, or how many verdicts
-    are new. `outcomes` are those of the looks; the looks carried out are the last of `case.evidence`."""
-    if case.talk is None:
+    Args:
+        state: its last evidence is that of the looks carried out.
+        outcomes: for each look its request, or why it was refused.
+        settled: how many verdicts are new.
+    """
+    if state.conversation is None:
         return
-    carried = sum(isinstance(each, LookRequest) for each in outcomes)
-    found = iter(case.evidence[len(case.evidence) - carried :])
-    looks = [next(found).shown if isinstance(each, LookRequest) else f"refused: {fenced(each)}" for each in outcomes]
+    carried_out = sum(isinstance(each, LookRequest) for each in outcomes)
+    evidence = iter(state.evidence[len(state.evidence) - carried_out :])
+    looks = [next(evidence).shown if isinstance(each, LookRequest) else f"refused: {fenced(each)}" for each in outcomes]
     news = f"{settled} new verdicts"
-    case.talk.told = [
+    state.conversation.outcomes = [
         news if place is None else looks[place] if isinstance(place, int) else fenced(place)
-        for place in case.talk.places
+        for place in state.conversation.places
     ]

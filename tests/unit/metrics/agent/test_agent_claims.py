@@ -11,11 +11,11 @@ from titjudge.metrics.agent.claims import (
     MAX_CLAIMS,
     WEIGHTS,
     SplitClaim,
-    checked,
+    check_claims,
+    expected_claims,
     fenced,
     locate,
     shortened,
-    sketched,
     words_of,
 )
 
@@ -87,7 +87,7 @@ def test_any_run_of_words_is_found_whatever_its_case(words: list[str], data: st.
 
 
 def test_claims_follow_the_sentences_of_the_prompt_and_carry_its_words() -> None:
-    found = checked([claim("a cat"), claim("another cat"), claim("blue bowl", level="macro")], PROMPT)
+    found = check_claims([claim("a cat"), claim("another cat"), claim("blue bowl", level="macro")], PROMPT)
     assert [each.number for each in found.claims] == [1, 2, 3]
     assert [PROMPT[each.start : each.end] for each in found.claims] == ["blue bowl", "a cat", "another cat"]
     assert found.weight == WEIGHTS["macro"] + 2 * WEIGHTS["micro"]
@@ -105,7 +105,7 @@ def test_a_thing_keeps_its_place_before_its_attributes() -> None:
         claim("The rest", "The rest is empty"),
         claim("open", "Two jars are open", "attribute"),
     ]
-    assert [each.text for each in checked(given, prompt).claims] == [
+    assert [each.text for each in check_claims(given, prompt).claims] == [
         "There are jars",
         "There are exactly three jars",
         "The jars are brown",
@@ -117,29 +117,29 @@ def test_a_thing_keeps_its_place_before_its_attributes() -> None:
 
 
 def test_what_the_prompt_does_not_say_is_no_claim() -> None:
-    found = checked([claim("blue bowl"), claim("a flying saucer", "There is a flying saucer")], PROMPT)
+    found = check_claims([claim("blue bowl"), claim("a flying saucer", "There is a flying saucer")], PROMPT)
     assert len(found.claims) == 1
     assert found.unfounded == ("There is a flying saucer (a flying saucer)",)
 
 
 def test_the_same_claim_twice_counts_once() -> None:
-    found = checked([claim("blue bowl", "A bowl  stands there"), claim("bowl", "a BOWL stands there")], PROMPT)
+    found = check_claims([claim("blue bowl", "A bowl  stands there"), claim("bowl", "a BOWL stands there")], PROMPT)
     assert (len(found.claims), found.repeated) == (1, 1)
 
 
 def test_endless_claims_are_cut() -> None:
-    found = checked([claim("cat", f"claim {n}") for n in range(MAX_CLAIMS + 7)], PROMPT)
+    found = check_claims([claim("cat", f"claim {n}") for n in range(MAX_CLAIMS + 7)], PROMPT)
     assert (len(found.claims), found.over) == (MAX_CLAIMS, 7)
 
 
 def test_style_is_a_detail_whatever_the_model_says() -> None:
-    assert checked([claim("blue", kind="style", level="macro")], PROMPT).claims[0].level == "micro"
+    assert check_claims([claim("blue", kind="style", level="macro")], PROMPT).claims[0].level == "micro"
 
 
 def test_covered_is_the_share_of_words_inside_spans() -> None:
-    assert checked([claim("A round blue bowl")], "A round blue bowl and three other words").covered == 0.5
-    assert checked([claim("bowl"), claim("blue bowl")], "The round blue bowl is on the table").covered == 0.5
-    assert checked([claim("碗")], "桌上有碗").covered == 0.25
+    assert check_claims([claim("A round blue bowl")], "A round blue bowl and three other words").covered == 0.5
+    assert check_claims([claim("bowl"), claim("blue bowl")], "The round blue bowl is on the table").covered == 0.5
+    assert check_claims([claim("碗")], "桌上有碗").covered == 0.25
 
 
 def test_kinds_and_levels_are_read_in_any_case() -> None:
@@ -164,6 +164,6 @@ def test_long_text_is_cut_and_says_so() -> None:
 
 
 def test_a_plan_has_about_as_many_claims_as_a_prompt_gives() -> None:
-    found = sketched(" ".join(f"word{n}" for n in range(250)))
+    found = expected_claims(" ".join(f"word{n}" for n in range(250)))
     assert 30 <= len(found.claims) <= 50
-    assert len(sketched("word " * 10_000).claims) == MAX_CLAIMS
+    assert len(expected_claims("word " * 10_000).claims) == MAX_CLAIMS

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, image, judged, turn
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.types import Item, Reply, Score, Status
 from titjudge.metrics.agent.claims import WEIGHTS
 from titjudge.metrics.agent.metric import DECIDED_PERCENT, MAX_LOOKS, MOST_LOOKS, tit_agent
@@ -101,9 +101,11 @@ def test_the_number_of_looks_is_recorded(image: Path, given: dict[str, Any], loo
 
 
 def test_without_an_image_or_a_prompt_nothing_is_asked(image: Path) -> None:
-    for score in (judged(ask := StandIn(turn()), None), judged(ask, image, " ... ")):
-        assert (score.value, score.status) == (None, Status.BAD_INPUT)
-    assert ask.asked == []
+    ask = StandIn(turn())
+    with pytest.raises(Unanswered, match="bad_input: this metric needs an image"):
+        judged(ask, None)
+    score = judged(ask, image, " ... ")
+    assert (score.value, score.status, ask.asked) == (None, Status.BAD_INPUT, [])
 
 
 def test_the_table_for_the_forgetting_curve(image: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from titjudge.core.errors import DataError
-from titjudge.metrics.agent.crops import SMALLEST, Box, Crops, crop, fitted
+from titjudge.metrics.agent.crops import SMALLEST, Box, Crops, crop, fit_box
 
 
 def gradient(path: Path, size: tuple[int, int] = (200, 100)) -> Path:
@@ -44,20 +44,20 @@ def opened(content: bytes) -> Image.Image:
     ],
 )
 def test_boxes_that_show_nothing_are_refused(box: list[float], problem: str) -> None:
-    found = fitted(box)
+    found = fit_box(box)
     assert found.box is None
     assert problem in found.problem
 
 
 def test_a_box_a_little_outside_is_moved_to_the_edge() -> None:
-    assert fitted([-0.04, 0.5, 0.5, 1.05]).box == (0, 0.5, 0.5, 1)
-    assert fitted([-0.04, 0.5, 0.5, 1.05]).clamped
-    assert not fitted([0, 0.5, 0.5, 1]).clamped
+    assert fit_box([-0.04, 0.5, 0.5, 1.05]).box == (0, 0.5, 0.5, 1)
+    assert fit_box([-0.04, 0.5, 0.5, 1.05]).clamped
+    assert not fit_box([0, 0.5, 0.5, 1]).clamped
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=6))
 def test_a_box_is_inside_the_image_or_there_is_none(box: list[float]) -> None:
-    found = fitted(box)
+    found = fit_box(box)
     assert (found.box is None) == bool(found.problem)
     if found.box is not None:
         left, top, right, bottom = found.box
