@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from titjudge.core.types import Item
 from titjudge.report import provenance, result_tables, trust_card
+from titjudge.report.generator_gaps import generator_gaps
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.side_by_side import changes, differences
 from titjudge.report.table_cells import DASH, Json, fragment, money
@@ -22,6 +23,7 @@ def summary(report: Report) -> Json:
             *result_tables.agreement(report),
             *_compared(report),
             *result_tables.leaderboards(report),
+            *generator_gaps(report),
             *result_tables.official(report),
             *trust_card.cards(report),
         ],
