@@ -1,12 +1,13 @@
 """How often verdicts on generators err, on people's marks for 12 generators x 2,100 prompts.
 
-    python -m benchmarks.verdicts [--human FILE] [--metric COLUMN] [--quick]
+    python -m benchmarks.verdicts [--human FILE] [--metric COLUMN] [--quick] [--answers OLD NEW]
 
 FILE has prompt_id, generator and the column (LMM4LMM's marks, not part of this project; by default it is looked for beside
 the project). Prints (1) how many 95% intervals from 200 prompts hold the difference over all prompts, and how often
 generators that were exchanged at random within prompts fail a gate; (2) what settling a question costs, how often the wrong
 generator wins, and how often exchanged generators get a verdict, beside that of peeking at a fixed-sample test; (3) what power a study has that was planned from a pilot, and how often the
-printed range holds the number of prompts it takes.
+printed range holds the number of prompts it takes; with `--answers OLD NEW`, two official answer trees of TIIF-Bench by two
+judges (4) how often a leaderboard that is carried over holds for a generator that was left out.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from pathlib import Path
 import numpy as np
 
 from titjudge.stats.bootstrap import Floats
+from titjudge.stats.bridging import Line, bridge
 from titjudge.stats.generator_differences import GeneratorDifference, false_discoveries, gate, sign_flip_p
 from titjudge.stats.intervals import TAIL, mean_intervals, moments
 from titjudge.stats.planning import prompts_needed, variance_factor
 from titjudge.stats.replay_settling import replay_pairs, replay_race
-from titjudge.stats.scores_table import ScoreTable, read_scores
+from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
 from titjudge.stats.sequential import OPEN, settle
 
 HUMAN = Path(__file__).resolve().parents[1].parent / "shared" / "human" / "lmm4lmm_12_generators.csv.gz"
@@ -69,19 +71,23 @@ def gate_errors(scores: Floats, repeats: int, delta: float, seed: int = 2) -> tu
                 axis=1
             )  # every generator's scores dealt anew on each prompt
             dealt = np.take_along_axis(some, flips, axis=1)
-            d = dealt - dealt[:, [base]]
-            found = [_difference(str(k), "base", d[:, k]) for k in range(generators) if k != base]
-            several.append(gate(found, delta).failed)
+            d = np.delete(dealt - dealt[:, [base]], base, axis=1)
+            several.append(gate(_against_base(d), delta).failed)
             other = (base + 1 + int(rng.integers(generators - 1))) % generators
-            pair = _difference("a", "b", exchanged(some[:, other] - some[:, base], rng))
-            one.append(gate([pair], delta).failed)
+            pair = exchanged(some[:, other] - some[:, base], rng)
+            one.append(gate(_against_base(pair[:, None]), delta).failed)
     return float(np.mean(one)), float(np.mean(several))
 
 
-def _difference(a: str, b: str, d: Floats) -> GeneratorDifference:
-    interval = mean_intervals(d, np.ones(len(d)), SPAN)[0]
-    prompts, mean, error, skewness = moments(d, np.ones(len(d)))[0]
-    return GeneratorDifference(a, b, mean, interval, None, None, 0, 0, 0, prompts, None, error, skewness)
+def _against_base(d: Floats) -> list[GeneratorDifference]:
+    """What a gate looks at, for each column of differences."""
+    ones = np.ones_like(d)
+    return [
+        GeneratorDifference(str(k), "base", mean, interval, None, None, 0, 0, 0, prompts, None, error, skewness)
+        for k, (interval, (prompts, mean, error, skewness)) in enumerate(
+            zip(mean_intervals(d, ones, SPAN), moments(d, ones), strict=True)
+        )
+    ]
 
 
 def false_slices(scores: Floats, repeats: int, slices: int = 12, seed: int = 3) -> float:
@@ -124,7 +130,7 @@ def settling(table: ScoreTable, scale: int) -> None:
     show("wrong winners", float(np.mean(wrong)), "at most 1%")
     show("settled", float(np.mean([each.verdict != OPEN for each in found])), "no target")
     scores = table.means[np.isfinite(table.means).all(axis=1)]
-    settled, peeked = false_verdicts(scores, 100 // scale, float(np.ptp(scores)))
+    settled, peeked = false_verdicts(scores, 50 // scale, float(np.ptp(scores)))
     show("exchanged pairs that get a verdict", settled, "at most 5%")
     show("the same by peeking at z > 1.96 every ten prompts", peeked, "about 47%")
     races = replay_race(table, table.generators, repeat=repeat, seed=6)
@@ -173,12 +179,48 @@ def planning(table: ScoreTable, scale: int) -> None:
     scores = table.means[np.isfinite(table.means).all(axis=1)]
     print("\n3. Planning at 80% power, from pilots")
     for pilot in (30, 50, 100):
-        pairs, power, held, (low, middle, high) = planned(scores, pilot, 10 // min(scale, 5))
+        pairs, power, held, (low, middle, high) = planned(scores, pilot, 10 // scale)
         show(f"pilot of {pilot} prompts, {pairs} pairs: power achieved, mean", power, "76 to 82%")
         show("    printed range holds the number of prompts it takes", held, "at least 80%")
         print(
             f"    planned over true number of prompts, 10th, 50th and 90th percentile: {low:.2f}, {middle:.2f}, {high:.2f}"
         )
+
+
+def carried_over(old: Floats, new: Floats, anchors: int, repeats: int, seed: int = 8) -> tuple[float, float]:
+    """How often the prediction interval from so many random anchors holds another generator's mean, and its half-width.
+
+    Args:
+        old, new: mean scores of the same generators by the two judges.
+    """
+    rng = np.random.default_rng(seed)
+    held, halves = [], []
+    for k in range(repeats):
+        left_out = k % len(old)
+        chosen = rng.choice(np.delete(np.arange(len(old)), left_out), anchors, replace=False)
+        _, (low, high) = Line(old[chosen], new[chosen]).predict(float(old[left_out]))
+        held.append(low <= new[left_out] <= high)
+        halves.append((high - low) / 2)
+    return float(np.mean(held)), float(np.median(halves))
+
+
+def succession(trees: list[Path], scale: int) -> None:
+    from titjudge.suites.tiif.answers import answers_as_scores
+
+    old, new = (
+        score_table(
+            [Entry(each.prompt_id, each.generator, each.item_id, each.value) for each in answers_as_scores(tree)],
+            metric="yes-no", source=str(tree),
+        )
+        for tree in trees
+    )  # fmt: skip
+    found = bridge(old, new)
+    print(f"\n4. Carrying a board over: {len(found.anchors)} generators, {found.prompts} prompts, two judges")
+    print(f"  without a bridge scores differ by up to {found.unbridged:.3f}")
+    show("intervals from all other generators that hold the one left out", found.held / len(found.anchors), "93 to 97%")
+    for anchors in (4, 6, 10, 16):
+        held, half = carried_over(found.line.x, found.line.y, anchors, 5000 // scale)
+        show(f"intervals from {anchors} random anchors that hold another; half-width {half:.3f}", held, "93 to 97%")
 
 
 def show(line: str, value: float, wanted: str) -> None:
@@ -195,26 +237,27 @@ def differences(table: ScoreTable, scale: int) -> None:
         f"     from draw to draw {100 * min(by_draw):.0f} to {100 * max(by_draw):.0f}%: pairs of one draw share prompts"
     )
     show(
-        "the same, 1,000 draws" if scale == 1 else "the same, 200 draws",
-        interval_coverage(scores, 1000 // scale)[0],
+        f"the same, {300 // scale} draws",
+        interval_coverage(scores, 300 // scale)[0],
         "93 to 97%",
     )
     show(
         "the same with replacement, as from endlessly many prompts",
-        interval_coverage(scores, 1000 // scale, replace=True)[0],
+        interval_coverage(scores, 300 // scale, replace=True)[0],
         "95%",
     )
     for delta in (0.01, 0.0):
-        one, several = gate_errors(scores, 200 // scale, delta)
+        one, several = gate_errors(scores, 100 // scale, delta)
         show(f"exchanged pairs that fail --fail-if-worse {delta:g}", one, "at most 5%")
         show(f"exchanged sets of 12 of which any fails --fail-if-worse {delta:g}", several, "at most 5%")
-    show("exchanged pairs with any of 12 slices called", false_slices(scores, 330 // scale), "at most 5%")
+    show("exchanged pairs with any of 12 slices called", false_slices(scores, 198 // scale), "at most 5%")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--human", type=Path, default=HUMAN)
     parser.add_argument("--metric", default="yes_no")
+    parser.add_argument("--answers", type=Path, nargs=2, metavar=("OLD", "NEW"))
     parser.add_argument("--quick", action="store_true", help="a fifth of the draws")
     given = parser.parse_args()
     started = time.perf_counter()
@@ -224,6 +267,8 @@ def main() -> None:
     differences(table, scale)
     settling(table, scale)
     planning(table, scale)
+    if given.answers:
+        succession(given.answers, scale)
     print(f"\n{time.perf_counter() - started:.0f} s")
 
 

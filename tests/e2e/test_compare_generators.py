@@ -186,3 +186,18 @@ def test_a_run_as_a_pilot_knows_its_seeds_and_its_price(tmp_path: Path, capsys: 
     found = json.loads(out.read_text())["plans"]
     assert [each["seeds"] for each in found] == [1, 2, 4]
     assert found[0]["prompts"] > found[1]["prompts"] > found[2]["prompts"]
+
+
+def test_an_old_board_on_a_new_judges_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(6)
+    for name, first, shift in (("old", 0, 0.0), ("new", 1, 0.1)):
+        lines = [f"p{k},g{g},{shift + 0.1 * g + 0.05 * rng.normal():.4f}" for g in range(first, 7) for k in range(40)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["prompt_id,generator,score", *lines]) + "\n")
+    old, new, out = tmp_path / "old.csv", tmp_path / "new.csv", tmp_path / "out.json"
+    said = command(capsys, "bridge", old, new, "--json", out, "--plot", tmp_path / "b.svg", "--out", tmp_path / "b.md")
+    assert "carried over" in said
+    found = {each["generator"]: each for each in json.loads(out.read_text())["generators"]}
+    assert found["g0"]["carried"]
+    assert found["g0"]["score"] == pytest.approx(0.1, abs=0.03)
+    assert "judged by both" in "".join(ElementTree.parse(tmp_path / "b.svg").getroot().itertext())
+    assert "judged by both (none)" in command(capsys, "bridge", old, judged(tmp_path / "run", 0), code=2)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli import compare_generators, compare_runs
+from titjudge.cli import compare_bridge, compare_generators, compare_runs
 from titjudge.cli.options import JSON, PATH
 from titjudge.cli.terminal import say
 
@@ -39,13 +39,14 @@ def compare() -> None:
       python cli.py compare generators runs/first --baseline base
       python cli.py compare settle runs/first --pair old,new --repeat 20
       python cli.py compare plan runs/pilot --difference 0.02 --pair old,new
+      python cli.py compare bridge runs/gpt-4o runs/qwen
       python cli.py compare people runs/first --pairs human_pairs.jsonl
       python cli.py compare cascade runs/sweep
       python cli.py compare forgetting runs/first --plot curve.svg
     """
 
 
-for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
+for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS, *compare_bridge.COMMANDS):
     compare.add_command(command)
 
 

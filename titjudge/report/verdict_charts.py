@@ -1,4 +1,4 @@
-"""Charts of verdicts on generators: differences with their intervals, and power against money."""
+"""Charts of verdicts on generators: differences with their intervals, power against money, two judges."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from titjudge.report.chart_files import write_figure
+from titjudge.stats.bridging import Bridge
 from titjudge.stats.generator_differences import GeneratorDifference
 from titjudge.stats.planning import Pilot, Plan, curve
 
@@ -64,3 +67,27 @@ def write_power(plans: Sequence[Plan], pilot: Pilot, difference: float, power: f
         axes.legend(fontsize=7)
 
     write_figure(draw, path)
+
+
+def write_bridge(found: Bridge, path: Path, old: str, new: str) -> None:
+    """Draw the anchors, the line through them, and what it makes of generators that only the old judge has judged.
+
+    Raises:
+        ConfigError: neither .svg nor .png. UserError: the file cannot be written.
+    """
+
+    def draw(axes: Any) -> None:
+        line = found.line
+        axes.plot(line.x, line.y, "o", color="C0", markersize=5, label="judged by both")
+        at = np.linspace(line.x.min(), line.x.max(), 50)
+        middle, ends = zip(*(line.predict(float(x)) for x in at), strict=True)
+        axes.plot(at, middle, color="C0", linewidth=1.2)
+        axes.fill_between(at, [low for low, _ in ends], [high for _, high in ends], color="C0", alpha=0.12, linewidth=0)
+        axes.plot(at, at, color="0.6", linestyle=":", linewidth=1, label="no difference")
+        for name, x, y in zip(found.anchors, line.x, line.y, strict=True):
+            axes.annotate(name, (x, y), xytext=(4, -8), textcoords="offset points", fontsize=6)
+        axes.set(xlabel=f"mean score by {old}", ylabel=f"mean score by {new}")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7)
+
+    write_figure(draw, path, (6, 5))

@@ -85,11 +85,14 @@ def _together(variances: Sequence[float | None], columns: Sequence[int]) -> floa
 
 
 def variance_factor(differences: Floats) -> float:
-    """By which factor the variance of a sample may be wrong either way, in 90% of samples (delta method on its logarithm)."""
+    """By which factor the variance of a sample may be wrong either way, in 90% of samples (delta method on its logarithm).
+
+    Few prompts show too little of their kurtosis: hence 1 + 4 / n, by simulation.
+    """
     z = differences - differences.mean()
     kurtosis = float((z**4).mean() / (z**2).mean() ** 2)
     n = len(differences)
-    return float(np.exp(_RANGE * np.sqrt(max(kurtosis - 1, 0.0) / n + 2 / n**2)))
+    return float(np.exp(_RANGE * (1 + 4 / n) * np.sqrt(max(kurtosis - 1, 0.0) / n + 2 / n**2)))
 
 
 def prompts_needed(variance: float, difference: float, power: float) -> int:

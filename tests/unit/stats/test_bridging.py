@@ -1,0 +1,86 @@
+"""Carrying a board over from one judge to another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks import verdicts
+from titjudge.core.errors import DataError
+from titjudge.stats.bridging import Line, bridge, bridge_table
+from titjudge.stats.scores_table import Entry, ScoreTable, score_table
+
+LEVELS = {f"g{k:02}": 0.3 + 0.05 * k for k in range(12)}
+
+
+def judged(names: list[str], slope: float, shift: float, seed: int, prompts: int = 300) -> ScoreTable:
+    rng = np.random.default_rng(seed)
+    entries = [
+        Entry(f"p{k}", name, "", float(shift + slope * LEVELS[name] + 0.2 * rng.normal()))
+        for name in names
+        for k in range(prompts)
+    ]
+    return score_table(entries, metric="score", source=f"judge{seed}.csv")
+
+
+def test_generators_of_the_old_judge_stand_on_the_new_board() -> None:
+    names = list(LEVELS)
+    found = bridge(judged(names, 1, 0, 1), judged(names[2:], 0.7, 0.2, 2))
+    assert found.anchors == tuple(names[2:])
+    assert found.line.slope == pytest.approx(0.7, abs=0.07)
+    carried = {each.generator: each for each in found.standings if each.carried}
+    assert set(carried) == {"g00", "g01"}
+    for name, each in carried.items():
+        assert each.interval is not None
+        assert each.interval[0] < 0.2 + 0.7 * LEVELS[name] < each.interval[1]
+        assert each.outside
+    assert [each.score for each in found.standings] == sorted((each.score for each in found.standings), reverse=True)
+    assert "beyond the anchors, where the line is a guess: g01, g00" in bridge_table(found).notes
+    assert found.to_json()["map"]["intercept"] == pytest.approx(0.2, abs=0.05)
+
+
+def test_the_interval_is_that_of_least_squares() -> None:
+    x, y = np.array([0.1, 0.2, 0.4, 0.5, 0.9]), np.array([0.2, 0.25, 0.35, 0.5, 0.8])
+    value, (low, high) = Line(x, y).predict(0.6)
+    design = np.c_[np.ones(5), x]
+    weights, (rest,) = np.linalg.lstsq(design, y, rcond=None)[:2]
+    at = np.array([1, 0.6])
+    half = 3.182446 * (rest / 3 * (1 + at @ np.linalg.inv(design.T @ design) @ at)) ** 0.5
+    assert (value, low, high) == pytest.approx((at @ weights, at @ weights - half, at @ weights + half), rel=1e-6)
+
+
+def test_intervals_hold_for_generators_left_out() -> None:
+    rng = np.random.default_rng(3)
+    held = []
+    for seed in range(40):
+        old = rng.normal(0.5, 0.1, 25)
+        held.append(verdicts.carried_over(old, 0.1 + 0.8 * old + 0.01 * rng.normal(size=25), 10, 25, seed)[0])
+    assert np.mean(held) == pytest.approx(0.95, abs=0.025)
+
+
+def test_what_cannot_be_bridged() -> None:
+    names = list(LEVELS)
+    old = judged(names[:6], 1, 0, 1)
+    with pytest.raises(
+        DataError, match=r"judge2\.csv: 3 generators are judged by both \(g03, g04, g05\): a bridge needs 4"
+    ):
+        bridge(old, judged(names[3:9], 1, 0, 2))
+    with pytest.raises(DataError, match="order the anchors in opposite ways"):
+        bridge(old, judged(names[:6], -1, 1, 2))
+    other = score_table([Entry("elsewhere", "g00", "", 1.0)], metric="score", source="other.csv")
+    with pytest.raises(DataError, match=r"other\.csv: only 0 prompts in common with judge1\.csv"):
+        bridge(old, other)
+
+
+def test_a_generator_with_few_of_the_prompts_is_left_out_by_name() -> None:
+    names = list(LEVELS)
+    few = judged(["g11"], 1, 0, 1, prompts=100)
+    old = judged(names[:6], 1, 0, 1)
+    entries = [
+        Entry(prompt, name, "", float(table.means[row, k]))
+        for table in (old, few)
+        for row, prompt in enumerate(table.prompts)
+        for k, name in enumerate(table.generators)
+    ]
+    found = bridge(score_table(entries, metric="score", source="old.csv"), judged(names[:6], 1, 0.1, 2))
+    assert found.left_out == ("g11",)
