@@ -42,7 +42,7 @@ class Line:
         return float(np.sqrt(rest @ rest / (len(self.x) - 2)))
 
     def predict(self, at: float) -> tuple[float, Interval]:
-        """What a generator with the score `at` would have had from the other judge, and the 95% prediction interval."""
+        """Predict what a generator with the score `at` would have had from the other judge, with a 95% interval."""
         from scipy.special import stdtrit
 
         n, off = len(self.x), at - float(self.x.mean())
@@ -150,7 +150,7 @@ def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, 
 
 
 def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str]) -> tuple[float, float]:
-    """An anchor's two means, over the prompts on which it has both."""
+    """Average an anchor's scores by each judge, over the prompts on which it has both."""
     x, y = _rows(old, prompts)[:, old.column(name)], _rows(new, prompts)[:, new.column(name)]
     both = np.isfinite(x) & np.isfinite(y)
     if both.sum() < 2:
@@ -159,7 +159,7 @@ def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str])
 
 
 def bridge_table(found: Bridge) -> Table:
-    """The board in rows."""
+    """Show the board in rows."""
     rows = tuple(
         (each.generator, "carried over" if each.carried else "measured", each.score, *(each.interval or (None, None)),
          each.prompts)
