@@ -250,7 +250,8 @@ def test_another_embedder_under_the_same_name_is_noticed(data: Path) -> None:
     config = load_config(None, {"data": data, "metrics": ["tit"], "captioner": "fake/m"})
 
     def pins(revision: str) -> Pins:
-        embedder: Any = SimpleNamespace(identity={"model": "e", "revision": revision, "max_tokens": 256})
+        identity = {"model": "e", "revision": revision, "max_tokens": 256}
+        embedder: Any = SimpleNamespace(name="e", identity=identity, max_tokens=256, local=True)
         return Pins(Roles(config, embedder=lambda _: embedder), ("captioner", "embedder"))
 
     run.write_manifest(run.manifest().with_(**pins("1").record(Manifest())))

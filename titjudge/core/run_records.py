@@ -359,6 +359,10 @@ class Results(_File):
     tables: list[TableRecord] = []
     notes: list[str] = []
     warnings: list[str] = []
+    settle: dict[str, Any] | None = None
+    """Which generator is better, of a run that stopped as soon as that was known."""
+    saved: float | None = None
+    """USD that judging all images would have cost more."""
 
     @property
     def human_pairs(self) -> list[Pair]:

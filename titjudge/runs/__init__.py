@@ -9,8 +9,8 @@ from titjudge.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from titjudge.runs.judge import Judge as Judge
     from titjudge.runs.judge import Scores as Scores
+    from titjudge.runs.outcome import Outcome as Outcome
     from titjudge.runs.run_folder import RunFolder as RunFolder
-    from titjudge.runs.session import Outcome as Outcome
     from titjudge.runs.session import Session as Session
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
@@ -18,6 +18,7 @@ else:
         {
             "titjudge.runs.judge": "Judge Scores",
             "titjudge.runs.run_folder": "RunFolder",
-            "titjudge.runs.session": "Outcome Session",
+            "titjudge.runs.outcome": "Outcome",
+            "titjudge.runs.session": "Session",
         },
     )

@@ -98,3 +98,13 @@ def mixed(roles: Mapping[str, RoleRecord]) -> list[str]:
                 "they are not kept for other runs, and scores of the two models are not comparable"
             )
     return lines
+
+
+def changed_versions(manifest: Manifest) -> list[str]:
+    """Name the models that changed their version while they were being asked; a line each."""
+    lines = []
+    for role in manifest.roles.values():
+        versions = sorted({each.version for each in role.answered if each.version})
+        if len(versions) > 1:
+            lines.append(f"{role.model} answered as {len(versions)} model versions in this run: {', '.join(versions)}")
+    return lines

@@ -23,10 +23,10 @@ from titjudge.probes.canary import drift_between
 from titjudge.runs.identity import identity
 from titjudge.runs.journal import told
 from titjudge.runs.merge_scores import Part, Record, chosen, examined_differently, other_models, shard_numbers
+from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import load_metrics, load_suite
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.score_digests import PLACE
-from titjudge.runs.session import Outcome, finish
 from titjudge.runs.verify import config_of
 
 

@@ -30,9 +30,10 @@ from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, 
 from titjudge.core.run_records import ProgressRecord
 from titjudge.runs.identity import default_folder
 from titjudge.runs.merge import merge
+from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import complete, load_metrics
 from titjudge.runs.run_folder import CAPS, RunFolder
-from titjudge.runs.session import Outcome, Session
+from titjudge.runs.session import Session
 
 LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # what uses a GPU of the worker's
 DEATHS = 3  # of one shard, without a new score in between, before it is given up

@@ -104,8 +104,8 @@ class RunFolder:
             found[score.item_id, score.metric] = score
         return found
 
-    def scored(self, items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> set[tuple[str, str]]:
-        """Item and metric of every score with a value whose item is what it was when it was scored.
+    def _holding(self, listed: Path, metrics: Mapping[str, Metric]) -> set[tuple[str, str]]:
+        """Find item and metric of every score with a value whose item, as `listed` now, is what it was when it was scored.
 
         Scores that compare images hold for a whole prompt or not at all: for all of its images, all compared with each
         other. A comparison that nobody answered is tried again with the next session.
@@ -119,7 +119,7 @@ class RunFolder:
                 last[record["item"], record["metric"]] = known
         if not last:
             return set()
-        now = Marks(map(listed_record, items), groups=bool(comparing))
+        now = Marks((record for _, record in journal.records(listed, {})), groups=bool(comparing))
         then = now
         if "" in last.values():  # written before scores said what they are of
             then = Marks((record for _, record in self._read("items.jsonl")), groups=bool(comparing))
@@ -327,8 +327,17 @@ class RunFolder:
         """Say in the manifest how the run ended when nothing else can be said."""
         self.write_manifest(self.manifest().with_(status=status, updated=time.time()))
 
-    def list_items(self, items: Iterable[tuple[Item | InvalidItem, int | None]]) -> int:
-        """Write items.jsonl anew, whole or not at all, with the place of each where it has one; returns how many there are."""
+    def list_items(
+        self, items: Iterable[tuple[Item | InvalidItem, int | None]], metrics: Mapping[str, Metric] = NOTHING
+    ) -> tuple[int, set[tuple[str, str]]]:
+        """Write items.jsonl anew, whole or not at all.
+
+        Args:
+            items: what is to be judged, with the place of each among all items where it has one.
+            metrics: the metrics of the run.
+        Returns:
+            How many items there are, and item and metric of the scores that hold for them.
+        """
         aside = self.path / ".items.jsonl.new"
         aside.unlink(missing_ok=True)
         appender = Appender(aside)
@@ -339,8 +348,9 @@ class RunFolder:
                 count += 1
         finally:
             appender.close()
+        done = self._holding(aside, metrics)
         aside.replace(self.path / "items.jsonl")
-        return count
+        return count, done
 
     def write(self, name: str, content: Any, *, sync: bool = True) -> Path:
         """Write a file whole, or not at all; with `sync`, which may take long, also when the power fails."""

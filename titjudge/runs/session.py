@@ -7,8 +7,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from titjudge.core.config import RunConfig
@@ -18,26 +17,25 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import reply_from, reply_record
-from titjudge.core.types import DryRun, InvalidItem, Item, Pair, Status, Table
+from titjudge.core.types import DryRun, InvalidItem, Item, Pair, Status
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
-from titjudge.metrics import Metric, everywhere
 from titjudge.runs.fingerprints import Pins
 from titjudge.runs.identity import default_folder
-from titjudge.runs.journal import told
 from titjudge.runs.loop import Progress, RunLoop, prepared
-from titjudge.runs.manifest import mixed, provenance
+from titjudge.runs.manifest import changed_versions, mixed, provenance
+from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import complete, left_out, load_metrics, load_suite
-from titjudge.runs.results import summarize
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.run_input import Reading
 from titjudge.runs.score_digests import compares
 
 if TYPE_CHECKING:
+    from titjudge.probes.canary_run import Asked
     from titjudge.providers.batch.provider import Batches
     from titjudge.providers.dry_run import Expected
 
@@ -68,29 +66,30 @@ class Silent:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """A finished, or well interrupted, run."""
+class RunContext:
+    """A run that is going on: what its steps share."""
+
+    folder: RunFolder
+    watcher: Watcher
+    before: Manifest  # of the run's earlier sessions
+    pins: dict[str, Any]  # what answers here, as the manifest keeps it
+    engine: Engine
+    planner: Planner | None
+    loop: RunLoop
+    done: set[tuple[str, str]]  # item and metric of the scores that hold
+    started: float
+    canaries: Asked | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How asking ended: why a cap ended it, USD that may have been spent besides, and lines on models and canaries."""
 
     status: str
-    folder: Path
-    results: dict[str, Any]
-    tables: list[Table]
-    failures: list[tuple[str, str, str]] = field(default_factory=list)  # item, status, reason
-    warnings: list[str] = field(default_factory=list)
-    report: Path | None = None
-    reason: str = ""  # why a cap ended the run
-    mixed: list[str] = field(default_factory=list)  # models that answered in place of those asked
-    uncertain: float = 0.0  # USD that requests without an answer may have cost beside what was spent
-
-    @property
-    def covered(self) -> tuple[str, int, int] | None:
-        """The metric that scored the smallest share of the images: its name, how many it scored, and of how many."""
-        found = [
-            (name, each["scored"], each["images"])
-            for name, each in self.results["metrics"].items()
-            if " [" not in name and each["images"]
-        ]
-        return min(found, key=lambda each: each[1] / each[2], default=None)
+    reason: str
+    uncertain: float
+    models: list[str]
+    canaries: list[str]
 
 
 class Session:
@@ -108,11 +107,6 @@ class Session:
         self.library = PromptLibrary(self.config.prompts)
         self.cache = AnswerCache(cache_folder(self.config.cache))
         self.warnings = left_out(config, self.config)
-        self.canary: Any = None
-        self._before = Manifest()
-        self._pins: dict[str, Any] = {}
-        self._ended = ("", 0.0)
-        self._models: list[str] = []  # what is to be said of the models in use
 
     def items(self) -> Iterator[Item | InvalidItem]:
         return (item for item, _ in self.listed())
@@ -181,29 +175,23 @@ class Session:
         self.reading.check()
         folder.open(self.config)
         try:
-            status = asyncio.run(
-                self._run(folder, watcher or Silent())
-            )  # what asking took is free when counting begins
+            end = asyncio.run(self._run(folder, watcher or Silent()))  # what asking took is free when counting begins
             kept = _within(pairs, folder) if self.config.limit else pairs
+            manifest = folder.manifest()
+            warnings = [
+                *self.cache.notes(),
+                *self.warnings,
+                *end.models,
+                *self.reading.notes(self.metrics.values(), pairs, kept),
+                *changed_versions(manifest),
+                *manifest.mixed,
+                *end.canaries,
+            ]
             outcome = finish(
-                folder,
-                self.suite,
-                kept,
-                self.metrics,
-                status=status,
-                extra_warnings=[
-                    *self.cache.notes(),
-                    *self.warnings,
-                    *self._models,
-                    *self.reading.notes(self.metrics.values(), pairs, kept),
-                    *_drift(folder.manifest()),
-                    *folder.manifest().mixed,
-                    *(self.canary.lines() if self.canary else ()),
-                ],
-                report=self.config.report,
-            )
-            outcome.reason, outcome.uncertain = self._ended
-            outcome.mixed = folder.manifest().mixed
+                folder, self.suite, kept, self.metrics,
+                status=end.status, extra_warnings=warnings, report=self.config.report,
+            )  # fmt: skip
+            outcome.reason, outcome.uncertain, outcome.mixed = end.reason, end.uncertain, manifest.mixed
             return outcome
         except TitjudgeError as error:
             if isinstance(error, UserError):
@@ -216,52 +204,57 @@ class Session:
             folder.close()
             self.cache.close()
 
-    async def _run(self, folder: RunFolder, watcher: Watcher) -> str:
-        self._before = folder.manifest()
-        limits = self.config.limits
-        batches = self._batches(folder, watcher)
-        roles = Roles(self.config, batches=batches)
-        self._check_unchanged(folder, roles)
-        done = folder.scored(self.items(), self.metrics)
-        total = folder.list_items(self.listed())
-        if len(done) < total * len(self.metrics):
-            self.restore(folder)
-        roles.check_prices(role for metric in self.metrics.values() for role in metric.roles)
-        budget = self.budget(folder.money())
-        engine = Engine(
-            roles, self.library, self.cache, budget, protocol=self.config.protocol, journal=folder.journal,
-            lenient=self.config.lenient, known=folder.known_keys(), failed=self.config.failed,
-        )  # fmt: skip
-        capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
-        planner = Planner(self.config, self.library, self.cache, DryRun.WORST) if capped else None
-        loop = RunLoop(
-            engine, self.metrics, panel=Panel.of(self.config), planner=planner, done=done, on_score=folder.add_score,
-            in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),
-        )  # fmt: skip
-        loop.progress.total = total
-        started = time.time()
-        watch = asyncio.create_task(self._watch(loop, engine, folder, watcher, started))
-        fatal: FatalProviderError | None = None
+    async def _run(self, folder: RunFolder, watcher: Watcher) -> RunEnd:
+        run = self._prepare(folder, watcher)
+        status, fatal = "", None
+        watch = asyncio.create_task(self._watch(run))
         try:
-            with _signals(loop, watcher):
+            with _signals(run.loop, watcher):
                 if self.config.canary:
-                    await loop.before(self._ask_canaries(engine, folder.journal))
-                status = await loop.run(self._work(folder, loop, done))
+                    await run.loop.before(self._ask_canaries(run))
+                status = await run.loop.run(self._work(folder, run.loop, run.done))
         except FatalProviderError as error:
             fatal, status = error, f"failed: {error}"
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
-            watcher.show(loop.progress, engine)
+            watcher.show(run.loop.progress, run.engine)
             watcher.close()
-            await engine.aclose()
-            if planner is not None:
-                await planner.aclose()
-        self._ended, self._models = (budget.reason, budget.uncertain), roles.notes()
-        self._manifest(folder, engine, loop, status, started)
+            await run.engine.aclose()
+            if run.planner is not None:
+                await run.planner.aclose()
+        self._write_manifest(run, status)
         if fatal is not None:
             raise fatal
-        return status
+        budget, canaries = run.engine.budget, run.canaries.lines() if run.canaries else []
+        return RunEnd(status, budget.reason, budget.uncertain, run.engine.roles.notes(), canaries)
+
+    def _prepare(self, folder: RunFolder, watcher: Watcher) -> RunContext:
+        """Put together what asks, after a look at what earlier sessions of the run have left.
+
+        Raises:
+            UserError: a prompt, a metric or what answers is not what it was, or a price is missing.
+        """
+        config, limits, before = self.config, self.config.limits, folder.manifest()
+        batches = self._batches(folder, watcher)
+        roles = Roles(config, batches=batches)
+        pins = self._check_unchanged(folder, before, roles)
+        total, done = folder.list_items(self.listed(), self.metrics)
+        if len(done) < total * len(self.metrics):
+            self.restore(folder)
+        roles.check_prices(role for metric in self.metrics.values() for role in metric.roles)
+        engine = Engine(
+            roles, self.library, self.cache, self.budget(folder.money()), protocol=config.protocol,
+            journal=folder.journal, lenient=config.lenient, known=folder.known_keys(), failed=config.failed,
+        )  # fmt: skip
+        capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
+        planner = Planner(config, self.library, self.cache, DryRun.WORST) if capped else None
+        loop = RunLoop(
+            engine, self.metrics, panel=Panel.of(config), planner=planner, done=done, on_score=folder.add_score,
+            in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),
+        )  # fmt: skip
+        loop.progress.total = total
+        return RunContext(folder, watcher, before, pins, engine, planner, loop, done, time.time())
 
     def _work(self, folder: RunFolder, loop: RunLoop, done: set[tuple[str, str]]) -> Iterator[Item | InvalidItem]:
         """What is to be judged, in order."""
@@ -281,11 +274,11 @@ class Session:
 
         return live_jobs(place)
 
-    async def _ask_canaries(self, engine: Engine, journal: Any) -> None:
+    async def _ask_canaries(self, run: RunContext) -> None:
         """Ask the frozen questions before the run: has a model changed since they were frozen?"""
         from titjudge.probes.canary_run import ask_before
 
-        self.canary = await ask_before(self.config, engine, self.metrics, self.cache, journal)
+        run.canaries = await ask_before(self.config, run.engine, self.metrics, self.cache, run.folder.journal)
 
     def _batches(self, folder: RunFolder, watcher: Watcher) -> Batches | None:
         """Where the batch jobs of this run are kept, when it is asked through batch jobs."""
@@ -317,12 +310,14 @@ class Session:
             if self.cache.get(record["key"]) is None:
                 self.cache.set(record["key"], {name: record[name] for name in ("vector", "used", "total")})
 
-    def _check_unchanged(self, folder: RunFolder, roles: Roles) -> None:
-        """Prompts and metrics of a run that goes on, and what answers in it, must be those it began with."""
-        before = self._before
+    def _check_unchanged(self, folder: RunFolder, before: Manifest, roles: Roles) -> dict[str, Any]:
+        """Check that prompts, metrics and what answers are those the run began with; returns the pins for its manifest.
+
+        Raises:
+            UserError: one is not.
+        """
         pins = Pins(roles, (role for metric in self.metrics.values() for role in metric.roles))
         pins.check(folder, together=any(map(compares, self.metrics.values())))
-        self._pins = pins.record(before)
         for name, digest in before.prompts.items():
             if self.library.get(name).sha256 != digest:
                 raise UserError(
@@ -333,76 +328,36 @@ class Session:
                 raise UserError(
                     f"{folder.path}: the metric {name} has changed since this run began: choose another --out"
                 )
+        return pins.record(before)
 
-    async def _watch(self, loop: RunLoop, engine: Engine, folder: RunFolder, watcher: Watcher, started: float) -> None:
+    async def _watch(self, run: RunContext) -> None:
         written = 0.0
         while True:
-            watcher.show(loop.progress, engine)
+            run.watcher.show(run.loop.progress, run.engine)
             if time.monotonic() - written > _MANIFEST:
-                self._manifest(folder, engine, loop, "running", started)
+                self._write_manifest(run, "running")
                 written = time.monotonic()
             await asyncio.sleep(_WATCH)
 
-    def _manifest(self, folder: RunFolder, engine: Engine, loop: RunLoop, status: str, started: float) -> None:
-        progress, complete = loop.progress, status != "running"
+    def _write_manifest(self, run: RunContext, status: str) -> None:
+        progress, budget, ended = run.loop.progress, run.engine.budget, status != "running"
         manifest = provenance(
-            self.config, engine, self.metrics, self._before,
+            self.config, run.engine, self.metrics, run.before,
             suite={"name": self.suite.name, "version": self.suite.VERSION, "deviations": list(self.suite.DEVIATIONS)},
             status=status,
-            started=started,
+            started=run.started,
             updated=time.time(),
             progress={name: getattr(progress, name) for name in ("total", "done", "scored", "failed")},
-            spent=round(engine.budget.spent, 6),
-            list_cost=round(folder.money()["list_cost"] if complete else engine.budget.list_cost, 6),
-            uncertain=round(engine.budget.uncertain, 6),
-            **self._pins,
+            spent=round(budget.spent, 6),
+            list_cost=round(run.folder.money()["list_cost"] if ended else budget.list_cost, 6),
+            uncertain=round(budget.uncertain, 6),
+            **run.pins,
         )  # fmt: skip
         if lines := mixed(manifest.roles):
             manifest = manifest.with_(mixed=lines)
-        if self.canary is not None and self.canary.report is not None:
-            manifest = manifest.with_(canary=self.canary.report.to_json())
-        folder.write_manifest(manifest, sync=complete)
-
-
-def finish(
-    folder: RunFolder,
-    suite: Any,
-    pairs: Sequence[Pair],
-    metrics: dict[str, Metric],
-    *,
-    status: str,
-    extra_warnings: Sequence[str] = (),
-    report: bool = True,
-) -> Outcome:
-    """Tables, results.json and report of what a run folder holds."""
-    slim, money = not suite.AGGREGATES, folder.money()
-    scores = list(folder.scores(slim=slim).values())
-    items = list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values())))
-    extra_warnings = [*extra_warnings, *told(folder.damage)]
-    results, tables = summarize(
-        items, scores, suite, pairs, metrics, status=status, money=money, extra_warnings=extra_warnings
-    )
-    before = (folder.path / "results.json").read_bytes() if (folder.path / "results.json").is_file() else b""
-    same = folder.write("results.json", results).read_bytes() == before
-    failures = [(each["item"], each["status"], each["reason"]) for each in results["failures"]]
-    outcome = Outcome(status, folder.path, results, tables, failures, results["warnings"])
-    if report:
-        outcome.report = folder.path / "report.html"
-        if not (same and outcome.report.is_file()):  # a run that found nothing new keeps its page
-            from titjudge.report import write_report
-
-            write_report([folder], outcome.report)
-    return outcome
-
-
-def _drift(manifest: Manifest) -> list[str]:
-    """A model that changed its version while it was being asked."""
-    lines = []
-    for role in manifest.roles.values():
-        versions = sorted({each.version for each in role.answered if each.version})
-        if len(versions) > 1:
-            lines.append(f"{role.model} answered as {len(versions)} model versions in this run: {', '.join(versions)}")
-    return lines
+        if run.canaries is not None and run.canaries.report is not None:
+            manifest = manifest.with_(canary=run.canaries.report.to_json())
+        run.folder.write_manifest(manifest, sync=ended)
 
 
 def _within(pairs: Sequence[Pair], folder: RunFolder) -> list[Pair]:

@@ -13,8 +13,9 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
+from titjudge.runs.outcome import Outcome
 from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.session import Outcome, Session, Watcher
+from titjudge.runs.session import Session, Watcher
 from titjudge.stats.sequential import EQUIVALENT, OPEN, Race
 
 

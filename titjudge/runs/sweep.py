@@ -28,9 +28,10 @@ from titjudge.core.types import Pair, Score, Status, Table
 from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
 from titjudge.runs.identity import without_credentials
+from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import complete, load_metrics
 from titjudge.runs.run_folder import RunFolder, rest_of_caps
-from titjudge.runs.session import Outcome, Session, Watcher
+from titjudge.runs.session import Session, Watcher
 
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
 _COLUMNS = (
