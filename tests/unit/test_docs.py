@@ -107,12 +107,26 @@ def test_the_provider_of_the_extension_page_answers(package: Path) -> None:
     assert made.usage_bound(Request("shout", "any", ())).input >= reply.usage.input
 
 
-def test_the_suite_of_the_extension_page_reads_a_folder(package: Path) -> None:
-    from titjudge.core import registry
+def test_the_suite_of_the_extension_page_is_judged_and_its_run_read(package: Path) -> None:
+    import importlib
 
-    (package / "a-calm-sea.png").touch()
-    (item,) = registry.load("suites", "names")().load(package)
-    assert (item.id, item.prompt) == ("a-calm-sea.png", "a calm sea")
+    from PIL import Image
+
+    from titjudge.core.config import load_config
+    from titjudge.runs import Session
+
+    data = package / "data"
+    data.mkdir()
+    for name in ("a-calm-sea.png", "42.png"):
+        Image.new("RGB", (8, 8)).save(data / name)
+    keys = {"data": data, "suite": "names", "metrics": ["mood"], "captioner": {"model": "fake/any"}, "report": False}
+    config = load_config(
+        None, {**keys, "prompts": package / "prompts", "out": package / "run", "cache": package / "cache"}
+    )
+    outcome = Session(config).run()
+    assert outcome.failures == [("42.png", "bad_input", "the name is a number, not a prompt")]
+    worst = importlib.import_module("my_package.worst").worst
+    assert worst(package / "run", "mood") == (["a-calm-sea.png"], {})
 
 
 def test_the_query_over_all_runs_counts_the_last_line_of_each_image(

@@ -10,6 +10,8 @@ from typing import Any, Literal, get_type_hints
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Ask, Item, Score
 
+__all__ = ["Metric", "metric"]
+
 MetricFunction = Callable[..., Awaitable[Score]]
 Scope = Literal["item", "prompt"]
 SIBLINGS = "siblings"  # among `needs`: how metrics asked for the other images, in `item.meta`, before there was a scope

@@ -94,7 +94,6 @@ def agreement(
         marks_judge: Names of metrics whose scores say nothing of which image is better: they get their mean and coverage.
         ranges: Name -> (low, high) of metrics whose scores have ends; no interval leaves them.
         apart: For a metric the images to which it does not apply: they are no part of its base.
-        ndcg_gain: `linear` or `exponential`.
         strengths: Also fit Bradley-Terry strengths (about a second a metric).
         resamples: Bootstrap draws of prompts for the strengths; 0 for no intervals at all.
         seed: Of everything drawn at random.
