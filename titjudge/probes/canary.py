@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import BudgetExhausted, DataError
+from titjudge.core.files import write_atomic
 from titjudge.core.run_records import Manifest
 from titjudge.core.samples import Purpose, Sample
 from titjudge.core.types import Item
@@ -353,10 +354,7 @@ def _save(
         "versions": {role: list(each) for role, each in versions.items()},
         "canaries": [{name: getattr(each, name) for name in each.__dataclass_fields__} for each in canaries],
     }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f".{file.name}.new")
-    aside.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    aside.replace(file)
+    write_atomic(file, json.dumps(content, indent=1))
 
 
 def drift_between(manifests: Mapping[str, Manifest]) -> list[str]:

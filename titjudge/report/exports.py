@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError, MissingExtra, nearest
-from titjudge.core.files import csv_text
+from titjudge.core.files import csv_text, write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.core.score_parts import contradicted, description, missing
 from titjudge.core.types import Item, Score
@@ -52,11 +51,7 @@ def export(runs: Sequence[StoredRun], kind: str, out: Path) -> Path:
     """
     if kind not in KINDS:
         raise ConfigError(f"there is no export '{kind}'.{nearest(kind, KINDS)} Known: {', '.join(KINDS)}")
-    content = KINDS[kind](load(runs))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    aside = out.with_name(f".{out.name}.new")
-    aside.write_bytes(content)
-    os.replace(aside, out)
+    write_atomic(out, KINDS[kind](load(runs)))
     return out
 
 

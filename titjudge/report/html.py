@@ -6,7 +6,6 @@ import base64
 import gzip
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import DataError
+from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.report.charts import charts
 from titjudge.report.forgetting import Curve, curves
@@ -71,10 +71,7 @@ def write_report(
                 f"({missing[0]}). --out writes elsewhere, --force replaces it",
                 out,
             )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    aside = out.with_name(f".{out.name}.new")
-    aside.write_bytes(page)
-    os.replace(aside, out)
+    write_atomic(out, page)
     return out
 
 

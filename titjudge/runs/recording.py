@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ import orjson
 
 from titjudge.core.config import RoleConfig
 from titjudge.core.errors import ConfigError, DataError, UserError
+from titjudge.core.files import write_atomic
 from titjudge.core.images import ImageFiles
 from titjudge.core.types import Item, Reply, Status
 from titjudge.metrics.agent.crops import Box
@@ -168,7 +168,6 @@ async def _paths(session: Session, home: Path) -> dict[str, _Place]:
 def _write(file: Path, lines: Sequence[dict[str, Any]], gone: Set[str]) -> None:
     """The recording with more lines, those of the same key replaced and those of the keys `gone` left out; in one step,
     whole or not at all."""
-    aside = file.with_name(f".{file.name}.new")
     new = {line["key"]: orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines}
     try:
         before = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
@@ -177,8 +176,6 @@ def _write(file: Path, lines: Sequence[dict[str, Any]], gone: Set[str]) -> None:
             key = orjson.loads(line)["key"]
             if key not in gone:
                 content.append(new.pop(key, line if line.endswith(b"\n") else line + b"\n"))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_bytes(b"".join([*content, *new.values()]))
-        os.replace(aside, file)
+        write_atomic(file, b"".join([*content, *new.values()]))
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}") from error

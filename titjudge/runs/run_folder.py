@@ -26,7 +26,7 @@ import orjson
 
 from titjudge.core.config import Limits, RunConfig
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import Appender
+from titjudge.core.files import Appender, write_atomic
 from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
 from titjudge.core.score_parts import SUMMED
 from titjudge.core.serialization import score_from, score_record, with_checksum
@@ -360,13 +360,7 @@ class RunFolder:
             if isinstance(content, bytes)
             else json.dumps(content, indent=2, ensure_ascii=False, default=str).encode()
         )
-        aside = self.path / f".{name}.new"
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        aside.replace(target)
+        write_atomic(target, data, sync=sync)
         return target
 
     def write_manifest(self, manifest: Manifest, *, sync: bool = True) -> None:

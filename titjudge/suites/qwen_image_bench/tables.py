@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Score, Table
 from titjudge.metrics.checklist import COLUMNS, Verdict, homes, judge_answer, mean, rubric
 from titjudge.suites.qwen_image_bench.dataset import Facets, Problem
@@ -196,8 +197,8 @@ def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> 
         row["judge_model_output"] = json.dumps(marks, ensure_ascii=False) if marks else None
         row |= {f"{column}_judge_output": outputs.get(pillar) for column, pillar in COLUMNS.items()}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-    path.write_text("".join(lines), encoding="utf-8")
+    write_atomic(path, "".join(lines))
 
 
 def _write(value: Any, path: Path) -> None:
-    path.write_text(json.dumps(value, ensure_ascii=False, indent=2), encoding="utf-8")
+    write_atomic(path, json.dumps(value, ensure_ascii=False, indent=2))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import eq
@@ -18,6 +17,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import DataError
+from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Score
 from titjudge.suites.tiif.layout import LENGTHS, MOVED, TYPES, Cell, check_generator
 
@@ -253,18 +253,6 @@ def write_answers(folder: Path, items: Iterable[Item], scores: Sequence[Score], 
             "model_pred": list(score.parts["preds"]),
             "model_output": score.parts["output"],
         }
-        _write(target, json.dumps(record, ensure_ascii=False, indent=2))
+        write_atomic(target, json.dumps(record, ensure_ascii=False, indent=2))
         written += 1
     return written
-
-
-def _write(target: Path, text: str) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise

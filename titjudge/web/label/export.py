@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import csv_text
+from titjudge.core.files import csv_text, write_atomic
 from titjudge.core.types import Table
 from titjudge.web.label.store import Store
 
@@ -154,10 +154,7 @@ def _jsonl(records: Iterable[Mapping[str, Any]]) -> str:
 
 def _write(out: Path, files: Mapping[str, str]) -> None:
     try:
-        out.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            aside = out / f".{name}.new"
-            aside.write_text(content, encoding="utf-8")
-            aside.replace(out / name)
+            write_atomic(out / name, content)
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror}") from error

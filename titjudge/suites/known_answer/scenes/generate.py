@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from random import Random
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import write_atomic
 from titjudge.suites.known_answer.scenes import annotation
 from titjudge.suites.known_answer.scenes.annotation import Question
 from titjudge.suites.known_answer.scenes.composition import alike_behind, compose, graph_of
@@ -165,7 +164,7 @@ class _State:
         line = {"image": image, "prompt_id": planned.prompt_id, "variant_model": model, **about}
         images = sorted([*self.record["images"], line], key=lambda each: int(each["level"]))
         self.record = {"prompt": planned.prompt_record(), "images": images}
-        _write(self._file, _json(self.record))
+        write_atomic(self._file, _json(self.record))
 
 
 def _name(content: bytes) -> str:
@@ -178,7 +177,7 @@ def _save(out: Path, picture: Any) -> str:
     buffer = io.BytesIO()
     Image.fromarray(picture).save(buffer, "JPEG", quality=_QUALITY, subsampling=0)
     name = _name(buffer.getvalue())
-    _write(out / name, buffer.getvalue())
+    write_atomic(out / name, buffer.getvalue())
     return name
 
 
@@ -197,7 +196,7 @@ def _open(out: Path, options: Options) -> None:
             raise UserError(f"{out} was made with {other[0]} {was}, not {wanted[other[0]]}: take another --out")
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} holds something else: --out takes a new folder, or one this command made")
-    _write(file, _json(wanted))
+    write_atomic(file, _json(wanted))
 
 
 def _assemble(out: Path, options: Options, scenes: int) -> None:
@@ -213,25 +212,11 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
         rng = Random(f"titjudge pairs {VERSION}/{options.seed}/{number}")
         pairs += annotation.pair_records(prompt_id(options.seed, number), ranked, rng)
     for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
-        _write(out / f"{name}.jsonl", b"".join(_json(line) for line in lines))
+        write_atomic(out / f"{name}.jsonl", b"".join(_json(line) for line in lines))
     from titjudge.suites.known_answer.scenes.readme import readme
 
-    _write(out / "README.md", readme(options, len(prompts), len(images), len(pairs)).encode())
+    write_atomic(out / "README.md", readme(options, len(prompts), len(images), len(pairs)).encode())
 
 
 def _json(record: Any) -> bytes:
     return json.dumps(record, ensure_ascii=False).encode() + b"\n"
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -1,0 +1,47 @@
+"""Files are written whole or not at all, and reading says what is wrong."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_json, write_atomic
+
+
+def test_a_file_is_written_whole_in_a_folder_that_is_made(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "a.json"
+    write_atomic(file, b"one")
+    write_atomic(file, "zw\u00f6lf")
+    assert file.read_bytes() == "zw\u00f6lf".encode()
+    assert os.listdir(file.parent) == ["a.json"]
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.json"
+    file.write_text("before")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(file, b"after", sync=True)
+    assert file.read_text() == "before"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"{", "not JSON"), (b"[" * 100_000, "not JSON"), (b"\xff\xfe{\0}\0", "UTF-16"), (b'"\xe9"', "not UTF-8")],
+)
+def test_json_that_cannot_be_read_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=message) as caught:
+        read_json(file)
+    assert str(file) in str(caught.value)
+    file.write_bytes(b'\xef\xbb\xbf{"a": [1]}')
+    assert read_json(file) == {"a": [1]}
