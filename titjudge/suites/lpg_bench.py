@@ -20,7 +20,7 @@ from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_jsonl
+from titjudge.core.files import read_jsonl, read_table
 from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Suite, Table
 from titjudge.suites.folder import Folder, read_pairs
@@ -150,7 +150,7 @@ def read_ranks(file: Path) -> dict[str, dict[str, float]]:
         DataError: a rank is no number of at least 1, is given twice, or the file has none; names file and line.
     """
     ranks: dict[str, dict[str, float]] = {}
-    for number, record in _records(file):
+    for number, record in read_table(file, ("prompt_id",)):
         prompt = str(record["prompt_id"])
         if "rank" in record and "generator" in record:
             given = {str(record["generator"]): record["rank"]}
@@ -165,24 +165,6 @@ def read_ranks(file: Path) -> dict[str, dict[str, float]]:
     if not any(ranks.values()):
         raise DataError("no ranks: expected prompt_id, generator, rank, or one column for each generator", file)
     return ranks
-
-
-def _records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    if file.suffix.lower() != ".csv":
-        yield from read_jsonl(file, ("prompt_id",))
-        return
-    import csv
-
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as handle:
-            reader = csv.DictReader(handle)
-            for record in reader:
-                if "prompt_id" not in record or None in record:
-                    reason = "more cells than columns" if None in record else "the column 'prompt_id' is missing"
-                    raise DataError(reason, file, reader.line_num)
-                yield reader.line_num, record
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"the table cannot be read: {error}", file) from error
 
 
 def _rank(value: Any, generator: str, file: Path, line: int) -> float:

@@ -110,7 +110,7 @@ def test_dimension_text_as_pandas_prints_it(tmp_path: Path) -> None:
     ("content", "match"),
     [
         (b"", "no rows"),
-        (b"\xe9", "not a readable text"),
+        (b"\xe9", "not UTF-8 text"),
         (b"==== Unknown - Section ====\ng  0.1  0.2\n", "unknown section"),
         (b"==== Real_Complex - Complex ====\ng  0.1  0.2\n..   ...   ...\n", "d.txt:3: the rows were cut"),
         (b"==== Real_Complex - Complex ====\ng  0.1  high\n", "'high' is not a number"),

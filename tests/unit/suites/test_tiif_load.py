@@ -212,7 +212,7 @@ def test_sample_index_file(tmp_path: Path) -> None:
     ("sample", "match"),
     [
         ("[]", "expected an object"),
-        ("{", "not a readable JSON"),
+        ("{", "not JSON"),
         ("{}", "no list of numbers for the type"),
         (json.dumps({kind: [0, 0] for kind in FULL}), "twice"),
         (json.dumps({kind: [1000] for kind in FULL}), "not a line number"),

@@ -169,8 +169,8 @@ def without(key: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        (b"[", "not a readable JSON"),
-        (b'["\xe9"]', "not a readable JSON"),
+        (b"[", "not JSON"),
+        (b'["\xe9"]', "not UTF-8"),
         ({}, "expected a JSON list"),
         ([], "expected a JSON list"),
         ([1], "entry 0 is not an object"),

@@ -218,7 +218,7 @@ def test_the_pairwise_control_is_read_and_skips_are_no_votes(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "not a JSON export"),
+        ("{", "not JSON"),
         ("{}", "a JSON list"),
         ("[1]", "task 1 has no data"),
         ('[{"data": {"prompt_id": "p"}}]', "'left_image' is missing"),

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError
-from titjudge.core.files import load_yaml
+from titjudge.core.files import read_yaml
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, Provider, ProviderSettings
 from titjudge.providers.learned.subprocess import Outcome, run
@@ -122,13 +122,8 @@ def command_of(name: str, options: Mapping[str, Any]) -> Command:
 
 
 def _file(where: str, path: Path) -> dict[str, Any]:
-    try:
-        content = load_yaml(path.expanduser().read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{where}: {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise ConfigError(f"{where}: {path}: not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict) or "command" not in content:
+    content = read_yaml(path.expanduser(), f"${where}")
+    if "command" not in content:
         raise ConfigError(f"{where}: {path}: a mapping with the key 'command' is wanted")
     return {str(key): value for key, value in content.items()}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titjudge.core.errors import ConfigError, Unanswered, UserError, nearest
-from titjudge.core.files import load_yaml
+from titjudge.core.files import read_yaml
 from titjudge.core.learned_metrics import BUILT_IN, TABLE, Baseline
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import Capabilities, Provider, ProviderSettings
@@ -237,13 +237,8 @@ def _from_file(key: str) -> dict[str, Any]:
     if not told:
         return {}
     path = Path(told).expanduser()
-    try:
-        content = load_yaml(path.read_text(encoding="utf-8")) or {}
-    except OSError as error:
-        raise ConfigError(f"{SETTINGS}: {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise ConfigError(f"{SETTINGS}: {path}: not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict) or not all(isinstance(each, dict) for each in content.values()):
+    content = read_yaml(path, f"${SETTINGS}")
+    if not all(isinstance(each, dict) for each in content.values()):
         raise ConfigError(f"{SETTINGS}: {path}: a mapping of learned metrics to their options is wanted")
     known = ["all", *(row.key for row in BUILT_IN)]
     strange = next((str(name) for name in content if name not in known), None)

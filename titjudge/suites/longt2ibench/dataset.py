@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.core.files import read_json
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, read_elements
 
 
@@ -153,18 +153,6 @@ def number(value: Any) -> float | None:
     except ValueError:
         return None
     return found if math.isfinite(found) else None
-
-
-def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        DataError: it cannot be read or is not JSON in UTF-8.
-    """
-    try:
-        return json.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"not a readable JSON file in UTF-8 ({error})", path) from error
 
 
 def read_split(path: Path) -> Iterator[Annotated | tuple[int, str]]:

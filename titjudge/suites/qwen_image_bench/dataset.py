@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import scan_jsonl
+from titjudge.core.files import read_json, read_text, scan_csv, scan_jsonl
 from titjudge.metrics.checklist import homes, rubric
 
 Rows = Iterator[tuple[int, dict[str, Any] | DataError]]
 Facets = dict[str, list[list[str]]]  # pillar -> [sub-capability, facet], in the order of the metadata
 
 SUFFIXES = (".csv", ".json", ".jsonl")
-_CSV_FIELD_LIMIT = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +51,16 @@ def read_rows(path: Path) -> Rows:
 
 
 def _csv_rows(path: Path) -> Rows:
-    csv.field_size_limit(_CSV_FIELD_LIMIT)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as handle:
-            reader = csv.DictReader(handle)
-            for record in reader:
-                wrong = None in record or None in record.values()
-                yield (
-                    reader.line_num,
-                    DataError("another number of columns", path, reader.line_num) if wrong else record,
-                )
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"the table cannot be read: {error}", path) from error
+    for line, row in scan_csv(path):
+        lacks = not isinstance(row, DataError) and None in row.values()
+        yield line, DataError("the row has fewer cells than there are columns", path, line) if lacks else row
 
 
 def _json_rows(path: Path) -> Rows:
-    try:
-        raw = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-        if not raw.lstrip().startswith(b"["):
-            yield from scan_jsonl(path)
-            return
-        records = json.loads(raw)
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"not a readable JSON file in UTF-8 ({error})", path) from error
-    for number, record in enumerate(records, 1):
+    if not read_text(path).lstrip().startswith("["):
+        yield from scan_jsonl(path)
+        return
+    for number, record in enumerate(read_json(path), 1):
         yield number, record if isinstance(record, dict) else DataError(f"element {number} is not an object", path)
 
 

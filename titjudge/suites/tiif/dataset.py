@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_jsonl
+from titjudge.core.files import read_json, read_jsonl
 from titjudge.suites.tiif.layout import LENGTHS, MOVED, SIZES, TYPES
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
@@ -146,10 +146,7 @@ def sampled(lines: Lines, path: Path) -> Lines:
     Raises:
         DataError: unreadable, a type is missing, or a number is no line or stands there twice.
     """
-    try:
-        sample = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise DataError(f"not a readable JSON file ({error})", path) from error
+    sample = read_json(path)
     if not isinstance(sample, dict):
         raise DataError("expected an object {type: [number, ...]}", path)
     found: Lines = {}

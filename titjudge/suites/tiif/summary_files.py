@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, MissingExtra
+from titjudge.core.files import read_text
 from titjudge.suites.tiif.answers import Answers
 from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, mean, roll_up
 
@@ -233,12 +234,8 @@ def read_dimension_text(path: Path) -> dict[str, Any]:
 
 def _rows(path: Path) -> Iterator[tuple[str, str, list[float | None]]]:
     """Section, generator and the two values, in percent, of every row."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"not a readable text file ({error})", path) from error
     title = ""
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         if match := re.fullmatch(r"==== (.+) ====", line.strip()):
             title = match[1]
             continue

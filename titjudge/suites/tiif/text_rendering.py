@@ -6,13 +6,12 @@ GNED 0, a perfect score; here it is an error that names the image.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_jsonl
+from titjudge.core.files import read_json, read_jsonl
 from titjudge.core.ocr import gned_and_recall, strings_of, words_from_questions
 from titjudge.core.types import Item, Score, Table
 from titjudge.suites.tiif.layout import LENGTHS, mean
@@ -66,10 +65,7 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[dict[str,
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
-    try:
-        entries = json.loads(path.read_bytes().decode("utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"not a readable JSON file ({error})", path) from error
+    entries = read_json(path)
     if not isinstance(entries, list) or not entries:
         raise DataError("expected a JSON list with one object for each image", path)
     for number, entry in enumerate(entries):

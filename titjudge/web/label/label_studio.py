@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import read_json
 from titjudge.web.label.dataset import load_material
 from titjudge.web.label.question_order import draw, shuffled
 from titjudge.web.label.store import ANSWERS, Store, Vote
@@ -130,10 +131,7 @@ def read_annotations(file: Path, store: Path) -> int:
 
 
 def _load(file: Path) -> list[dict[str, Any]]:
-    try:
-        tasks = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"not a JSON export of Label Studio: {error}", file) from error
+    tasks = read_json(file)
     if not isinstance(tasks, list):
         raise DataError("an export of Label Studio is a JSON list of tasks", file)
     for number, task in enumerate(tasks, 1):

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import write_atomic
+from titjudge.core.files import read_json, write_atomic
 from titjudge.suites.known_answer.scenes import annotation
 from titjudge.suites.known_answer.scenes.annotation import Question
 from titjudge.suites.known_answer.scenes.composition import alike_behind, compose, graph_of
@@ -186,10 +186,7 @@ def _open(out: Path, options: Options) -> None:
     file = out / "made.json"
     wanted = {"version": VERSION, **asdict(options), "levels": list(options.levels)}
     if file.is_file():
-        try:
-            found = json.loads(file.read_bytes())
-        except ValueError as error:
-            raise DataError("not JSON", file) from error
+        found = read_json(file)
         other = [key for key in wanted if not isinstance(found, dict) or found.get(key) != wanted[key]]
         if other:
             was = found.get(other[0]) if isinstance(found, dict) else None
