@@ -248,6 +248,53 @@ def _dollars(cost: tuple[float, float, float] | None) -> str | None:
     return None if cost is None else " / ".join(f"{value:.2f}" if value >= 0.1 else f"{value:.4f}" for value in cost)
 
 
+class ForecastSum:
+    """Adds up the requests that a planner expects."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._roles: dict[str, RoleForecast] = defaultdict(RoleForecast)
+        self._repairs, self._repair_cost = 0, 0.0
+
+    def add(self, requests: Iterable[Expected]) -> None:
+        for each in requests:
+            asked = self._planner.role(each.role)
+            if asked.provider.is_free:
+                continue
+            role = self._roles[each.role]
+            role.requests += 1
+            role.low += each.low
+            role.middle += each.middle
+            role.high += each.high
+            if each.structured:
+                self._repairs += 1
+                self._repair_cost += asked.cost(Usage(each.middle.input + each.middle.output, each.middle.output))
+
+    def forecast(self, items: int) -> Forecast:
+        """Price what was added, for so many items that can be judged."""
+        planner, roles = self._planner, self._roles
+        if planner.embeddings and not planner.roles.embedder().is_free:
+            tokens = Usage(input=planner.embedding_tokens)
+            roles["embedder"] = RoleForecast(planner.embeddings, tokens, tokens, tokens)
+        costs: dict[str, tuple[float, float, float] | None] = {}
+        for name, role in roles.items():
+            asked = planner.role(name)
+            ends = (role.low, role.middle, role.high)
+            costs[name] = (
+                None if asked.price is None else (asked.worst(ends[0]), asked.worst(ends[1]), asked.worst(ends[2]))
+            )
+        return Forecast(
+            items,
+            planner.refused,
+            dict(roles),
+            {name: planner.role(name).label for name in roles},
+            costs,
+            {role.name: role.tally.cached for role in planner.roles.open() if role.tally.cached},
+            planner.embeddings,
+            (self._repairs, None if any(cost is None for cost in costs.values()) else self._repair_cost),
+        )
+
+
 async def forecast(
     planner: Planner,
     items: Iterable[Item | InvalidItem],
@@ -255,48 +302,14 @@ async def forecast(
     beside: Iterable[Expected] = (),
 ) -> Forecast:
     """Walk every item through every metric without sending anything; `beside` are requests that no item asks."""
-    roles: dict[str, RoleForecast] = defaultdict(RoleForecast)
-    seen = listed = repairs = 0
-    repaired = 0.0
-
-    def add(each: Expected) -> None:
-        nonlocal repairs, repaired
-        who = planner.role(each.role)
-        if who.provider.is_free:
-            return
-        role = roles[each.role]
-        role.requests += 1
-        role.low += each.low
-        role.middle += each.middle
-        role.high += each.high
-        if each.structured:
-            repairs += 1
-            repaired += who.cost(Usage(each.middle.input + each.middle.output, each.middle.output))
-
-    for each in beside:
-        add(each)
+    total = ForecastSum(planner)
+    total.add(beside)
+    judged = invalid = 0
     for item in items:
         if isinstance(item, InvalidItem):
             planner.refused.append((item.id, item.reason))
-            listed += 1
+            invalid += 1
             continue
-        seen += 1
-        for each in await planner.expect(item, metrics):
-            add(each)
-    if planner.embeddings and not planner.roles.embedder().is_free:
-        tokens = Usage(input=planner.embedding_tokens)
-        roles["embedder"] = RoleForecast(planner.embeddings, tokens, tokens, tokens)
-    costs: dict[str, tuple[float, float, float] | None] = {}
-    for name, role in roles.items():
-        who = planner.role(name)
-        costs[name] = None if who.price is None else (who.worst(role.low), who.worst(role.middle), who.worst(role.high))
-    return Forecast(
-        seen - (len(planner.refused) - listed),
-        planner.refused,
-        dict(roles),
-        {name: planner.role(name).label for name in roles},
-        costs,
-        {role.name: role.tally.cached for role in planner.roles.open() if role.tally.cached},
-        planner.embeddings,
-        (repairs, None if any(cost is None for cost in costs.values()) else repaired),
-    )
+        judged += 1
+        total.add(await planner.expect(item, metrics))
+    return total.forecast(judged - (len(planner.refused) - invalid))

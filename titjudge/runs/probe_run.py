@@ -14,7 +14,7 @@ from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.paths import example_folder
 from titjudge.core.types import DryRun, Item, Score
-from titjudge.engine.forecast import Forecast, Planner, forecast
+from titjudge.engine.forecast import Forecast, ForecastSum, Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.probes.battery import MOST
@@ -79,15 +79,16 @@ def dry_run(config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: S
 async def _dry_run(session: Session, repeats: int, edits: int, rivals: Sequence[RoleConfig]) -> Forecast:
     seated = session.config.model_copy(update={"panel": list(rivals)})
     planner = Planner(seated, session.library, session.cache, DryRun.EXPECTED)
-    seen: dict[str, Item] = {}
-
-    def scored(score: Score) -> None:
-        seen[score.item_id] = Item(score.item_id, "", None)
-
+    scored: set[str] = set()
     try:
         with tempfile.TemporaryDirectory() as work:
-            await _battery(session, planner.engine, Path(work), repeats, edits, seated, on_score=scored)
-        return await forecast(planner, seen.values(), {})  # no metric: what they asked is counted already
+            await _battery(
+                session, planner.engine, Path(work), repeats, edits, seated,
+                on_score=lambda score: scored.add(score.item_id),
+            )  # fmt: skip
+        total = ForecastSum(planner)
+        total.add(planner.noted())
+        return total.forecast(len(scored))
     finally:
         await planner.aclose()
         session.cache.close()
