@@ -15,6 +15,11 @@ from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Sc
 _CHECKSUM = "seal"  # its key in a record
 
 
+def without_surrogates(text: str) -> str:
+    """Put question marks for lone surrogates, which JSON escapes and file names bring in and UTF-8 cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def request_record(request: Request) -> dict[str, Any]:
     """A request as a run folder keeps it: pictures by hash, never by content. `tools` (names) only where some were offered."""
     record: dict[str, Any] = {

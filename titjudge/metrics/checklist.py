@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from titjudge.core.errors import ConfigError, Unanswered
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
@@ -128,14 +129,9 @@ def correct(marks: Mapping[str, Any], pillar: str) -> Facets:
     for key, value in marks.items():
         placed = {key: value} if flat else value if isinstance(value, dict) else {}
         for written, mark in placed.items():
-            facet = _writable(rename.get(written, written))
-            found.setdefault(home.get(facet, facet if flat else _writable(key)), {})[facet] = mark
+            facet = without_surrogates(rename.get(written, written))
+            found.setdefault(home.get(facet, facet if flat else without_surrogates(key)), {})[facet] = mark
     return found
-
-
-def _writable(name: str) -> str:
-    """The name without lone surrogates, which JSON escapes can bring in and no UTF-8 file can hold."""
-    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 def official_points(mark: Any) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import orjson
 
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.report.pictures import Judged, Sameness
-from titjudge.report.text_pool import Texts, valid
+from titjudge.report.text_pool import Texts
 from titjudge.report.transcripts import DRAWN, case
 from titjudge.stats.equality import with_ties
 
@@ -147,7 +148,7 @@ def _names(runs: Sequence[StoredRun]) -> list[str]:
     seen: dict[str, int] = {}
     names = []
     for run in runs:
-        name = valid(run.path.resolve().name or str(run.path))
+        name = without_surrogates(run.path.resolve().name or str(run.path))
         seen[name] = seen.get(name, 0) + 1
         names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return names
@@ -362,7 +363,3 @@ def _values(entries: Sequence[Entry], place: int) -> dict[int, float]:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=None, default=str)
-
-
-def _sequence(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list | tuple) else ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from titjudge.core.serialization import without_surrogates
+
 _WORTH = 40  # characters; splitting at shorter texts costs more than it saves
 
 
@@ -17,7 +19,7 @@ class Texts:
 
     def add(self, text: str) -> int:
         """The number of a text; the same text has the same number."""
-        text = valid(text)
+        text = without_surrogates(text)
         number = self._plain.get(text)
         if number is None:
             number = self._plain[text] = len(self.table)
@@ -51,12 +53,3 @@ def _split(text: str, known: Sequence[str]) -> list[str]:
             pieces.append(first)
         pieces.extend(_split(between, rest))
     return pieces
-
-
-def valid(text: str) -> str:
-    """Text that can be written as UTF-8: a lone surrogate (a file name that is no UTF-8) becomes a question mark."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="replace").decode()
-    return text

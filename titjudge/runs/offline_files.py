@@ -12,10 +12,10 @@ import orjson
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import scan_jsonl
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Reply, Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted import http as wire
-from titjudge.providers.hosted.base import clean
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.openai import OpenAI
 
@@ -195,7 +195,7 @@ def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
             raise ValueError(f"'{name}' is not a text")
         if not text.strip():
             raise ValueError(f"'{name}' is empty")
-        return Reply(clean(text), finish="stop", model_version=str(record.get("model") or ""))
+        return Reply(without_surrogates(text), finish="stop", model_version=str(record.get("model") or ""))
     response = record.get("response")
     if not response:
         raise ValueError(f"no answer: {_message(record.get('error'))}")

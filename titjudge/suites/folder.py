@@ -22,6 +22,7 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_table, read_text, scan_jsonl, scan_table
 from titjudge.core.images import SUFFIXES
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Pair, Suite
 
 _MANIFESTS = (".jsonl", ".csv", ".json", ".ndjson")
@@ -241,7 +242,7 @@ def _loose(folder: Path) -> Iterator[Item | InvalidItem]:
 
 
 def _storable(name: str) -> bool:
-    return name.isascii() or name.encode("utf-8", "replace").decode() == name
+    return without_surrogates(name) == name
 
 
 def _shown(place: Path) -> str:

@@ -12,7 +12,7 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.suites.folder import read_pairs
 from titjudge.web.label.export import export_labels
-from titjudge.web.label.label_studio import read_annotations, write_annotations, write_tasks
+from titjudge.web.label.label_studio import read_annotations, write_tasks
 from titjudge.web.label.question_order import merge_sort
 from titjudge.web.label.store import Store
 
@@ -182,12 +182,17 @@ def test_tasks_for_label_studio_hold_every_pair(tmp_path: Path, example: Path) -
     assert '<Choice value="tie"' in (tmp_path / "tasks.xml").read_text()
 
 
-def test_label_studio_there_and_back(tmp_path: Path) -> None:
-    split_votes(tmp_path / "v.db")
-    assert write_annotations(tmp_path / "v.db", tmp_path / "ls.json") == 1
-    assert read_annotations(tmp_path / "ls.json", tmp_path / "again.db") == 15
-    assert read_annotations(tmp_path / "ls.json", tmp_path / "again.db") == 0, "an annotation counts once"
-    result, _ = export_labels(tmp_path / "again.db", tmp_path / "out")
+def test_annotations_of_label_studio_become_votes(tmp_path: Path) -> None:
+    data = {"prompt_id": "p", "prompt": "t", "left_image": "i0", "right_image": "i1"}
+    people = zip(["left"] * 7 + ["right"] * 6 + ["tie"] * 2, range(1, 16), strict=True)
+    annotations = [
+        {"completed_by": person, "lead_time": 1.5, "result": [{"type": "choices", "value": {"choices": [answer]}}]}
+        for answer, person in people
+    ]
+    (tmp_path / "ls.json").write_text(json.dumps([{"data": data, "annotations": annotations}]))
+    assert read_annotations(tmp_path / "ls.json", tmp_path / "v.db") == 15
+    assert read_annotations(tmp_path / "ls.json", tmp_path / "v.db") == 0, "an annotation counts once"
+    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
     assert result["rules"]["needs experts"] == 1
     assert "p,i0,i1,,votes: needs experts,7,6,2,15" in (tmp_path / "out" / "open.csv").read_text()
 

@@ -30,9 +30,11 @@ HOSTILE = (
     "<script>alert(1)</script> {{7*7}} ${x} \u202eright-to-left \" onerror='x' javascript:alert(1) " + "w" * 100_000
 )
 SERVE = """
+import logging
 import sys
 from pathlib import Path
 from titjudge.web.label.server import serve_label
+logging.basicConfig(format="%(message)s")
 data, store, annotators, plan, seed, port = sys.argv[1:]
 serve_label(Path(data), annotators=int(annotators), store=Path(store), plan=plan, seed=int(seed), port=int(port),
             ready=lambda links: print(*links, "ready", sep="\\n", flush=True))

@@ -214,11 +214,6 @@ def parsed(body: bytes) -> Any:
         return json.loads(body)
 
 
-def clean(text: str) -> str:
-    """`text` with lone surrogates replaced, so that it can be stored."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
 def unreadable(body: bytes) -> str:
     """What to say of an answer that is not in the form it should have."""
     if not body.strip():

@@ -11,10 +11,11 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Usage
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted import tool_calls
-from titjudge.providers.hosted.base import Hosted, clean, encoded, parsed, unreadable
+from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.openai import IN_PROMPT
 from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage
@@ -139,7 +140,7 @@ class Gemini(Hosted):
             )  # an answer all the same: the model is told, and not asked the same again
             status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
             return Reply(
-                clean(text),
+                without_surrogates(text),
                 status,
                 reason,
                 usage or Usage(),

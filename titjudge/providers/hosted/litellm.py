@@ -19,11 +19,12 @@ import orjson
 
 from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.redaction import environment_secrets, one_line, register_secret
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Failure, FailureKind, Message, Reply, Request, Status, ToolCall, Usage
 from titjudge.providers import Capabilities, Provider, ProviderSettings, model_families, token_counts
 from titjudge.providers.hosted import litellm_client as wire
 from titjudge.providers.hosted import tool_calls
-from titjudge.providers.hosted.base import clean, encoded
+from titjudge.providers.hosted.base import encoded
 from titjudge.providers.hosted.failures import ProviderFailure, classify, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.http import Endpoint
 from titjudge.providers.hosted.openai import IN_PROMPT, append_text, response_format, text_of
@@ -277,11 +278,11 @@ def _read(data: Mapping[str, Any], usage: Usage | None, flag: str, *, tools: boo
     message, finish = choice.get("message") or {}, choice.get("finish_reason") or ""
     special = message.get("provider_specific_fields") or {}
     refusal = message.get("refusal") or special.get("refusal")
-    text = clean(text_of(message.get("content")))
+    text = without_surrogates(text_of(message.get("content")))
     called = _calls(message) if tools else ()
     status, reason = Status.OK, ""
     if refusal:
-        status, reason = Status.REFUSED, f"the model declined: {clean(refusal)}"
+        status, reason = Status.REFUSED, f"the model declined: {without_surrogates(refusal)}"
     elif finish in ("content_filter", "refusal"):
         status, reason = Status.REFUSED, "the content filter stopped the answer"
     elif finish == "length":

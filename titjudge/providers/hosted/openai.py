@@ -14,10 +14,11 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Usage
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted import tool_calls
-from titjudge.providers.hosted.base import Hosted, clean, encoded, parsed, unreadable
+from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
 from titjudge.providers.json_schema import instruction, name_of, strict
@@ -117,7 +118,7 @@ class OpenAI(Hosted):
             called = tool_calls.openai_calls(message.get("tool_calls")) if tools else ()
             status, reason = self._status(text, refusal, finish, usage, called=bool(called))
             return Reply(
-                clean(text),
+                without_surrogates(text),
                 status,
                 reason,
                 usage or Usage(),
@@ -135,7 +136,7 @@ class OpenAI(Hosted):
         self, text: str, refusal: str | None, finish: str, usage: Usage | None, *, called: bool = False
     ) -> tuple[Status, str]:
         if refusal:
-            return Status.REFUSED, f"the model declined: {clean(refusal)}"
+            return Status.REFUSED, f"the model declined: {without_surrogates(refusal)}"
         if finish == "content_filter":
             return Status.REFUSED, "the content filter stopped the answer"
         if finish == "length":

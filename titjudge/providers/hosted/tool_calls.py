@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.core.errors import ConfigError
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.structured_output import json_object
 from titjudge.core.types import Message, ProviderSettings, Tool, ToolCall
 from titjudge.providers.json_schema import gemini as gemini_schema
@@ -84,7 +85,7 @@ def openai_calls(given: Any) -> tuple[ToolCall, ...]:
 
 def _whole(text: Any) -> str:
     """Text that can be stored: without lone surrogates."""
-    return str(text or "").encode("utf-8", "replace").decode()
+    return without_surrogates(str(text or ""))
 
 
 # ---------------------------------------------------------------------- Gemini's parts

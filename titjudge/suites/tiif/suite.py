@@ -10,7 +10,7 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.ocr import words_from_questions
 from titjudge.core.types import InvalidItem, Item, Score, Suite, Table
-from titjudge.suites.tiif import dataset as official
+from titjudge.suites.tiif import dataset
 from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, Cell
 from titjudge.suites.tiif.tables import results, tables
@@ -106,18 +106,18 @@ class Tiif(Suite):
         Raises:
             DataError: prompts or questions are malformed, nothing is found, or numberings are mixed.
         """
-        subset, place = official.find_set(folder, self._subset)
-        top = self._images or official.find_images(folder, self._postfix)
-        tree = official.read_images(top, self._postfix)
+        subset, place = dataset.find_set(folder, self._subset)
+        top = self._images or dataset.find_images(folder, self._postfix)
+        tree = dataset.read_images(top, self._postfix)
         if subset == "both":
             subset = "full" if self._sample else _subset_of(tree)
-        lines = official.read_set(place, subset)
+        lines = dataset.read_set(place, subset)
         if self._sample:
-            lines, how = official.sampled(lines, self._sample), "file"
+            lines, how = dataset.sampled(lines, self._sample), "file"
         else:
             if subset == "testmini":
-                lines = official.with_full_numbers(lines, place)
-            how = official.numbering(lines, tree, subset, top)
+                lines = dataset.with_full_numbers(lines, place)
+            how = dataset.numbering(lines, tree, subset, top)
         extra = {"set": "sample" if self._sample else subset, "numbering": how, **self._extra}
         for found in _items(lines, tree, how, extra):
             if not (self._sample and isinstance(found, InvalidItem) and found.reason.endswith(_STRAY)):
@@ -169,18 +169,18 @@ class Tiif(Suite):
         return results(answers, expected)
 
 
-def _subset_of(tree: official.Tree) -> str:
+def _subset_of(tree: dataset.Tree) -> str:
     """Find the set the images belong to when both sets of prompts are there: full when a type has more than testmini."""
     mini = SIZES["testmini"]
     return "full" if any(len(images.by_number) > mini[kind] for (_, kind, _), images in tree.items()) else "testmini"
 
 
-def _items(lines: official.Lines, tree: official.Tree, how: str, extra: dict[str, Any]) -> Iterator[Item | InvalidItem]:
+def _items(lines: dataset.Lines, tree: dataset.Tree, how: str, extra: dict[str, Any]) -> Iterator[Item | InvalidItem]:
     lengths = [length for length in LENGTHS if any(key[2] == length for key in tree)]
     for generator in sorted({key[0] for key in tree}):
         for length in lengths:
             for kind in lines:
-                images = tree.get((generator, kind, length), official.Images())
+                images = tree.get((generator, kind, length), dataset.Images())
                 yield from _folder_items(generator, kind, length, lines[kind], images, how, extra)
             for kind in sorted({key[1] for key in tree if key[0] == generator and key[2] == length} - lines.keys()):
                 reason = "there are no prompts of this type"
@@ -191,8 +191,8 @@ def _folder_items(
     generator: str,
     kind: str,
     length: str,
-    lines: Sequence[official.Line],
-    images: official.Images,
+    lines: Sequence[dataset.Line],
+    images: dataset.Images,
     how: str,
     extra: dict[str, Any],
 ) -> Iterator[Item | InvalidItem]:
@@ -232,7 +232,7 @@ def _folder_items(
         )
 
 
-def _asked(line: official.Line) -> dict[str, Any]:
+def _asked(line: dataset.Line) -> dict[str, Any]:
     words = words_from_questions(line.questions)
     asked: dict[str, Any] = {"questions": list(line.questions), "gold_answers": list(line.gold)}
     return asked | ({"text_words": words} if words else {})

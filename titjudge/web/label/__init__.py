@@ -9,5 +9,5 @@
 | `service` | all annotators: takes a vote, puts it on disk, gives the next question |
 | `server` | `serve_label`: the page |
 | `aggregate`, `export` | `export_labels`: votes to pairs, ranks, agreement and a list for experts |
-| `label_studio` | tasks and annotations of Label Studio, in and out |
+| `label_studio` | tasks for Label Studio, and its annotations back |
 """

@@ -1,4 +1,4 @@
-"""Label Studio, both ways: pairs as tasks, its annotations as votes, our votes as annotated tasks.
+"""Label Studio, both ways: pairs as tasks, and its annotations as votes.
 
 A task is `{"data": {prompt_id, prompt, left_image, right_image, left, right}}`; `left_image` and `right_image` are
 image ids, `left` and `right` the addresses that Label Studio shows. Answers are read from a Choices control (left,
@@ -21,7 +21,7 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json
 from titjudge.web.label.dataset import load_material
 from titjudge.web.label.question_order import draw, shuffled
-from titjudge.web.label.store import ANSWERS, Store, Vote
+from titjudge.web.label.store import ANSWERS, Store
 
 CONFIG = """<View>
   <Header value="Which image follows the prompt better?"/>
@@ -63,38 +63,6 @@ def write_tasks(data: Path, out: Path, *, address: str = "", seed: int = 0) -> i
             tasks.append({"data": _data(group, material.prompts[group], left, right, address)})
     _write(out, tasks)
     return len(tasks)
-
-
-def write_annotations(store: Path, out: Path, *, address: str = "") -> int:
-    """Write the votes that stand as annotated tasks, one task a pair and pair of sides; returns the number of tasks.
-
-    Raises:
-        UserError: no such store, or `out` cannot be written.
-    """
-    opened = Store(store, create=False)
-    try:
-        votes, prompts = [vote for vote in opened.votes() if vote.kind == "pair"], opened.prompts()
-    finally:
-        opened.close()
-    people = {name: number for number, name in enumerate(sorted({vote.annotator for vote in votes}), 1)}
-    tasks: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for vote in votes:
-        data = _data(vote.prompt_id, prompts.get(vote.prompt_id, ""), vote.left, vote.right, address)
-        task = tasks.setdefault((vote.prompt_id, vote.left, vote.right), {"data": data, "annotations": []})
-        task["annotations"].append(_annotation(vote, people[vote.annotator]))
-    _write(out, list(tasks.values()))
-    return len(tasks)
-
-
-def _annotation(vote: Vote, person: int) -> dict[str, Any]:
-    choice = {"choices": [vote.answer]}
-    return {
-        "completed_by": person,
-        "lead_time": None if vote.duration_ms is None else vote.duration_ms / 1000,
-        "created_at": datetime.fromtimestamp(vote.voted_at).astimezone().isoformat(),
-        "was_cancelled": False,
-        "result": [{"from_name": "preference", "to_name": "prompt", "type": "choices", "value": choice}],
-    }
 
 
 def read_annotations(file: Path, store: Path) -> int:
