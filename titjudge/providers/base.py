@@ -15,6 +15,30 @@ from typing import Any
 
 from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage
 
+SAMPLING_PARAMETERS = frozenset(
+    [
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "seed",
+        "stop",
+        "detail",
+        "frequency_penalty",
+        "presence_penalty",
+        "repetition_penalty",
+        "logit_bias",
+        "logprobs",
+        "top_logprobs",
+        "thinking_budget",
+        "thinking_level",
+        "reasoning_effort",
+        "media_resolution",
+    ]
+)
+"""Every parameter that metrics and configurations may name; what a model does not take is in `Capabilities.omit`."""
+
 OnHeaders = Callable[[Mapping[str, str]], None]
 
 

@@ -202,7 +202,7 @@ def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
     status = int(response.get("status_code") or 200)
     if not 200 <= status < 300:
         raise ValueError(f"no answer: HTTP {status}: {_message(response.get('body'))}")
-    return reader._reply(wire.Answer(200, {}, orjson.dumps(response["body"])), "", tools=True)
+    return reader.read_reply(wire.Answer(200, {}, orjson.dumps(response["body"])), "", tools=True)
 
 
 def _said(record: Mapping[str, Any]) -> str:

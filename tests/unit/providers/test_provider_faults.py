@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from titjudge.core import redaction
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import FailureKind
 from titjudge.providers.hosted import failures
@@ -70,15 +71,15 @@ def test_retry_after_with_any_date(when: object) -> None:
     ],
 )
 def test_nothing_that_looks_like_a_key_survives(text: str) -> None:
-    assert "SECRETsecret123" not in failures.redact(text)
+    assert "SECRETsecret123" not in redaction.redact(text)
 
 
 def test_a_known_key_is_removed_whatever_it_looks_like() -> None:
-    assert failures.redact("wrong: hunter22-x!", ["hunter22-x!"]) == "wrong: [key]"
+    assert redaction.redact("wrong: hunter22-x!", ["hunter22-x!"]) == "wrong: [key]"
 
 
 def test_messages_are_one_short_line_without_markup() -> None:
-    line = failures.one_line("<html><script>var x=1</script><h1>Bad\nGateway</h1></html>" + "x " * 900)
+    line = redaction.one_line("<html><script>var x=1</script><h1>Bad\nGateway</h1></html>" + "x " * 900)
     assert line.startswith("Bad Gateway x x")
     assert len(line) == 400
 

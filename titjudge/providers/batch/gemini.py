@@ -43,7 +43,7 @@ _GRPC = {
 }
 
 
-class GeminiBatches(BaseBatchService):
+class GeminiBatches(BaseBatchService[Gemini]):
     """The Gemini API's Files and `batchGenerateContent`. Jobs are always given as files, which carry keys."""
 
     most_requests = 50_000  # no limit is documented
@@ -51,7 +51,6 @@ class GeminiBatches(BaseBatchService):
 
     def __init__(self, real: Gemini) -> None:
         super().__init__(real)
-        self.real = real
         self._made: Any = None
         self._web: Any = None
 
@@ -59,7 +58,7 @@ class GeminiBatches(BaseBatchService):
         if self._made is None:
             from google import genai
 
-            headers = dict(self.real._headers_for(self._endpoint))
+            headers = dict(self.real.headers_for(self._endpoint))
             headers.pop("x-goog-api-key", None)
             versioned = re.search(r"/(v\d\w*)$", self.address)
             # held whole: a client that is only held by its `aio` part closes itself
@@ -67,7 +66,7 @@ class GeminiBatches(BaseBatchService):
             self._web = self._http(seconds)
             self._made = genai.Client(
                 vertexai=False,
-                api_key=self.real._key or "none",
+                api_key=self.real.key or "none",
                 http_options=genai.types.HttpOptions(
                     base_url=self.address[: versioned.start()] if versioned else self.address,
                     api_version=versioned.group(1) if versioned else "v1beta",
@@ -130,7 +129,7 @@ class GeminiBatches(BaseBatchService):
     def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
         if self._good(line):
             answer = wire.Answer(200, {}, orjson.dumps(line["response"]))
-            return self.real._reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
+            return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
         error = line.get("error") or line.get("status")
         if not isinstance(error, Mapping):
             raise self._garbled(line)
@@ -139,11 +138,11 @@ class GeminiBatches(BaseBatchService):
         status = (
             code if isinstance(code, int) and code >= 400 else _GRPC.get(code if isinstance(code, int) else -1, 500)
         )
-        raise self.real._error_of(wire.Answer(status, {}, orjson.dumps({"error": dict(error)})), tools=tools)
+        raise self.real.read_error(wire.Answer(status, {}, orjson.dumps({"error": dict(error)})), tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
         """The failure of a request whose job was refused."""
-        return self.real._failure(FailureKind.RETRY, f"the batch job failed: {code} {message}".strip())
+        return self.real.failure(FailureKind.RETRY, f"the batch job failed: {code} {message}".strip())
 
     def _translated(self, error: Exception) -> Exception:
         from google.genai import errors
@@ -152,7 +151,7 @@ class GeminiBatches(BaseBatchService):
             details = error.details if isinstance(error.details, Mapping) else {"message": str(error.details)}
             body = details if isinstance(details.get("error"), Mapping) else {"error": details}
             headers = getattr(error.response, "headers", None) or {}
-            return self.real._error_of(wire.Answer(int(error.code or 500), headers, orjson.dumps(body, default=str)))
+            return self.real.read_error(wire.Answer(int(error.code or 500), headers, orjson.dumps(body, default=str)))
         outer = type(error).__module__.partition(".")[0]
         if isinstance(error, OSError | asyncio.TimeoutError | wire.TransportError) or outer in (
             "aiohttp",
@@ -161,7 +160,7 @@ class GeminiBatches(BaseBatchService):
             "httpcore2",
         ):
             return self._lost(error)
-        return self.real._failure(FailureKind.RETRY, f"{self.address}: {type(error).__name__}: {error}")
+        return self.real.failure(FailureKind.RETRY, f"{self.address}: {type(error).__name__}: {error}")
 
     async def aclose(self) -> None:
         if self._made is not None:

@@ -26,7 +26,7 @@ TAG = "titjudge"  # key of the tag in a batch's metadata
 _SLACK = 3600.0  # seconds by which the clocks of this machine and the provider may differ
 
 
-class OpenAIBatches(BaseBatchService):
+class OpenAIBatches(BaseBatchService[OpenAI]):
     """OpenAI's Files and Batches, and servers that speak them."""
 
     most_requests = 50_000
@@ -34,18 +34,17 @@ class OpenAIBatches(BaseBatchService):
 
     def __init__(self, real: OpenAI) -> None:
         super().__init__(real)
-        self.real = real
         self._made: Any = None
 
     def _client(self) -> Any:
         if self._made is None:
             import openai
 
-            headers: dict[str, Any] = dict(self.real._headers_for(self._endpoint))
+            headers: dict[str, Any] = dict(self.real.headers_for(self._endpoint))
             for name in ("OpenAI-Organization", "OpenAI-Project"):
                 headers.setdefault(name, openai.Omit())  # the SDK would send the environment's to any host
             self._made = openai.AsyncOpenAI(
-                api_key=self.real._key or "none",
+                api_key=self.real.key or "none",
                 base_url=self._endpoint.identity,
                 default_headers=headers,
                 default_query=dict(parse_qsl(self._endpoint.query.removeprefix("?"))),
@@ -116,30 +115,30 @@ class OpenAIBatches(BaseBatchService):
             response, error = line.get("response"), line.get("error") or {}
             if not response:
                 code, message = str(error.get("code") or "no answer"), str(error.get("message") or "")
-                raise self.real._failure(FailureKind.RETRY, f"{code}: {message}")
+                raise self.real.failure(FailureKind.RETRY, f"{code}: {message}")
             answer = wire.Answer(int(response["status_code"]), {}, orjson.dumps(response["body"]))
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self._garbled(line) from None
         if not 200 <= answer.status < 300:
-            raise self.real._refusal_of(answer, native=not in_prompt, tools=tools)
-        return self.real._reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
+            raise self.real.read_error(answer, native=not in_prompt, tools=tools)
+        return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
         """The failure of a request whose job was refused."""
         body = orjson.dumps({"error": {"message": f"{code}: {message}", "code": code}})
-        return self.real._refusal_of(wire.Answer(400, {}, body), native=False)
+        return self.real.read_error(wire.Answer(400, {}, body), native=False)
 
     def _translated(self, error: Exception) -> Exception:
         import openai
 
         if isinstance(error, openai.APIStatusError):
             response = error.response
-            return self.real._refusal_of(
+            return self.real.read_error(
                 wire.Answer(response.status_code, response.headers, response.content), native=False
             )
         if isinstance(error, openai.APIConnectionError | OSError):
             return self._lost(error)
-        return self.real._failure(FailureKind.RETRY, f"{self.address}: {type(error).__name__}: {error}")
+        return self.real.failure(FailureKind.RETRY, f"{self.address}: {type(error).__name__}: {error}")
 
     async def aclose(self) -> None:
         if self._made is not None:

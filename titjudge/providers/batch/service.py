@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
 
@@ -25,6 +25,7 @@ from titjudge.providers.hosted.base import Hosted
 from titjudge.providers.hosted.failures import ProviderFailure
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Hosted)
 MIN_TRANSFER_TIMEOUT = 600.0  # seconds at least for moving a file
 LONGEST_FILE = 2**30  # bytes of a file of answers, decompressed
 _GOOGLE = ".googleapis.com"
@@ -90,21 +91,21 @@ class BatchService(Protocol):
     async def aclose(self) -> None: ...
 
 
-class BaseBatchService:
+class BaseBatchService(Generic[H]):
     """What both services share."""
 
-    def __init__(self, real: Hosted) -> None:
-        self._hosted = real
+    def __init__(self, real: H) -> None:
+        self.real = real
         self._endpoint = real.endpoints.all[0]
         self.address = self._endpoint.identity
 
     @property
     def native_schema(self) -> bool:
-        return self._hosted.native_schema
+        return self.real.native_schema
 
     @property
     def native_tools(self) -> bool:
-        return self._hosted.capabilities.tools
+        return self.real.capabilities.tools
 
     def _translated(self, error: Exception) -> Exception:
         raise NotImplementedError
@@ -124,7 +125,7 @@ class BaseBatchService:
         ours = next((each for each in causes if isinstance(each, wire.TransportError)), None)
         if ours is not None:
             return ours
-        text = one_line(f"{self.address}: {causes[-1] or type(causes[-1]).__name__}", [self._hosted._key])
+        text = one_line(f"{self.address}: {causes[-1] or type(causes[-1]).__name__}", [self.real.key])
         if any(isinstance(each, ssl.SSLError) for each in causes) or "CERTIFICATE_VERIFY_FAILED" in text:
             return wire.Untrusted(text)
         cause = error.__cause__ or error
@@ -135,7 +136,7 @@ class BaseBatchService:
         return wire.Dropped(text)
 
     def _garbled(self, line: Any) -> ProviderFailure:
-        return self._hosted._unusable(f"the batch answer cannot be read: {str(line)[:200]}")
+        return self.real.unusable(f"the batch answer cannot be read: {str(line)[:200]}")
 
     def _http(self, timeout: float) -> Any:
         """The HTTP client for an SDK: it goes to one host alone, follows no redirect, and reads no answer without end."""

@@ -84,7 +84,7 @@ class Hosted(Provider):
         self.capabilities = self.family.capabilities(tools=self._calls_tools() if asked is None else asked)
         self._transport = transport or wire.shared
         self._headers: dict[str, dict[str, str]] = {}
-        self._key = ""
+        self.key = ""
 
     def ready(self) -> None:
         """Look for the key now rather than at the first request.
@@ -93,7 +93,7 @@ class Hosted(Provider):
             ConfigError: there is none, and an address needs one.
         """
         for endpoint in self.endpoints.all:
-            self._headers_for(endpoint)
+            self.headers_for(endpoint)
 
     def classify(self, error: Exception) -> Failure:
         return classify(error)
@@ -125,7 +125,7 @@ class Hosted(Provider):
         self._transport.join(self)
         missing: wire.Unreachable | None = None
         for endpoint in self.endpoints.order():
-            headers = self._headers.get(endpoint.identity) or self._headers_for(endpoint)
+            headers = self._headers.get(endpoint.identity) or self.headers_for(endpoint)
             try:
                 with endpoint.used():
                     answer = await self._transport.post_json(
@@ -151,16 +151,21 @@ class Hosted(Provider):
             return answer, endpoint
         raise missing or wire.Unreachable("no address to send to")
 
-    def _headers_for(self, endpoint: wire.Endpoint) -> dict[str, str]:
-        if not self._key:
-            self._key = os.environ.get(self._key_env(), "").strip()
-            register_secret(self._key)
-        if not self._key and not endpoint.private and not endpoint.credentials:
+    def headers_for(self, endpoint: wire.Endpoint) -> dict[str, str]:
+        """The headers that authorise a request to an address; reads `key` from the environment.
+
+        Raises:
+            ConfigError: There is no key, and the address needs one, or it cannot be one.
+        """
+        if not self.key:
+            self.key = os.environ.get(self._key_env(), "").strip()
+            register_secret(self.key)
+        if not self.key and not endpoint.private and not endpoint.credentials:
             names = self.settings.api_key_env or " or ".join(self.key_envs)
             raise ConfigError(f"no API key for {endpoint.host}: set the environment variable {names}")
-        if not (self._key.isascii() and self._key.isprintable()) or " " in self._key:
+        if not (self.key.isascii() and self.key.isprintable()) or " " in self.key:
             raise ConfigError(f"the API key in {self._key_env()} holds characters no key has (a space, a line break?)")
-        headers = self._headers[endpoint.identity] = self._authorisation(endpoint, self._key)
+        headers = self._headers[endpoint.identity] = self._authorisation(endpoint, self.key)
         return headers
 
     def _authorisation(self, endpoint: wire.Endpoint, key: str) -> dict[str, str]:
@@ -173,16 +178,17 @@ class Hosted(Provider):
 
     def _key_at_fault(self, status: int, message: str) -> str:
         """Which variable holds the key that a server does not take; nothing for other errors."""
-        if not self._key or not (status == 401 or "api key" in message.lower()):
+        if not self.key or not (status == 401 or "api key" in message.lower()):
             return ""
         return f" (the key in {self._key_env()})"
 
-    def _failure(
+    def failure(
         self, kind: FailureKind, message: str, *, wait: float | None = None, lost: bool = False
     ) -> ProviderFailure:
-        return ProviderFailure(kind, one_line(message, [self._key]), retry_after=wait, lost=lost)
+        """A classified failure whose message holds no key."""
+        return ProviderFailure(kind, one_line(message, [self.key]), retry_after=wait, lost=lost)
 
-    def _unusable(
+    def unusable(
         self,
         message: str,
         usage: Usage | None = None,
@@ -192,7 +198,7 @@ class Hosted(Provider):
         """The failure behind an answer with a status of success. It may have been billed, whatever is wrong with it."""
         return ProviderFailure(
             kind,
-            one_line(message, [self._key]),
+            one_line(message, [self.key]),
             retry_after=wait,
             usage=usage,
             lost=usage is None,

@@ -97,7 +97,7 @@ class OpenAIEmbedder(OpenAI, Embedder):
             body["dimensions"] = int(self.settings.options["dimensions"])
         answer, _ = await self._post("/embeddings", orjson.dumps(body))
         if not 200 <= answer.status < 300:
-            raise self._refusal_of(answer, native=False)
+            raise self.read_error(answer, native=False)
         billed: int | None = None
         try:
             data = parsed(answer.body)
@@ -105,7 +105,7 @@ class OpenAIEmbedder(OpenAI, Embedder):
             billed = count(said.get("prompt_tokens")) or count(said.get("total_tokens")) or None
             vector = _unit(data["data"][0]["embedding"])
         except Exception:  # it came with a status of success, so it may be billed
-            raise self._unusable(f"no vector came: {unreadable(answer.body)}", _usage(billed)) from None
+            raise self.unusable(f"no vector came: {unreadable(answer.body)}", _usage(billed)) from None
         estimate = text_tokens_estimate(text)
         used = billed or estimate
         return Embedding(vector, used, max(used, estimate) if used >= self.max_tokens else used, billed)
@@ -155,7 +155,7 @@ class GeminiEmbedder(Gemini, Embedder):
             total = count(counted.get("totalTokens")) or 0
             billed = total
             if not total:
-                raise self._failure(FailureKind.REJECTED, "the server does not say how many tokens the text has")
+                raise self.failure(FailureKind.REJECTED, "the server does not say how many tokens the text has")
         body: dict[str, Any] = {"model": f"models/{self.model.removeprefix('models/')}", "content": content}
         options = self.settings.options
         if options.get("task_type"):
@@ -168,20 +168,20 @@ class GeminiEmbedder(Gemini, Embedder):
             total, billed = max(total, said), said or billed
             vector = _unit(data["embedding"]["values"])
         except Exception:  # it came with a status of success, so it may be billed
-            raise self._unusable("no vector came in the answer", _usage(billed or None)) from None
+            raise self.unusable("no vector came in the answer", _usage(billed or None)) from None
         return Embedding(vector, min(total, self.max_tokens), total, billed or None)
 
     async def _ask(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
         path = self._path.rpartition(":")[0]
         answer, _ = await self._post(f"{path}:{verb}", orjson.dumps(body))
         if not 200 <= answer.status < 300:
-            raise self._error_of(answer)
+            raise self.read_error(answer)
         try:
             data = parsed(answer.body)
         except (ValueError, RecursionError):
             data = None
         if not isinstance(data, dict):
-            raise self._unusable(unreadable(answer.body))
+            raise self.unusable(unreadable(answer.body))
         return data
 
 

@@ -73,15 +73,15 @@ class Gemini(Hosted):
         in_prompt = request.schema is not None and not self.native_schema
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
         if len(body) > _MOST_BYTES:
-            raise self._failure(
+            raise self.failure(
                 FailureKind.REJECTED,
                 f"the request has {len(body) / 1e6:.1f} MB, and Google takes at most {_MOST_BYTES // 10**6} MB with its "
                 "pictures in it: make the image smaller, or save it as JPEG",
             )
         answer, endpoint = await self._post(self._path, body)
         if not 200 <= answer.status < 300:
-            raise self._error_of(answer, tools=bool(request.tools))
-        reply = self._reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools))
+            raise self.read_error(answer, tools=bool(request.tools))
+        reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools))
         return reply.with_(endpoint=endpoint.identity)
 
     @property
@@ -124,7 +124,12 @@ class Gemini(Hosted):
 
     # ------------------------------------------------------------------ answers
 
-    def _reply(self, answer: wire.Answer, flag: str, *, tools: bool = False) -> Reply:
+    def read_reply(self, answer: wire.Answer, flag: str, *, tools: bool = False) -> Reply:
+        """Read an answer with a status of success.
+
+        Raises:
+            ProviderFailure: It holds no answer, or cannot be read.
+        """
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
@@ -152,7 +157,7 @@ class Gemini(Hosted):
         except ProviderFailure:
             raise
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
-            raise self._unusable(unreadable(answer.body), usage) from None
+            raise self.unusable(unreadable(answer.body), usage) from None
 
     def _status(
         self, text: str, blocked: str, finish: str, detail: str, usage: Usage | None, *, called: bool = False
@@ -167,10 +172,11 @@ class Gemini(Hosted):
         if called:
             return Status.OK, ""
         if finish not in _FINISHED or not text.strip():
-            raise self._unusable(f"no usable answer (finish: {finish or 'none'}) {detail}".strip(), usage)
+            raise self.unusable(f"no usable answer (finish: {finish or 'none'}) {detail}".strip(), usage)
         return Status.OK, ""
 
-    def _error_of(self, answer: wire.Answer, *, tools: bool = False) -> ProviderFailure:
+    def read_error(self, answer: wire.Answer, *, tools: bool = False) -> ProviderFailure:
+        """Read the failure behind an error status."""
         try:
             data = parsed(answer.body)
             error = (data[0] if isinstance(data, list) else data)["error"]
@@ -179,7 +185,7 @@ class Gemini(Hosted):
         except (ValueError, LookupError, TypeError, AttributeError):
             message, details = answer.body[:2000].decode("utf-8", "replace") or "no text", []
         if tools and self._learns_no_tools(answer.status, message):
-            return self._failure(FailureKind.REJECTED, f"no tools are called here: {message}")
+            return self.failure(FailureKind.REJECTED, f"no tools are called here: {message}")
         kind = _kind(answer.status, message, details)
         wait = None
         if kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
@@ -187,7 +193,7 @@ class Gemini(Hosted):
             wait = retry_after(answer.headers) if wait is None else wait
         whose = self._key_at_fault(answer.status, message)
         said = f"HTTP {answer.status} from {self.base_url}: {message}{whose}"
-        return self._failure(kind, said, wait=wait, lost=gave_up(answer.status))
+        return self.failure(kind, said, wait=wait, lost=gave_up(answer.status))
 
 
 async def _content_of(message: Message) -> dict[str, Any]:

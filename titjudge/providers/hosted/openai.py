@@ -62,8 +62,8 @@ class OpenAI(Hosted):
         answer, endpoint = await self._post("/chat/completions", body)
         tools = bool(request.tools)
         if not 200 <= answer.status < 300:
-            raise self._refusal_of(answer, native=request.schema is not None and not in_prompt, tools=tools)
-        reply = self._reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
+            raise self.read_error(answer, native=request.schema is not None and not in_prompt, tools=tools)
+        reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
         return reply.with_(endpoint=endpoint.identity)
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
@@ -102,7 +102,12 @@ class OpenAI(Hosted):
 
     # ------------------------------------------------------------------ answers
 
-    def _reply(self, answer: wire.Answer, flag: str, *, tools: bool = False) -> Reply:
+    def read_reply(self, answer: wire.Answer, flag: str, *, tools: bool = False) -> Reply:
+        """Read an answer with a status of success.
+
+        Raises:
+            ProviderFailure: It holds no answer, or cannot be read.
+        """
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
@@ -130,7 +135,7 @@ class OpenAI(Hosted):
         except ProviderFailure:
             raise
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
-            raise self._unusable(unreadable(answer.body), usage) from None
+            raise self.unusable(unreadable(answer.body), usage) from None
 
     def _status(
         self, text: str, refusal: str | None, finish: str, usage: Usage | None, *, called: bool = False
@@ -142,10 +147,10 @@ class OpenAI(Hosted):
         if finish == "length":
             return Status.TRUNCATED, "the answer reached its token limit"
         if not (called or text.strip()):
-            raise self._unusable(f"the answer holds no text (finish: {finish or 'none'})", usage)
+            raise self.unusable(f"the answer holds no text (finish: {finish or 'none'})", usage)
         return Status.OK, ""
 
-    def _refusal_of(self, answer: wire.Answer, *, native: bool, tools: bool = False) -> ProviderFailure:
+    def read_error(self, answer: wire.Answer, *, native: bool, tools: bool = False) -> ProviderFailure:
         """The failure behind an error status; learns from it when the server knows no JSON schemas or no tools."""
         try:
             data = parsed(answer.body)
@@ -155,11 +160,11 @@ class OpenAI(Hosted):
         if native and answer.status in (400, 422, 501) and self._knows_no_schemas(_text_in(error)):
             self.native_schema = False
             logger.info("%(address)s takes no JSON schemas: they are asked for in words", {"address": self.base_url})
-            return self._failure(
+            return self.failure(
                 FailureKind.RETRY, f"no JSON-schema answers here, asking in words: {_text_in(error)}", wait=0.0
             )
         if tools and self._learns_no_tools(answer.status, _text_in(error)):
-            return self._failure(FailureKind.REJECTED, f"no tools are called here: {_text_in(error)}")
+            return self.failure(FailureKind.REJECTED, f"no tools are called here: {_text_in(error)}")
         return self._error_of(answer.status, error, answer.headers)
 
     def _knows_no_schemas(self, message: str) -> bool:
@@ -193,8 +198,8 @@ class OpenAI(Hosted):
             wait = _wait_in(message) if wait is None else wait
         said = f"HTTP {status} from {self.base_url}: {message}{self._key_at_fault(status, message)}"
         if answered:
-            return self._unusable(said, usage, kind, wait)
-        return self._failure(kind, said, wait=wait, lost=gave_up(status))
+            return self.unusable(said, usage, kind, wait)
+        return self.failure(kind, said, wait=wait, lost=gave_up(status))
 
 
 async def message_of(message: Message, detail: str | None = None) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from typing import Any
 from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError
 from titjudge.core.files import read_yaml
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
-from titjudge.providers import Capabilities, Provider, ProviderSettings
+from titjudge.providers import SAMPLING_PARAMETERS, Capabilities, Provider, ProviderSettings
 from titjudge.providers.learned.subprocess import Outcome, run
 from titjudge.providers.local.microbatch import MicroBatcher
 
@@ -77,10 +77,6 @@ _SEEN = (
 )
 _LARGEST = 64 * 2**20  # bytes; larger files in the command do not enter the identity
 _LINE = 64 * 2**10  # bytes of output that one request may need
-_SAMPLING = (
-    "max_tokens temperature top_p top_k min_p seed stop detail frequency_penalty presence_penalty repetition_penalty "
-    "logit_bias logprobs top_logprobs thinking_budget thinking_level reasoning_effort media_resolution"
-)
 
 
 def variable(name: str) -> str:
@@ -164,7 +160,7 @@ class External(Provider):
             raise ConfigError("name the scorer: external/NAME")
         self.model = settings.model
         self.command = command_of(settings.model, settings.options)
-        self.capabilities = Capabilities(images=True, schema=True, omit=frozenset(_SAMPLING.split()), local=True)
+        self.capabilities = Capabilities(images=True, schema=True, omit=SAMPLING_PARAMETERS, local=True)
         self.account = f"external|{settings.model}"
         self._batcher: MicroBatcher[Request, Reply] = MicroBatcher(self._run, max_batch=self.command.batch_size)
         self._closing = False

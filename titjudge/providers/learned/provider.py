@@ -18,10 +18,10 @@ from titjudge.core.errors import ConfigError, Unanswered, UserError, nearest
 from titjudge.core.files import read_yaml
 from titjudge.core.learned_metrics import BUILT_IN, TABLE, Baseline
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
-from titjudge.providers import Capabilities, Provider, ProviderSettings
+from titjudge.providers import SAMPLING_PARAMETERS, Capabilities, Provider, ProviderSettings
 from titjudge.providers.local import hub
 from titjudge.providers.local.images import decoded
-from titjudge.providers.local.microbatch import MicroBatcher
+from titjudge.providers.local.microbatch import MicroBatcher, halve_on_failure
 
 if TYPE_CHECKING:
     from titjudge.providers.learned.clip_and_blip import Source
@@ -38,10 +38,6 @@ ADAPTERS = {
 OPTIONS = frozenset({"antialias", "base", "batch_size", "device", "dtype", "local", "weights"})
 FOLDER = "TITJUDGE_WEIGHTS"
 SETTINGS = "TITJUDGE_SCORERS"
-_PARAMETERS = (
-    "max_tokens temperature top_p top_k min_p seed stop detail frequency_penalty presence_penalty repetition_penalty "
-    "logit_bias logprobs top_logprobs thinking_budget thinking_level reasoning_effort media_resolution"
-)
 
 
 class Scorer(Provider):
@@ -74,7 +70,7 @@ class Scorer(Provider):
         if unknown:
             raise ConfigError(f"unknown option of learned metrics '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
         self.row: Baseline = row
-        self.capabilities = Capabilities(images=True, schema=True, omit=frozenset(_PARAMETERS.split()), local=True)
+        self.capabilities = Capabilities(images=True, schema=True, omit=SAMPLING_PARAMETERS, local=True)
         self.account = f"scorer|{row.key}"
         self._options = options
         self._size = int(self._options.get("batch_size", 32))
@@ -169,23 +165,15 @@ class Scorer(Provider):
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
         adapter = self._ready_adapter()
-        results: dict[int, Reply | Exception] = {}
-        todo = [list(range(len(requests)))[at : at + self._size] for at in range(0, len(requests), self._size)]
-        while todo:
-            batch = todo.pop(0)
-            try:
-                pairs = [
-                    (decoded(requests[n].pictures[0], on_white=False), requests[n].messages[-1].text) for n in batch
-                ]
-                elements = [_elements(requests[n]) for n in batch]
-                found = adapter.score(pairs, elements) if any(elements) else adapter.score(pairs)
-                results.update((n, self._reply(each)) for n, each in zip(batch, found, strict=True))
-            except Exception as error:
-                if len(batch) > 1:
-                    todo[:0] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
-                else:
-                    results[batch[0]] = error
-        return [results[n] for n in range(len(requests))]
+
+        def score(batch: list[Request]) -> list[Reply | Exception]:
+            pairs = [(decoded(each.pictures[0], on_white=False), each.messages[-1].text) for each in batch]
+            elements = [_elements(each) for each in batch]
+            scores = adapter.score(pairs, elements) if any(elements) else adapter.score(pairs)
+            return [self._reply(score) for _, score in zip(batch, scores, strict=True)]
+
+        batches = (requests[at : at + self._size] for at in range(0, len(requests), self._size))
+        return [result for batch in batches for result in halve_on_failure(batch, score)]
 
     def _reply(self, found: dict[str, Any]) -> Reply | Exception:
         if not math.isfinite(found["score"]):

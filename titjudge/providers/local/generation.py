@@ -18,6 +18,7 @@ from titjudge.providers.json_schema import instruction
 from titjudge.providers.local.base import RowError, answer_limit
 from titjudge.providers.local.images import decoded
 from titjudge.providers.local.loading import Loaded
+from titjudge.providers.local.microbatch import halve_on_failure
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
@@ -59,20 +60,21 @@ def run(
             plans.append(plan(loaded, at, request))
         except Exception as error:
             results[at] = error
-    todo = batches(plans, rows, tokens)
-    while todo:
-        batch = todo.pop(0)
-        try:
-            answers = _generate(loaded, batch, template, stopping)
-        except Exception as error:
-            if len(batch) > 1 and (_out_of_memory(error) or not isinstance(error, UserError)):
-                _free()
-                todo[:0] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
-                continue
-            answers = [_told(error)] * len(batch)
+    for batch in batches(plans, rows, tokens):
+        answers = halve_on_failure(
+            batch, lambda part: _generate(loaded, part, template, stopping), may_halve=_smaller_may_do
+        )
         for each, answer in zip(batch, answers, strict=True):
-            results[each.at] = answer
+            results[each.at] = _told(answer) if isinstance(answer, Exception) else answer
     return results
+
+
+def _smaller_may_do(error: Exception) -> bool:
+    """Whether a smaller batch may not fail so; frees the memory that it will need."""
+    if isinstance(error, UserError) and not _out_of_memory(error):
+        return False
+    _free()
+    return True
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Reply, Request
-from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.providers import SAMPLING_PARAMETERS, Capabilities, ProviderSettings
 from titjudge.providers.local.base import InProcess
 
 if TYPE_CHECKING:
@@ -33,20 +33,8 @@ OPTIONS = frozenset(
         "trust_remote_code",
     }
 )
-OMITTED = frozenset(
-    {
-        "detail",
-        "frequency_penalty",
-        "logit_bias",
-        "logprobs",
-        "media_resolution",
-        "presence_penalty",
-        "reasoning_effort",
-        "thinking_budget",
-        "thinking_level",
-        "top_logprobs",
-    }
-)
+_TAKEN = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop"}
+OMITTED = SAMPLING_PARAMETERS - _TAKEN
 _CHANGE_ANSWERS = ("attention", "enable_thinking", "processor")
 
 

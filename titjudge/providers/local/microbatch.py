@@ -11,6 +11,27 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+def halve_on_failure(
+    batch: list[T],
+    run: Callable[[list[T]], Sequence[R | Exception]],
+    *,
+    may_halve: Callable[[Exception], bool] = lambda error: True,
+) -> list[R | Exception]:
+    """Run a batch; where it fails as a whole, run its halves, down to the one element that fails.
+
+    Args:
+        may_halve: Whether smaller batches may do better after this exception; where not, all elements get it.
+    """
+    try:
+        return list(run(batch))
+    except Exception as error:
+        if len(batch) == 1 or not may_halve(error):
+            return [error] * len(batch)
+    middle = len(batch) // 2
+    halves = (batch[:middle], batch[middle:])
+    return [result for half in halves for result in halve_on_failure(half, run, may_halve=may_halve)]
+
+
 class MicroBatcher(Generic[T, R]):
     """Collects `submit` calls and hands them to `run` as one list.
 

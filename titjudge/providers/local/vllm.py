@@ -14,23 +14,22 @@ import os
 import sys
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
 from titjudge.core.keys import request_key
 from titjudge.core.types import ImageFile, Message, Reply, Request, Status, Usage
-from titjudge.providers import Capabilities, ProviderSettings
+from titjudge.providers import SAMPLING_PARAMETERS, Capabilities, ProviderSettings
 from titjudge.providers.json_schema import instruction
 from titjudge.providers.local.base import InProcess, RowError, answer_limit
+from titjudge.providers.local.microbatch import halve_on_failure
 
 SAMPLING = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
 )  # fmt: skip
-OMITTED = frozenset(
-    {"detail", "logit_bias", "logprobs", "media_resolution", "reasoning_effort", "thinking_budget", "thinking_level", "top_logprobs"}
-)  # fmt: skip
+OMITTED = SAMPLING_PARAMETERS - {*SAMPLING, "max_tokens", "seed", "stop"}
 _OURS = frozenset({"batch_size", "chat_template", "enable_thinking", "revision"})
 _SAME_ANSWERS = frozenset(  # options of the engine that change how fast it is, not what it says
     {
@@ -103,23 +102,15 @@ class VLLM(InProcess[Any]):
         groups: dict[str, list[tuple[int, list[dict[str, Any]], Any]]] = {}
         for each in ready:  # one call has one set of template arguments
             groups.setdefault(repr(requests[each[0]].params.get("chat_template_kwargs")), []).append(each)
-        todo = list(groups.values())
-        while todo:
-            batch = todo.pop()
-            try:
-                outputs = self._generate(llm, batch, requests[batch[0][0]].params.get("chat_template_kwargs") or {})
-            except Exception as error:  # one request too long fails the whole batch: find it
-                if len(batch) > 1:
-                    todo += [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
-                else:
-                    found[batch[0][0]] = RowError(" ".join(str(error).split()) or type(error).__name__)
-                continue
+        for batch in groups.values():
+            template = requests[batch[0][0]].params.get("chat_template_kwargs") or {}
+            outputs = halve_on_failure(batch, partial(self._generate, llm, template))  # one too long fails them all
             for (at, _, _), output in zip(batch, outputs, strict=True):
-                found[at] = self._reply(output)
+                found[at] = _row_error(output) if isinstance(output, Exception) else self._reply(output)
         return found
 
     def _generate(
-        self, llm: Any, batch: Sequence[tuple[int, list[dict[str, Any]], Any]], template: Mapping[str, Any]
+        self, llm: Any, template: Mapping[str, Any], batch: Sequence[tuple[int, list[dict[str, Any]], Any]]
     ) -> list[Any]:
         arguments: dict[str, Any] = {"use_tqdm": False}
         if "enable_thinking" in self._options:
@@ -256,3 +247,7 @@ def _version() -> str:
 
 
 __all__ = ["VLLM"]
+
+
+def _row_error(error: Exception) -> RowError:
+    return RowError(" ".join(str(error).split()) or type(error).__name__)
