@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 import io
+import json
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
+from titjudge.core import image_process
 from titjudge.core.errors import DataError
 from titjudge.core.types import ImageFile
 
@@ -32,6 +34,7 @@ _ORIENTATION = 0x0112
 _BLOCK = 2**13  # bytes that Pillow decodes at a time; in between other threads run (packed, little may be much)
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
 _SMALL_PICTURE = 2**17  # pixels
+_LARGE = 2**20  # pixels of a WebP or AVIF that are decoded in another process
 
 T = TypeVar("T")
 
@@ -125,7 +128,7 @@ class ImageFiles:
         key = f"image:{digest}"  # the database is asked here and not in a thread: two users would wait for each other
         facts = self._facts.get(key) if self._facts is not None else None
         if facts is None:
-            facts = await _aside(inspect, raw, path, decode=self._decode, when=not _quick(raw, self._decode))
+            facts = await _aside(_inspected, raw, path, self._decode, when=not _quick(raw, self._decode))
             if self._facts is not None and self._decode:
                 await self._facts.put(key, facts)
         verdict = facts
@@ -258,6 +261,23 @@ def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
     }
 
 
+def _inspected(raw: bytes, path: Path, decode: bool) -> dict[str, Any]:
+    """`inspect`, in the process where it does not stop this one."""
+    if decode and _holds_the_lock(raw, path):
+        with contextlib.suppress(OSError):
+            facts: dict[str, Any] = json.loads(image_process.call("inspect", raw, path))
+            return facts
+    return inspect(raw, path, decode=decode)
+
+
+def _holds_the_lock(raw: bytes, path: Path) -> bool:
+    """Whether decoding an image would keep all other threads waiting for longer than one notices."""
+    if raw[8:12] not in (b"WEBP", b"avif", b"avis", b"mif1"):
+        return False
+    with _quietly(), open_image(raw, path, decode=False) as image:
+        return bool(image.width * image.height > _LARGE)
+
+
 def eight_bits(image: Any) -> Any:
     """A PIL image with 16 bits a pixel in 8 (PIL's own conversion to RGB would turn it white); any other as it is."""
     if not image.mode.startswith("I"):
@@ -287,6 +307,18 @@ def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
         raise DataError("the image changed while the run was going on", path)
     if not facts["converted"]:
         return raw
+    if _holds_the_lock(raw, path):
+        with contextlib.suppress(OSError):
+            return image_process.call("png", raw, path)
+    return as_png(raw, path)
+
+
+def as_png(raw: bytes, path: Path) -> bytes:
+    """An image as a PNG that every model takes.
+
+    Raises:
+        DataError: It cannot be decoded.
+    """
     with open_image(raw, path) as image:
         return _png(image)
 

@@ -17,7 +17,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 import titjudge
-from titjudge.core import images
+from titjudge.core import image_process, images
 from titjudge.core.errors import DataError
 from titjudge.core.images import ImageFiles, open_image
 from titjudge.core.types import ImageFile
@@ -296,3 +296,39 @@ def test_no_piece_of_the_work_on_a_large_picture_is_long(monkeypatch: pytest.Mon
         picture.load()
     assert given
     assert max(given) < 2**14
+
+
+@pytest.fixture
+def large_webp(tmp_path: Path) -> Path:
+    file = tmp_path / "large.webp"
+    Image.new("RGB", (1200, 1000), (9, 8, 7)).save(file)
+    return file
+
+
+def test_a_large_webp_is_decoded_in_another_process(large_webp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its decoder lets no other thread of this one run."""
+    here = images.inspect(large_webp.read_bytes(), large_webp)
+    monkeypatch.setattr(images, "inspect", None)
+    picture = opened(large_webp)
+    assert (picture.sha256, picture.media_type, picture.width) == (here["sha256"], "image/webp", 1200)
+    large_webp.write_bytes(large_webp.read_bytes()[:-200])
+    with pytest.raises(DataError, match=r"large\.webp: the file .* or is not an image"):
+        opened(large_webp)
+    avif = large_webp.with_suffix(".avif")
+    Image.new("RGB", (1200, 1000), (9, 8, 7)).save(avif)
+    monkeypatch.setattr(images, "as_png", None)
+    picture = opened(avif)
+    assert picture.media_type == "image/png"
+    with Image.open(io.BytesIO(picture.load())) as sent:
+        assert (sent.format, sent.size) == ("PNG", (1200, 1000))
+
+
+def test_where_no_process_can_be_started_the_work_is_done_here(
+    large_webp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image_process.close()
+    monkeypatch.setattr(image_process, "_CODE", "raise SystemExit")
+    assert opened(large_webp).width == 1200
+    monkeypatch.setattr(image_process.sys, "executable", "/nowhere/python")  # type: ignore[attr-defined]
+    assert opened(large_webp).width == 1200
+    assert image_process._running == []

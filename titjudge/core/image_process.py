@@ -1,0 +1,119 @@
+"""A process beside this one for large WebP and AVIF images, whose decoders hold Python's lock.
+
+Pillow decodes them in one call that lets no other thread run, for a tenth of a second or more. In a thread of this process
+that would stop the event loop, and with it all requests that are on their way. The process starts with the first such
+image and ends with its parent. Where it cannot be started, or dies, the work is done here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from titjudge.core.errors import DataError
+
+_CODE = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from titjudge.core.image_process import serve; serve()"
+)
+_FINE, _BAD = b"+", b"-"
+_one_at_a_time = threading.Lock()
+_running: list[subprocess.Popen[bytes]] = []  # none or one
+
+
+def call(job: str, raw: bytes, path: Path) -> bytes:
+    """What a job (`inspect`, as JSON, or `png`) makes of the bytes of an image.
+
+    Raises:
+        DataError: The image cannot be decoded.
+        OSError: There is no process that can do it.
+    """
+    with _one_at_a_time:
+        process = _running.pop() if _running else _started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            _write(process.stdin, job.encode(), str(path).encode(errors="surrogateescape"), raw)
+            verdict, answer = _read(process.stdout), _read(process.stdout)
+        except BaseException:
+            process.kill()
+            _end(process)
+            raise
+        _running.append(process)
+    if verdict == _BAD:
+        raise DataError(answer.decode(errors="surrogateescape"), path)
+    return answer
+
+
+def _started() -> subprocess.Popen[bytes]:
+    """Start the process, out of reach of a Ctrl-C that is meant for this one."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _CODE, json.dumps(sys.path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    process.wait()
+
+
+@atexit.register
+def close() -> None:
+    """End the process, if it runs."""
+    with _one_at_a_time:
+        while _running:
+            _end(_running.pop())
+
+
+def _write(pipe: IO[bytes], *parts: bytes) -> None:
+    for part in parts:
+        pipe.write(struct.pack(">Q", len(part)))
+        pipe.write(part)
+    pipe.flush()
+
+
+def _read(pipe: IO[bytes]) -> bytes:
+    """One part of a message.
+
+    Raises:
+        OSError: The other side has ended.
+    """
+
+    def exactly(length: int) -> bytes:
+        content = pipe.read(length)
+        if len(content) < length:
+            raise OSError("the other side has ended")
+        return content
+
+    (length,) = struct.unpack(">Q", exactly(8))
+    return exactly(length)
+
+
+def serve() -> None:
+    """Work until the other side ends."""
+    from titjudge.core import images
+
+    jobs: dict[str, Callable[[bytes, Path], bytes]] = {
+        "inspect": lambda raw, path: json.dumps(images.inspect(raw, path)).encode(),
+        "png": images.as_png,
+    }
+    came, goes = sys.stdin.buffer, sys.stdout.buffer
+    with contextlib.suppress(OSError):
+        while True:
+            job, place, raw = (_read(came) for _ in range(3))
+            try:
+                answer = _FINE, jobs[job.decode()](raw, Path(place.decode(errors="surrogateescape")))
+            except DataError as error:
+                answer = _BAD, error.message.encode(errors="surrogateescape")
+            _write(goes, *answer)
