@@ -14,8 +14,9 @@ from servers import Scripted, Seen, Server
 from titjudge.cli.dispatch import run_command
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.runs.generator_scores import run_scores
 from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.settling import Question, SettlingSession
+from titjudge.runs.settling import STOPPED, Question, SettlingSession
 
 PROMPTS, CONCURRENCY = 150, 4
 PRICE = {"gpt-4o": {"input": 2.5, "output": 10}}
@@ -77,6 +78,8 @@ def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_p
     record = first.results["settle"]
     (pair,) = record["pairs"]
     assert first.status == "settled"
+    assert STOPPED in first.warnings
+    assert "stopped when a question was settled" in run_scores([first.folder]).notes[0]
     assert (pair["a"], pair["b"], pair["verdict"], pair["of"]) == ("old", "new", "new", PROMPTS)
     assert pair["interval"][1] < 0
     assert 30 <= pair["used"] < PROMPTS / 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.compare_generators import check_files, file_options, read_input
+from titjudge.cli.compare_generators import check_files, file_options, read_input, write_out
 from titjudge.cli.options import PATH
 from titjudge.cli.terminal import say
 
@@ -50,11 +50,7 @@ def bridge(
 
         write_bridge(found, plot, str(old), str(new))
         say(f"plot   {plot}")
-    if out is not None:
-        from titjudge.report.table_files import write_tables
-
-        write_tables([shown], out)
-        say(f"tables {out}")
+    write_out([shown], out)
     write_json(json_file, {"old": str(old), "new": str(new), **found.to_json()})
     return 0
 

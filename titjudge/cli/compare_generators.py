@@ -12,6 +12,7 @@ from titjudge.cli.options import JSON, PATH
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
+    from titjudge.core.types import Table
     from titjudge.stats.generator_differences import Gate, GeneratorDifference
     from titjudge.stats.scores_table import ScoreTable
 
@@ -82,6 +83,15 @@ def check_files(plot: Path | None, out: Path | None) -> None:
         check_writable(out)
 
 
+def write_out(tables: Sequence[Table], out: Path | None) -> None:
+    """Write `--out FILE`, where it was given, and say so."""
+    if out is not None:
+        from titjudge.report.table_files import write_tables
+
+        write_tables(tables, out)
+        say(f"tables {out}")
+
+
 @click.command(short_help="Is one generator better than another, where, and how sure?")
 @scores_options
 @click.option(
@@ -132,11 +142,7 @@ def generators(
 
         write_differences(found, plot, fail_if_worse)
         say(f"plot   {plot}")
-    if out is not None:
-        from titjudge.report.table_files import write_tables
-
-        write_tables(tables, out)
-        say(f"tables {out}")
+    write_out(tables, out)
     record: dict[str, Any] = {
         "source": table.source, "metric": table.metric, "baseline": baseline, "missing": table.missing,
         "generators": [dict(zip(tables[0].columns, row, strict=True)) for row in tables[0].rows],
@@ -177,12 +183,11 @@ def _tell(decided: Gate, found: Sequence[GeneratorDifference], strict: bool) -> 
 @click.option("--pair", "pairs", multiple=True, required=True, metavar="A,B|all", help="Two generators, three or more to race for the best, or `all` for every two; repeatable.")  # fmt: skip
 @click.option("--margin", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Stop also when the two lie within M of each other: equivalent.")  # fmt: skip
 @click.option("--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N", help="Random orders of the prompts.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Of the random orders.")
-@click.option("--out", type=PATH, metavar="FILE", help="Write the tables: Markdown, LaTeX or CSV (.md, .tex, .csv).")
-@JSON
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="S", help="Of the random orders.")
+@file_options
 def settle(
     runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, pairs: tuple[str, ...],
-    margin: float | None, repeat: int, seed: int, out: Path | None, json_file: Path | None,
+    margin: float | None, repeat: int, seed: int, plot: Path | None, out: Path | None, json_file: Path | None,
 ) -> int:  # fmt: skip
     """Replay `judge --settle` on finished scores: after how many prompts, in random order, would it have stopped?
 
@@ -196,21 +201,25 @@ def settle(
       python cli.py compare settle --scores scores.csv --pair all --margin 0.01
     """
     from titjudge.cli.output import show_notes, show_tables, write_json
+    from titjudge.core.errors import ConfigError
     from titjudge.stats.replay_settling import replay_pairs, replay_race, replay_tables
 
-    check_files(None, out)
+    check_files(plot, out)
     table = read_input(runs, scores, metric, allow_drift)
     two, races = _questions(pairs, table)
+    if plot is not None and not two:
+        raise ConfigError("the chart is of pairs, and --pair names none")
     found = replay_pairs(table, two, margin=margin, repeat=repeat, seed=seed)
     raced = [one for names in races for one in replay_race(table, names, margin=margin, repeat=repeat, seed=seed)]
     tables = replay_tables(found, raced)
     show_tables(tables)
     show_notes(table.notes, tables)
-    if out is not None:
-        from titjudge.report.table_files import write_tables
+    if plot is not None:
+        from titjudge.report.verdict_charts import write_settling
 
-        write_tables(tables, out)
-        say(f"tables {out}")
+        write_settling(found, plot)
+        say(f"plot   {plot}")
+    write_out(tables, out)
     record: dict[str, Any] = {
         "source": table.source, "metric": table.metric, "margin": margin, "repeat": repeat, "seed": seed,
         "pairs": [each.to_json() for each in found],
@@ -320,11 +329,7 @@ def plan(
 
         write_power(found, pilots[0], difference, power, plot)
         say(f"plot   {plot}")
-    if out is not None:
-        from titjudge.report.table_files import write_tables
-
-        write_tables([shown], out)
-        say(f"tables {out}")
+    write_out([shown], out)
     write_json(json_file, {
         "source": table.source, "metric": table.metric, "difference": difference, "power": power, "image_cost": cost,
         "pilots": [{"a": each.a, "b": each.b, "prompts": each.prompts, "variance": each.variance} for each in pilots],

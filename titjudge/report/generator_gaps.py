@@ -16,9 +16,11 @@ MOST = 4  # metrics; the command has all
 
 
 def generator_gaps(report: Report) -> list[Json]:
-    """A table for each of the first metrics of each run whose generators share enough prompts."""
+    """Make a table for each of the first metrics of each run whose generators share enough prompts."""
     found = []
     for at, run in enumerate(report.runs):
+        if run.manifest.status == "settled":  # stopped at a verdict: fixed intervals and tests do not hold
+            continue
         judges = [judge for judge in report.judges if judge.run == at and " [" not in judge.metric]
         several = len(judges) > 1 or len(report.runs) > 1
         found += [made for judge in judges[:MOST] if (made := _gaps(run, judge, several=several)) is not None]

@@ -12,6 +12,7 @@ from titjudge.report.chart_files import write_figure
 from titjudge.stats.bridging import Bridge
 from titjudge.stats.generator_differences import GeneratorDifference
 from titjudge.stats.planning import Pilot, Plan, curve
+from titjudge.stats.sequential import OPEN, Settled
 
 _MOST = 60  # rows that can still be read
 
@@ -39,6 +40,29 @@ def write_differences(differences: Sequence[GeneratorDifference], path: Path, de
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlabel("difference with 95% interval, to the right: the first is better")
         axes.grid(axis="x", alpha=0.3)
+
+    write_figure(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))
+
+
+def write_settling(found: Sequence[Settled], path: Path) -> None:
+    """Draw after how many prompts each pair was settled, on average over the orders, and what share stayed open.
+
+    Raises:
+        ConfigError: neither .svg nor .png. UserError: the file cannot be written.
+    """
+    by_pair: dict[str, list[Settled]] = {}
+    for each in found:
+        by_pair.setdefault(f"{each.a}, {each.b}", []).append(each)
+    rows = sorted(by_pair.items(), key=lambda row: sum(each.used for each in row[1]) / len(row[1]))[-_MOST:]
+
+    def draw(axes: Any) -> None:
+        for place, (_, orders) in enumerate(rows):
+            stayed = sum(each.verdict == OPEN for each in orders) / len(orders)
+            axes.barh(place, orders[0].of, color="0.93")
+            axes.barh(place, sum(each.used for each in orders) / len(orders), color="C0", alpha=1 - 0.6 * stayed)
+        axes.set_yticks(range(len(rows)), [name if len(name) < 50 else name[:48] + "…" for name, _ in rows], fontsize=7)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlabel("prompts judged until the verdict, of all (pale: some orders stayed open)")
 
     write_figure(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))
 

@@ -39,6 +39,11 @@ def run_scores(
     folders = {str(path): RunFolder(path) for path in paths}
     manifests = {name: folder.manifest() for name, folder in folders.items()}
     notes = refuse_drift(manifests, allow=allow_drift)
+    notes += [
+        f"{name} stopped when a question was settled: its intervals do not allow for that (results.json has one that does)"
+        for name, manifest in manifests.items()
+        if manifest.status == "settled"
+    ]
     items = {
         name: {item.id: item for item in folder.items() if isinstance(item, Item)} for name, folder in folders.items()
     }

@@ -18,6 +18,11 @@ from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Session, Watcher
 from titjudge.stats.sequential import EQUIVALENT, OPEN, Race
 
+STOPPED = (
+    "this run stopped when its question was settled: only the interval of the verdict allows for that, and the other means, "
+    "intervals and ranks favour the winner"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -161,11 +166,17 @@ class SettlingSession(Session):
         return outcome
 
     def _work(self, folder: RunFolder, loop: RunLoop, done: set[tuple[str, str]]) -> Iterator[Item]:
-        loop.until(self._settling.take, self.config.limits.concurrency)
+        loop.until(self._take, self.config.limits.concurrency)
         for (item, metric), score in folder.scores(slim=True).items():
-            if (item, metric) in done and self._settling.take(score):
+            if (item, metric) in done and self._take(score):
                 loop.settle()
         return self._settling.order()
+
+    def _take(self, score: Score) -> bool:
+        over = self._settling.take(score)
+        if over and STOPPED not in self.warnings:
+            self.warnings.append(STOPPED)
+        return over
 
 
 def told(record: Mapping[str, Any]) -> str:

@@ -16,7 +16,16 @@ from titjudge.core.files import read_table
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
 
 REQUIRED = ("prompt_id", "generator")
-IMAGE_COLUMNS = ("image", "image_id", "item", "seed", "file")  # tell the images of one prompt apart
+IMAGE_COLUMNS = (
+    "image",
+    "image_id",
+    "image_index",
+    "image_path",
+    "item",
+    "seed",
+    "file",
+    "filename",
+)  # tell the images of one prompt apart
 SAMPLE_COLUMNS = ("sample", "repeat")  # tell the answers of one judge to one image apart
 FORMATS = (".csv", ".csv.gz", ".jsonl", ".parquet")
 
