@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -11,25 +11,35 @@ from typing import Any, Protocol
 
 
 class Status(StrEnum):
-    """How one question, or one score, ended. Only `OK` carries a number (and `TRUNCATED` under the official protocol)."""
+    """How one question, or one score, ended. Only `OK` carries a number (and `TRUNCATED` under the official protocol).
+
+    `TRUNCATED`: the answer hit its token limit. `REFUSED`: a content filter or the model itself declined. `UNPARSED`: an answer
+    came, and it does not say what was asked. `FAILED`: no answer came (outage, timeout, rejected request). `BAD_INPUT`: the
+    image or prompt cannot be used. `MISSING`: a recorded answer was asked for and is not on file. `BUDGET`: not asked, as the
+    cap was reached.
+    """
 
     OK = "ok"
-    TRUNCATED = "truncated"  # the answer hit its token limit
-    REFUSED = "refused"  # a content filter or the model itself declined
-    UNPARSED = "unparsed"  # an answer came, and it does not say what was asked
-    FAILED = "failed"  # no answer came: outage, timeout, rejected request
-    BAD_INPUT = "bad_input"  # the image or prompt cannot be used
-    MISSING = "missing"  # a recorded answer was asked for and is not on file
-    BUDGET = "budget"  # not asked: the cap was reached
+    TRUNCATED = "truncated"
+    REFUSED = "refused"
+    UNPARSED = "unparsed"
+    FAILED = "failed"
+    BAD_INPUT = "bad_input"
+    MISSING = "missing"
+    BUDGET = "budget"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One image with the prompt it was made from.
 
-    `group` is the id of the prompt: the cluster of all statistics. `image` may be None for text-only items
-    (a description is then given in `meta["description"]`). `same_prompt` are all images of the prompt, this one among
-    them: a run fills it in where a metric compares images, and no file holds it.
+    Attributes:
+        id: Its name in scores and pairs; the path inside the data folder, where there is one.
+        image: The image file; None where there is only a description, in `meta["description"]`.
+        prompt_id: The id of the prompt: the unit of all statistics.
+        meta: Further keys of its line in the data, such as `category`.
+        same_prompt: All images of the prompt, this one among them: a run fills it in where a metric compares images, and no
+            file holds it.
     """
 
     id: str
@@ -43,7 +53,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class InvalidItem:
-    """An input that cannot be judged: named in the report, never scored."""
+    """An input that cannot be judged: named with its `reason` in the report, never scored."""
 
     id: str
     reason: str
@@ -60,7 +70,14 @@ class InvalidItem:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two images of one prompt and which of them people prefer: "a", "b" or "tie"."""
+    """Two images of one prompt and which of them people prefer.
+
+    Attributes:
+        a: Id of one image.
+        b: Id of the other.
+        preference: `a`, `b` or `tie`.
+        source: Who says so, where that is known.
+    """
 
     prompt_id: str
     a: str
@@ -71,7 +88,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """An image as it is sent: identified by the SHA-256 of exactly those bytes, which are read when needed."""
+    """An image as it is sent: identified by the SHA-256 of exactly those bytes, which `load` reads when needed."""
 
     sha256: str
     media_type: str
@@ -97,8 +114,11 @@ class Tool:
 class ToolCall:
     """A call as a model made it.
 
-    `arguments` is JSON text and may be malformed; `id` is empty where the provider gives none; `signature` is a text that
-    the provider wants back with the call, unread (Gemini's thought signature, Anthropic's thinking).
+    Attributes:
+        arguments: JSON text, which may be malformed.
+        id: Empty where the provider gives none.
+        signature: A text that the provider wants back with the call, unread (Gemini's thought signature, Anthropic's
+            thinking).
     """
 
     name: str
@@ -117,9 +137,13 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation; `role` is system, user or assistant.
+    """One turn of a conversation.
 
-    `calls` are those of an assistant's turn, after its text; `results` are a user's turn that answers them, before its text.
+    Attributes:
+        role: system, user or assistant.
+        parts: Texts and images, in order.
+        calls: Calls of tools in an assistant's turn, after its text.
+        results: What these calls brought, in the user's turn that follows, before its text.
     """
 
     role: str
@@ -129,6 +153,7 @@ class Message:
 
     @property
     def text(self) -> str:
+        """Its texts, a line each."""
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
 
@@ -136,9 +161,14 @@ class Message:
 class Request:
     """One question to one model: everything that can change the answer, and nothing else but `role` and `item_id`.
 
-    `params` are the sampling parameters that are really sent (`max_tokens`, `temperature`, ...); `schema` is a JSON
-    schema for a structured answer; `sample` numbers repeated answers, `attempt` numbers repair turns; `tools` are what the
-    model may call instead of, or besides, answering in words.
+    Attributes:
+        params: Sampling parameters that are really sent (`max_tokens`, `temperature`, ...).
+        schema: JSON schema of a structured answer.
+        adapter_version: `Provider.version`.
+        sample: Number of this answer among repeated ones, from 0.
+        attempt: Number of repair turns before it.
+        template: Name of the prompt template.
+        tools: What the model may call instead of, or besides, answering in words.
     """
 
     provider: str
@@ -165,9 +195,13 @@ class Request:
 class ProviderSettings:
     """What a provider is built from: one model of one role.
 
-    `base_url` may hold several comma-separated addresses; `api_key_env` names the environment variable with the key
-    (the key itself is read when the first request is sent and kept nowhere else); `timeout` in seconds; `structured` is
-    auto, native or prompt; `options` are provider-specific settings (dtype, device_map, revision, ...).
+    Attributes:
+        model: The model's name at the provider.
+        base_url: Its address; several, comma-separated, share the load.
+        api_key_env: Environment variable with the key, which is read when the first request is sent and kept nowhere else.
+        timeout: Seconds one request may take.
+        structured: Answers in JSON by the server's schema mode (native), by words in the prompt (prompt), or as it can (auto).
+        options: Settings of this provider (dtype, device_map, revision, ...).
     """
 
     model: str
@@ -180,7 +214,15 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one answer, as the provider bills them. `output` includes `thinking`; `input` includes `cached_input`."""
+    """Tokens of one answer, as the provider bills them.
+
+    Attributes:
+        input: Of the request, those read from the provider's cache and those of images included.
+        output: Of the answer, thinking included.
+        cached_input: Read from the provider's cache.
+        thinking: Thought before the answer.
+        image: Of images, where the provider says so.
+    """
 
     input: int = 0
     output: int = 0
@@ -200,9 +242,19 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one model answered. `list_cost` is the list price in USD, None when the price is unknown;
-    `cached` answers cost nothing now. `data` is the validated object of a structured answer; `tool_calls` are there only
-    where the request offered tools."""
+    """What one model answered.
+
+    Attributes:
+        reason: Why, where it is not OK.
+        finish: Why the model stopped, as the provider says it.
+        model_version: The model that answered, as the provider says it.
+        list_cost: List price in USD; None when the price is unknown.
+        cached: It was kept from before and costs nothing now.
+        key: The key of the answer in cache and recordings.
+        flags: What is odd about it.
+        data: The validated object of a structured answer.
+        tool_calls: What the model wants to call, where the request offered tools.
+    """
 
     text: str
     status: Status = Status.OK
@@ -225,36 +277,55 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """A unit vector, with the tokens the model read and the tokens there were (`used < total`: the text was cut), and
-    those the provider says it bills (None: it does not say)."""
+    """What an embedder makes of a text.
 
-    vector: Any  # numpy array, shape (dim,), float32, L2-normalised
+    Attributes:
+        vector: NumPy array of float32, shape (dim,), of length 1.
+        tokens_used: Tokens that the model read.
+        tokens_total: Tokens of the text.
+        tokens_billed: Tokens that the provider bills; None where it does not say.
+    """
+
+    vector: Any
     tokens_used: int
     tokens_total: int
     tokens_billed: int | None = None
 
     @property
     def cut(self) -> bool:
+        """Whether the model read less than the whole text."""
         return self.tokens_used < self.tokens_total
 
 
 class FailureKind(StrEnum):
-    """What a provider says of an exception; `retry.py` alone decides what follows."""
+    """What a provider says of an exception; `engine/retry.py` alone decides what follows.
 
-    RETRY = "retry"  # 408, 409, 5xx, connection, timeout, an answer that is not JSON
-    RATE_LIMIT = "rate_limit"  # 429: retried, and the concurrency goes down
-    REFUSED = "refused"  # a content filter answered with an error
-    REJECTED = "rejected"  # 400, 413, 422: this request will never pass
-    BARRED = "barred"  # 403, 404, 405: no request will pass; or, where others do, this one will not
-    FATAL = "fatal"  # 401, no such model, no quota: no request will pass
+    `RETRY`: 408, 409, 5xx, connection, timeout, an answer that is not JSON. `RATE_LIMIT`: 429, retried, and the concurrency goes
+    down. `REFUSED`: a content filter answered with an error. `REJECTED`: 400, 413, 422, this request will never pass.
+    `BARRED`: 403, 404, 405, no request will pass; or, where others do, this one will not. `FATAL`: 401, no such model, no
+    quota, no request will pass.
+    """
+
+    RETRY = "retry"
+    RATE_LIMIT = "rate_limit"
+    REFUSED = "refused"
+    REJECTED = "rejected"
+    BARRED = "barred"
+    FATAL = "fatal"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A classified exception; `retry_after` in seconds; `usage` when a failed call reports what it billed; `lost` when
-    the request was sent and nobody said what it cost, so that it may have been billed; `unsent` when there was no
-    connection; `outage` when there was one before, and the server is likely to come back; `answered` when an answer came
-    with a status of success and cannot be used: asking again is likely to be billed again."""
+    """A classified exception.
+
+    Attributes:
+        retry_after: Seconds that the server wants us to wait.
+        usage: What a failed request billed, where the provider says so.
+        lost: The request was sent and nobody said what it cost: it may have been billed.
+        unsent: There was no connection.
+        outage: There was a connection before, and the server is likely to come back.
+        answered: An answer came with a status of success and cannot be used: asking again is likely to be billed again.
+    """
 
     kind: FailureKind
     message: str
@@ -270,8 +341,12 @@ class Failure:
 class Score:
     """One metric's number for one item, or the reason why there is none.
 
-    `value` is None exactly when nothing was measured; `parts` are the numbers and lists behind it (JSON types only);
-    `replies` are the keys of the answers it was computed from.
+    Attributes:
+        value: In the metric's range; None exactly when nothing was measured.
+        status: How it ended.
+        reason: Why: the judge's words, or what went wrong.
+        parts: Numbers and lists behind the value (JSON types only).
+        replies: Keys of the answers it was computed from.
     """
 
     item_id: str
@@ -286,18 +361,18 @@ class Score:
 
     @classmethod
     def of(cls, value: float, *, reason: str = "", status: Status = Status.OK, **parts: Any) -> Score:
-        """A score as a metric returns it; the runner adds item, metric and replies."""
+        """Make a score as a metric returns it, `parts` behind it; the run adds item, metric and replies."""
         return cls("", "", float(value), status, reason, parts)
 
     @classmethod
     def none(cls, status: Status, reason: str, **parts: Any) -> Score:
-        """No number, and why."""
+        """Make a score without a value, with the reason in one line, and what is known nevertheless in `parts`."""
         return cls("", "", None, status, reason, parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A result as people read it: cells are str, int, float or None (None is shown as a dash)."""
+    """A result as people read it: cells are str, int, float or None, which is shown as a dash."""
 
     title: str
     columns: tuple[str, ...]
@@ -320,8 +395,8 @@ class Ask(Protocol):
 
     Attributes:
         protocol: official (as published) or strict.
-        dry_run: why nothing is sent; None in a run.
-        siblings: the other images of the item's prompt, for metrics with `scope="prompt"`; else empty.
+        dry_run: Why nothing is sent; None in a run.
+        siblings: The other images of the item's prompt, for metrics with `scope="prompt"`; else empty.
     """
 
     protocol: str
@@ -341,35 +416,30 @@ class Ask(Protocol):
         tools: Sequence[Tool] = (),
         turns: Sequence[Message] = (),
         **variables: Any,
-    ) -> Reply: ...
+    ) -> Reply:
+        """Ask one question of a role.
 
-    def has_tools(self, role: str) -> bool: ...
+        Args:
+            template: Name of the prompt template, such as `tit/describe`; `variables` fill it in.
+            role: captioner, judge, or `provider/model`; `params` go before its own.
+            images: Files to show.
+            schema: A pydantic model; the reply's `data` is one of it.
+            accept_truncated: Return an answer that hit its token limit.
+            sample: Number of this answer among repeated ones.
+            params: Sampling parameters.
+            tools: What the model may call.
+            turns: The conversation after the question.
+            **variables: Values of the template's variables.
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedding]: ...
-
-
-class Suite(Protocol):
-    """A data set with its metrics and its official aggregation. Inherit from it for the defaults."""
-
-    name: str
-    metrics: tuple[str, ...]
-    """Run without `--metric`."""
-    VERSION: str = "1"
-    DEVIATIONS: tuple[str, ...] = ()
-    """Where results differ from those of the official code, for people."""
-    AGGREGATES: bool = True
-    """False where `aggregate` returns nothing: items and scores then need not be held in memory whole."""
-    MARKS_JUDGE: frozenset[str] = frozenset()
-    """Metrics whose scores, on these data, mark the judge and say nothing of which image is better."""
-
-    def load(self, folder: Path) -> Iterable[Item | InvalidItem]:
-        """Read the items; what cannot be judged comes as a BadItem that says why."""
+        Raises:
+            Unanswered: There is no usable answer; a metric lets it pass, and it becomes a score without a value.
+        """
         ...
 
-    def pairs(self, folder: Path) -> list[Pair]:
-        """Read the preferences of people; none where the data have none."""
-        return []
+    def has_tools(self, role: str) -> bool:
+        """Say whether the model of a role calls tools natively."""
+        ...
 
-    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """Compute the official tables."""
-        return []
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        """Embed texts by the role `embedder`, in order."""
+        ...

@@ -26,12 +26,21 @@ def everywhere(item: Item) -> bool:
 class Metric:
     """A metric function and its facts.
 
-    `roles` are the models it asks (`captioner`, `judge`, `embedder`, or a fixed `provider/model`); `range` is the span
-    of its values, higher is better unless `higher_is_better` is False; `needs` are the keys it reads from `item.meta`;
-    `extra` is the optional extra without which it cannot run at all, and `package` the module that shows whether it is
-    installed; `options` are values for the function's keyword-only parameters, where some were given. `applies` says of an
-    item whether the metric has anything to measure there: an item without it gets no score, and lacks none. `scope` is
-    "prompt" where a score depends on the other images of the prompt (`ask.siblings`), else "item".
+    Attributes:
+        name: What `--metric` takes.
+        function: The async function `(item, ask, **options) -> Score`.
+        roles: The models it asks: captioner, judge, embedder, or a fixed `provider/model`.
+        range: The ends of its values.
+        version: Raised whenever the same answers would give another number.
+        source: The paper or code it follows.
+        needs: Keys that it reads from `item.meta`.
+        higher_is_better: Whether a higher value is a better image.
+        summary: The first line of the function's docstring.
+        extra: The optional extra without which it cannot run at all.
+        package: The module that shows whether that extra is installed.
+        options: Values for the function's keyword-only parameters, where some were given.
+        applies: Says of an item whether there is anything to measure: one without it gets no score, and lacks none.
+        scope: "prompt" where a score depends on the other images of the prompt (`ask.siblings`), else "item".
     """
 
     name: str
@@ -115,10 +124,10 @@ def metric(
     applies: Callable[[Item], bool] = everywhere,
     scope: Scope = "item",
 ) -> Callable[[MetricFunction], Metric]:
-    """Declare a metric; the first line of the function's docstring becomes its summary, and its keyword-only parameters
-    (annotated, with defaults) its options.
+    """Declare a metric: `@metric(name, roles=..., range=...)` above an async function `(item, ask) -> Score`.
 
-    Raise `version` whenever the same answers would give another number.
+    The first line of the function's docstring becomes the summary, its keyword-only parameters (annotated, with defaults) the
+    options. Raise `version` whenever the same answers would give another number; `Metric` says what the others are.
     """
 
     def declare(function: MetricFunction) -> Metric:

@@ -23,7 +23,8 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import read_table, read_text, scan_jsonl, scan_table
 from titjudge.core.images import SUFFIXES
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import InvalidItem, Item, Pair, Suite
+from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.suites.base import Suite
 
 _MANIFESTS = (".jsonl", ".csv", ".json", ".ndjson")
 _GENERATOR = ("generator", "variant_model", "model")

@@ -22,7 +22,8 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, read_table
 from titjudge.core.images import SUFFIXES
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Suite, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.suites.base import Suite
 from titjudge.suites.folder import Folder, read_pairs
 
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks

@@ -23,7 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Suite, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.suites.base import Suite
 from titjudge.suites.folder import Folder
 
 

@@ -14,9 +14,10 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json
 from titjudge.core.score_parts import alignment
-from titjudge.core.types import InvalidItem, Item, Score, Suite, Table
+from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.graph_alignment import Graph, forced, ratio
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target
+from titjudge.suites.base import Suite
 from titjudge.suites.longt2ibench.dataset import Annotated, Generation, number, read_generations, read_split
 from titjudge.suites.longt2ibench.statistics import Recall, by_interval, interval, tables, words
 

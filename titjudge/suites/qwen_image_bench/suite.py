@@ -10,7 +10,8 @@ from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.types import InvalidItem, Item, Score, Suite, Table
+from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.suites.base import Suite
 from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
     Problem,

@@ -9,7 +9,8 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.ocr import words_from_questions
-from titjudge.core.types import InvalidItem, Item, Score, Suite, Table
+from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.suites.base import Suite
 from titjudge.suites.tiif import dataset
 from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, Cell

@@ -1,0 +1,36 @@
+"""What a suite is: a data set with its metrics and its official aggregation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+
+
+class Suite(Protocol):
+    """A data set with its metrics and its official aggregation. Inherit from it for the defaults."""
+
+    name: str
+    metrics: tuple[str, ...]
+    """Run without `--metric`."""
+    VERSION: str = "1"
+    DEVIATIONS: tuple[str, ...] = ()
+    """Where results differ from those of the official code, for people."""
+    AGGREGATES: bool = True
+    """False where `aggregate` returns nothing: items and scores then need not be held in memory whole."""
+    MARKS_JUDGE: frozenset[str] = frozenset()
+    """Metrics whose scores, on these data, mark the judge and say nothing of which image is better."""
+
+    def load(self, folder: Path) -> Iterable[Item | InvalidItem]:
+        """Read the items; what cannot be judged comes as an InvalidItem that says why."""
+        ...
+
+    def pairs(self, folder: Path) -> list[Pair]:
+        """Read the preferences of people; none where the data have none."""
+        return []
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
+        """Compute the official tables."""
+        return []
