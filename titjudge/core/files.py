@@ -118,20 +118,25 @@ def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:
     return sizes[id(node)]
 
 
-def read_yaml(path: Path, what: str) -> dict[str, Any]:
-    """The keys of a YAML file; `what` names it in messages (`a configuration`). An empty file has none.
+def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
+    """The keys of a YAML file. An empty file has none.
+
+    Args:
+        what: What the file is, for messages (`a configuration`).
+        named_by: What names the file where that is not the command line, for messages (an environment variable).
 
     Raises:
         ConfigError: it cannot be read, is not UTF-8, not YAML, or no mapping.
     """
+    source = f"{named_by}: " if named_by else ""
     try:
         content = load_yaml(read_text(path))
     except DataError as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(f"{source}{error}") from error
     except ValueError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from error
+        raise ConfigError(f"{source}{path}: not YAML: {error}") from error
     if content is not None and not isinstance(content, dict):
-        raise ConfigError(f"{path}: {what} is a mapping of keys")
+        raise ConfigError(f"{source}{path}: {what} is a mapping of keys")
     return content or {}
 
 

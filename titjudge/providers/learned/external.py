@@ -118,7 +118,7 @@ def command_of(name: str, options: Mapping[str, Any]) -> Command:
 
 
 def _file(where: str, path: Path) -> dict[str, Any]:
-    content = read_yaml(path.expanduser(), f"${where}")
+    content = read_yaml(path.expanduser(), "the file of a command", where)
     if "command" not in content:
         raise ConfigError(f"{where}: {path}: a mapping with the key 'command' is wanted")
     return {str(key): value for key, value in content.items()}

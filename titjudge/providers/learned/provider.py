@@ -225,7 +225,7 @@ def _from_file(key: str) -> dict[str, Any]:
     if not told:
         return {}
     path = Path(told).expanduser()
-    content = read_yaml(path, f"${SETTINGS}")
+    content = read_yaml(path, "the file of learned metrics", SETTINGS)
     if not all(isinstance(each, dict) for each in content.values()):
         raise ConfigError(f"{SETTINGS}: {path}: a mapping of learned metrics to their options is wanted")
     known = ["all", *(row.key for row in BUILT_IN)]
