@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -107,18 +106,21 @@ class Run:
             "--out", str(folder / "run"), "--json", str(folder / "out.json"), "--no-report", *options,
         ]  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         started = time.perf_counter()
-        self.process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        if wait:
-            self.out, self.err = self.process.communicate(timeout=600)
+        if not wait:
+            self.process = subprocess.Popen(
+                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            return
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            self.process = subprocess.Popen(command, env=environment, stdout=out, stderr=err, text=True)
+            _, status, usage = os.wait4(self.process.pid, 0)  # of this child alone: the server and the SDK are others
             self.wall = time.perf_counter() - started
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            self.cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            self.peak = after.ru_maxrss
-            self.code = self.process.returncode
+            self.code = self.process.returncode = os.waitstatus_to_exitcode(status)
+            self.cpu, self.peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+            out.seek(0)
+            err.seek(0)
+            self.out, self.err = out.read(), err.read()
 
     @property
     def results(self) -> dict[str, Any]:
@@ -173,7 +175,7 @@ def clean(program: Path, data: Path, samples: int, in_flight: int, work: Path) -
         print(
             f"clean {in_flight}: wall / ideal {stats['span_s'] / ideal:.3f} (SDK loop {wall / ideal:.3f}); "
             f"CPU a request {max(0.0, run.cpu - base) / (2 * samples) * 1000:.2f} ms (SDK loop {cpu / (2 * samples) * 1000:.2f} ms); "
-            f"coverage {run.results['metrics']['tit-llm']['coverage']}; asked {stats['ok']}, wasted {stats['wasted']}"
+            f"peak memory {run.peak:.0f} MB; coverage {run.results['metrics']['tit-llm']['coverage']}; asked {stats['ok']}, wasted {stats['wasted']}"
         )
         server.ask("/_reset", b"")
         cache = work / f"clean{in_flight}" / "cache"
