@@ -44,6 +44,14 @@ def test_links_lead_to_files(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def test_the_drawings_of_the_architecture_name_what_is_there() -> None:
+    page = ROOT / "docs" / "architecture.md"
+    named = {name for block in blocks("text", page) for name in re.findall(r"[a-z_]+/(?:[a-z_]+\.py)?", block)}
+    named |= set(re.findall(r"`((?:core|engine|runs|providers|metrics|suites|stats)/[\w./]+)`", text(page)))
+    assert len(named) > 15
+    assert [name for name in sorted(named) if not (ROOT / "titjudge" / name).exists()] == []
+
+
 def test_the_run_yaml_loads(tmp_path: Path) -> None:
     from titjudge.core.config import load_config
 
