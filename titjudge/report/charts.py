@@ -45,7 +45,7 @@ class Chart:
 
 
 def charts(report: Report) -> list[Chart]:
-    """Every chart for which the report has data; none without pairs."""
+    """Draw every chart for which the report has data; none without pairs."""
     if not report.pairs or not report.judges:
         return []
     key, categories = human_agreement.by_category(report)
@@ -107,7 +107,7 @@ def _lines(
 
 
 def series(axes: Any, points: Sequence[Point], place: int, shift: float, *, joined: bool) -> None:
-    """A line, or a row of marks, in the colour, dash and mark of `place`: values with their intervals at 0, 1, ... + shift."""
+    """Draw a line, or a row of marks, in the colour, dash and mark of `place`: values with intervals at 0, 1, ... + shift."""
     drawn = [(at + shift, value, interval) for at, (value, interval) in enumerate(points) if value is not None]
     colour = NAME[f"c{place}"]
     for x, _, interval in drawn:
@@ -121,12 +121,12 @@ def series(axes: Any, points: Sequence[Point], place: int, shift: float, *, join
 
 
 def shortened(label: str) -> str:
-    """A label that fits under an axis."""
+    """Shorten a label so that it fits under an axis."""
     return label if len(label) < 15 else label[:13] + "…"
 
 
 def _scatter(report: Report, judge: int, place: int) -> Chart | None:
-    """Mean score of each generator against how often people prefer its images, over a haze of all images."""
+    """Plot the mean score of each generator against how often people prefer its images, over a haze of all images."""
     points = human_agreement.generators(report, judge)
     if len(points) < 2:
         return None
@@ -177,7 +177,7 @@ def _points(axes: Any, points: Sequence[human_agreement.Point], place: int) -> N
 
 
 def _names(axes: Any, points: Sequence[human_agreement.Point]) -> None:
-    """Names beside the marks, each where it covers no other; one that fits nowhere is left to the table."""
+    """Write names beside the marks, each where it covers no other; one that fits nowhere is left to the table."""
     axes.set_xlim(axes.get_xlim())  # fixed now: places on the page are asked for below
     axes.set_ylim(axes.get_ylim())
     spots = axes.transData.transform([(point.human, point.score) for point in points])
@@ -220,7 +220,7 @@ def frame(axes: Any) -> None:
 
 
 def draw_percent(axes: Any, lowest: float = 0.4) -> None:
-    """An axis of shares up to 100% that begins at `lowest`, or below where a mark asks for it."""
+    """Draw an axis of shares up to 100% that begins at `lowest`, or below where a mark asks for it."""
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:.0%}")
     low, _ = axes.get_ylim()
     axes.set_ylim(min(lowest, max(0.0, low)) - (0.02 if not lowest else 0.0), 1.02)
@@ -252,7 +252,7 @@ def svg_of(draw: Callable[[Any], None], salt: str, width: float = 6.2, height: f
 
 
 def plain(svg: str) -> str:
-    """An SVG with classes in place of styles, without ids that nothing refers to, without metadata."""
+    """Rewrite an SVG with classes in place of styles, without ids that nothing refers to, without metadata."""
     root = ElementTree.fromstring(svg)
     used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
     for parent in root.iter():

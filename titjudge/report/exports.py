@@ -56,7 +56,7 @@ def export(runs: Sequence[StoredRun], kind: str, out: Path) -> Path:
 
 
 def _rows(report: Report) -> Iterator[dict[str, Any]]:
-    """One row a score, in the order of the data and of the metrics: answers come in any."""
+    """Yield one row a score, in the order of the data and of the metrics: answers come in any."""
     for number, run in enumerate(report.runs):
         metrics = [judge.metric for judge in report.judges if judge.run == number]
         items = {item.id: (at, item) for at, item in enumerate(run.items)}
@@ -136,7 +136,7 @@ def _tables(report: Report) -> list[Json]:
 
 
 def _shown(cell: Any) -> str:
-    """A cell in one line: `88.9% [77.8%, 97.2%]`."""
+    """Write a cell in one line: `88.9% [77.8%, 97.2%]`."""
     if not isinstance(cell, dict):
         return str(cell)
     interval = re.fullmatch(r"([+-]?[\d.]+%?) – ([+-]?[\d.]+%?)", cell.get("s", ""))
@@ -166,7 +166,7 @@ def md_table(table: Json) -> Iterator[str]:
 
 
 def md(text: str) -> str:
-    """Text that Markdown shows as it is: no markup, no HTML, no link, no mention, one line."""
+    """Escape text so that Markdown shows it as it is: no markup, no HTML, no link, no mention, one line."""
     line = " ".join(text.split())
     line = re.sub(r"([\\`*_{}\[\]()#|~!$])", r"\\\1", line)
     return (
@@ -184,7 +184,7 @@ _TEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&
 
 
 def _tex(text: str) -> str:
-    """Text that LaTeX sets as it is; control characters and line ends become spaces."""
+    """Escape text so that LaTeX sets it as it is; control characters and line ends become spaces."""
     line = re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+", " ", text)
     return "".join(_TEX.get(character, character) for character in line)
 

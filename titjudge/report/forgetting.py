@@ -44,7 +44,7 @@ class Curve:
 
 
 def curves(report: Report) -> list[Curve]:
-    """One entry a metric whose scores hold claims; none where nothing was settled."""
+    """Make one entry a metric whose scores hold claims; none where nothing was settled."""
     made = []
     for judge in report.judges:
         claims = _claims(report.runs[judge.run], judge.metric)
@@ -77,7 +77,7 @@ def _curve(title: str, claims: Sequence[Claim]) -> Curve:
 def _chart(
     found: Forgetting, drawn: Sequence[str], attribute: str, title: str, axis: str, joined: bool, salt: str
 ) -> Chart | None:
-    """One line, or row of marks, a generator; None with a single label, which the table of steps covers."""
+    """Draw one line, or row of marks, a generator; None with a single label, which the table of steps covers."""
     rates: tuple[Rate, ...] = getattr(found, attribute)
     labels = list(dict.fromkeys(rate.label for rate in rates))
     if attribute == "places" and len(labels) > 1:

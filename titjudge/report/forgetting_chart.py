@@ -13,7 +13,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def write_chart(found: Forgetting, path: Path) -> None:
-    """The chart as a file, SVG or PNG after its suffix.
+    """Write the chart as a file, SVG or PNG after its suffix.
 
     Raises:
         ConfigError: another suffix. UserError: the file cannot be written.
@@ -22,7 +22,7 @@ def write_chart(found: Forgetting, path: Path) -> None:
 
 
 def forgetting_svg(found: Forgetting) -> str:
-    """Share of met claims by place in the prompt, one line a generator with its 95% interval, as an SVG document.
+    """Draw the share of met claims by place in the prompt, one line a generator with its 95% interval, as an SVG document.
 
     The same numbers give the same bytes. Names are drawn as plain text, whatever they contain.
     """

@@ -76,7 +76,7 @@ def write_report(
 
 
 def pictures_in(page: bytes) -> tuple[int, list[str]]:
-    """How many pictures a report shows, and for each of the others why it does not."""
+    """Count the images that a report shows, and say for each of the others why it does not."""
     _, _, rest = page.partition(_IMAGE_DATA)
     lines = rest.partition(b"</script>")[0].splitlines()
     reasons = [base64.b64decode(line[1:]).decode(errors="replace") for line in lines if line.startswith(b"!")]
@@ -84,7 +84,7 @@ def pictures_in(page: bytes) -> tuple[int, list[str]]:
 
 
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
-    """The page of a report, as UTF-8."""
+    """Render the page of a report, as UTF-8."""
     pictures = list(dict.fromkeys(shown for entry in report.entries if (shown := entry.shown) is not None))
     data = as_json(report, {picture: number for number, picture in enumerate(pictures)})
     data["summary"] = summary(report)
@@ -131,12 +131,12 @@ def _page(
 
 
 def _chart_data(drawn: Sequence[Mapping[str, Any]]) -> str:
-    """The numbers behind the charts, without the drawings."""
+    """Give the numbers behind the charts, without the drawings."""
     return script_safe(json.dumps([{key: value for key, value in chart.items() if key != "svg"} for chart in drawn]))
 
 
 def _data(data: Mapping[str, Any]) -> str:
-    """JSON for a script element: plain while it is small, else compressed (`{"packed": base64 of gzip}`)."""
+    """Write JSON for a script element: plain while it is small, else compressed (`{"packed": base64 of gzip}`)."""
     text = orjson.dumps(data, default=str, option=orjson.OPT_SERIALIZE_NUMPY).decode()  # NaN and infinities become null
     if len(text) <= _PACK_ABOVE:
         return script_safe(text)
@@ -145,14 +145,14 @@ def _data(data: Mapping[str, Any]) -> str:
 
 
 def script_safe(text: str) -> str:
-    """JSON in which nothing can end a script element or start a comment, whatever its strings hold."""
+    """Escape JSON so that nothing in it can end a script element or start a comment, whatever its strings hold."""
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 
 def _image_lines(made: Sequence[Thumbnail]) -> str:
-    """One line an image: base64 of a WebP file, or `!` and the base64 of the reason why there is none."""
+    """Write one line an image: base64 of a WebP file, or `!` and the base64 of the reason why there is none."""
     return "\n".join(
         base64.b64encode(one).decode()
         if isinstance(one, bytes)

@@ -41,7 +41,7 @@ Cut = dict[int, list[Bin]]  # by judge number
 
 
 def value(entry: Entry, judge: int, judges: Sequence[Judge]) -> float | None:
-    """The score with its sign turned so that higher is better."""
+    """Give the score with its sign turned so that higher is better."""
     score = entry.scores.get(judge)
     if score is None or score.value is None or not math.isfinite(score.value):
         return None
@@ -49,7 +49,7 @@ def value(entry: Entry, judge: int, judges: Sequence[Judge]) -> float | None:
 
 
 def verdicts(report: Report, judge: int) -> list[tuple[int, float]]:
-    """(pair number, gap) of the pairs that people decided and the metric scored; gap > 0 where the two agree."""
+    """List (pair number, gap) of the pairs that people decided and the metric scored; gap > 0 where the two agree."""
     found = []
     for number, (a, b, sign) in enumerate(report.pairs):
         left, right = value(report.entries[a], judge, report.judges), value(report.entries[b], judge, report.judges)
@@ -59,7 +59,7 @@ def verdicts(report: Report, judge: int) -> list[tuple[int, float]]:
 
 
 def by(report: Report, label: Callable[[int], str | None], order: Sequence[str]) -> Cut:
-    """Accuracy by a label of the pair; pairs without a label are left out."""
+    """Cut the accuracy by a label of the pair; pairs without a label are left out."""
     cut: Cut = {}
     for judge in range(len(report.judges)):
         told: dict[str, list[tuple[int, bool]]] = defaultdict(list)
@@ -73,7 +73,7 @@ def by(report: Report, label: Callable[[int], str | None], order: Sequence[str])
 
 
 def _bin(report: Report, label: str, told: Sequence[tuple[int, bool]]) -> Bin:
-    """From (pair number, right): pairs of one prompt stand or fall together, so the interval is over prompts."""
+    """Compute accuracy from (pair number, right); pairs of one prompt hang together, so the interval is over prompts."""
     prompt, prompts = codes(report.entries[report.pairs[number][0]].prompt_id for number, _ in told)
     right = np.array([right for _, right in told], dtype=np.float64)
     if not told:
@@ -83,7 +83,7 @@ def _bin(report: Report, label: str, told: Sequence[tuple[int, bool]]) -> Bin:
 
 
 def by_length(report: Report, bins: int = 4) -> Cut:
-    """Accuracy by the number of words in the prompt, in bins with about the same number of pairs."""
+    """Cut the accuracy by the number of words in the prompt, in bins with about the same number of pairs."""
     words = [len(report.entries[a].prompt.split()) for a, _, _ in report.pairs]
     edges = _edges(words, bins)
     names = [f"{low}–{high}" if low != high else str(low) for low, high in edges]
@@ -97,7 +97,7 @@ def by_length(report: Report, bins: int = 4) -> Cut:
 
 
 def _edges(values: Sequence[int], bins: int) -> list[tuple[int, int]]:
-    """Bins (lowest, highest) of about the same size that no value straddles."""
+    """Find bins (lowest, highest) of about the same size that no value straddles."""
     ordered = sorted(values)
     if not ordered:
         return []
@@ -111,7 +111,7 @@ def _edges(values: Sequence[int], bins: int) -> list[tuple[int, int]]:
 
 
 def human_shares(report: Report) -> dict[int, float]:
-    """Share of its comparisons that each image won, a tie counting half."""
+    """Compute the share of its comparisons that each image won, a tie counting half."""
     won: dict[int, float] = defaultdict(float)
     met: dict[int, int] = defaultdict(int)
     for a, b, sign in report.pairs:
@@ -123,7 +123,7 @@ def human_shares(report: Report) -> dict[int, float]:
 
 
 def by_rank_gap(report: Report) -> Cut:
-    """Accuracy by how many places people's ranking of a prompt's images puts the two apart."""
+    """Cut the accuracy by how many places people's ranking of a prompt's images puts the two apart."""
     ranks = human_ranks(report)
     gaps = [abs(ranks[a] - ranks[b]) for a, b, _ in report.pairs]
     largest = max(gaps, default=0.0)
@@ -141,7 +141,7 @@ def by_rank_gap(report: Report) -> Cut:
 
 
 def human_ranks(report: Report) -> dict[int, float]:
-    """Rank of each image within its prompt by the share of comparisons won (1 is best, equal shares share the mean)."""
+    """Rank each image within its prompt by the share of comparisons won (1 is best, equal shares share the mean)."""
     groups: dict[str, list[int]] = defaultdict(list)
     shares = human_shares(report)
     for entry in shares:
@@ -156,7 +156,7 @@ def human_ranks(report: Report) -> dict[int, float]:
 
 
 def by_category(report: Report) -> tuple[str, Cut]:
-    """Accuracy by the first of the usual category fields that the items carry; ("", {}) where there is none."""
+    """Cut the accuracy by the first of the usual category fields that the items carry; ("", {}) where there is none."""
     for key in _CATEGORY_KEYS:
         named = [report.entries[a].meta.get(key) for a, _, _ in report.pairs]
         labels = [name if isinstance(name, str) else None for name in named]
@@ -167,7 +167,7 @@ def by_category(report: Report) -> tuple[str, Cut]:
 
 
 def calibration(report: Report, bins: int = 5) -> Cut:
-    """Accuracy by how far apart the metric's two scores are: fifths of its own gaps, smallest first."""
+    """Cut the accuracy by how far apart the metric's two scores are: fifths of its own gaps, smallest first."""
     cut: Cut = {}
     for judge in range(len(report.judges)):
         found = sorted((abs(gap), number, gap > 0) for number, gap in verdicts(report, judge))
@@ -186,7 +186,7 @@ def _fifth(step: int) -> str:
 
 
 def generators(report: Report, judge: int) -> list[Point]:
-    """Each generator's share of comparisons won against its mean score, with the interval of results.json."""
+    """Pair each generator's share of comparisons won with its mean score and the interval of results.json."""
     shares: dict[str, list[float]] = defaultdict(list)
     for entry, share in human_shares(report).items():
         shares[report.entries[entry].generator].append(share)
@@ -199,7 +199,7 @@ def generators(report: Report, judge: int) -> list[Point]:
 
 
 def images(report: Report, judge: int, most: int) -> list[tuple[float, float]]:
-    """(share of comparisons won with people, score) of the images that have both, every n-th where there are too many."""
+    """List (share of comparisons won, score) of the images that have both, every n-th where there are too many."""
     found = []
     for entry, share in sorted(human_shares(report).items()):
         score = report.entries[entry].scores.get(judge)

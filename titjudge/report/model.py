@@ -81,7 +81,7 @@ class Loaded:
     stats: dict[str, Any] = field(default_factory=dict)  # size and time of each item's image file when it was listed
 
     def metric(self, name: str) -> MetricResult:
-        """What the results say of a metric; nothing where they do not."""
+        """Give what the results say of a metric; nothing where they do not."""
         return self.results.metrics.get(name, MetricResult())
 
     @property
@@ -132,7 +132,7 @@ def _load(run: StoredRun, name: str) -> Loaded:
 
 
 def _card(*files: Path) -> Json:
-    """The trust card in the first of the files that holds one; empty where none does."""
+    """Read the trust card in the first of the files that holds one; empty where none does."""
     for file in files:
         try:
             found = orjson.loads(file.read_bytes())
@@ -144,7 +144,7 @@ def _card(*files: Path) -> Json:
 
 
 def _names(runs: Sequence[StoredRun]) -> list[str]:
-    """Folder names, made different where they are the same."""
+    """Name the runs after their folders, made different where they are the same."""
     seen: dict[str, int] = {}
     names = []
     for run in runs:
@@ -167,7 +167,7 @@ def _judges(number: int, run: Loaded, *, several: bool) -> list[Judge]:
 
 
 def _entries(runs: Sequence[Loaded], judges: Sequence[Judge]) -> tuple[list[Entry], list[dict[str, int]]]:
-    """Items of all runs; the same id, prompt, generator and picture is one entry. Also: entry by id, for each run."""
+    """Join the items of all runs; the same id, prompt, generator and image is one entry. Also: entry by id, for each run."""
     entries: list[Entry] = []
     known: dict[tuple[str, str, str], list[int]] = {}
     places: list[dict[str, int]] = []
@@ -205,7 +205,7 @@ def _judged(run: Loaded, item: Item | InvalidItem, metrics: Sequence[str]) -> Ju
 
 
 def _is(entry: Entry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
-    """Whether an entry is about the same picture, or the same description where there is none."""
+    """Tell whether an entry is about the same image, or the same description where there is none."""
     if isinstance(item, Item) and entry.meta.get("description") != item.meta.get("description") and not judged.path:
         return False
     return any(same(one, judged) for one in entry.judged)
@@ -218,14 +218,14 @@ def _entry(item: Item | InvalidItem) -> Entry:
 
 
 def _orphans(run: Loaded) -> list[Item]:
-    """Scores whose item is not on file (a damaged or merged folder): shown all the same."""
+    """Make items for scores whose item is not on file (a damaged or merged folder): they are shown all the same."""
     known = {item.id for item in run.items}
     lost = {score.item_id: score for score in run.scores.values() if score.item_id not in known}
     return [Item(score.item_id, "", None, score.generator, score.prompt_id) for score in lost.values()]
 
 
 def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tuple[int, int, int]]:
-    """Pairs of all runs, each once; those that name unknown images are left out (results.json warns of them)."""
+    """Join the pairs of all runs, each once; those that name unknown images are left out (results.json warns of them)."""
     found: dict[tuple[int, int, int], None] = {}
     for run, where in zip(runs, places, strict=True):
         for pair in run.results.pairs or ():
@@ -236,7 +236,7 @@ def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tup
 
 
 def as_json(report: Report, images: Mapping[Judged, int]) -> Json:
-    """The part of a report that the browser works on: `images` gives each picture its number."""
+    """Give the part of a report that the browser works on; `images` numbers the images."""
     texts = Texts()
     writer = _Writer(report, texts)
     items = [writer.item(entry, images) for entry in report.entries]
@@ -344,7 +344,7 @@ class _Writer:
         return record
 
     def _part(self, part: Any, known: Sequence[str]) -> int | str:
-        """A number is a text; a string is the hash of an image."""
+        """Encode part of a message: the number of a text, or the hash of an image."""
         if isinstance(part, Mapping):
             return str(part.get("image", ""))
         return self.texts.compose(str(part), known)
@@ -355,7 +355,7 @@ class _Writer:
 
 
 def _values(entries: Sequence[Entry], place: int) -> dict[int, float]:
-    """A judge's values by the identity of the entry: equal ones are exactly equal, and the page may compare them as they are."""
+    """Map a judge's values by the identity of the entry: equal ones are exactly equal, and the page may compare them as they are."""
     scored = [entry for entry in entries if place in entry.scores and entry.scores[place].value is not None]
     equal = with_ties(np.array([entry.scores[place].value for entry in scored], dtype=np.float64))
     return {id(entry): float(f"{value:.11g}") for entry, value in zip(scored, equal.tolist(), strict=True)}

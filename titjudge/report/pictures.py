@@ -27,13 +27,13 @@ class Judged:
 
     @classmethod
     def of(cls, path: Path | None, stat: Any, answers: Sequence[Mapping[str, Any]]) -> Judged:
-        """From an item's line and the answers that its scores came from."""
+        """Read it from an item's line and the answers that its scores came from."""
         shown = Shown.of([hashes for hashes in map(_hashes, answers) if hashes])
         known = isinstance(stat, list | tuple) and len(stat) == 2 and all(isinstance(one, int) for one in stat)
         return cls(path, (stat[0], stat[1]) if known else None, shown.own, shown.all)
 
     def refusal(self, raw: bytes) -> str:
-        """Why the present content of the file is not to be shown as what was judged; empty where it may be.
+        """Say why the present content of the file is not to be shown as what was judged; empty where it may be.
 
         A run folder may come from anybody, and a report goes to others: a file that neither the run's answers nor, where
         no picture was shown, its size identify stays where it is, whatever path the folder names.
@@ -78,7 +78,7 @@ class Sameness:
         )  # gone, or without a trace: moved files keep size and time
 
     def _contents(self, judged: Judged) -> frozenset[str]:
-        """SHA-256 of what was shown, else of the file and of what would be shown of it, if it is still what it was."""
+        """List the SHA-256 of what was shown, else of the file and of what would be shown of it, if it is still what it was."""
         if judged.own:
             return frozenset({judged.own})
         assert judged.path is not None

@@ -16,7 +16,7 @@ Row = list[Any]
 
 
 def provenance(report: Report) -> list[Json]:
-    """Tables of models, prompts, metrics and configuration."""
+    """Tabulate models, prompts, metrics and configuration."""
     answered, prompts, metrics = [], [], []
     for run in report.runs:
         for name, role in run.manifest.roles.items():
@@ -39,14 +39,14 @@ def provenance(report: Report) -> list[Json]:
 
 def _by_run(report: Report, title: str, columns: Sequence[str], rows: Sequence[Row], *, text: int, empty: str = "",
             notes: Sequence[str] = ()) -> Json:  # fmt: skip
-    """A table whose rows begin with the run's name, which is shown only where there are several."""
+    """Make a table whose rows begin with the run's name, which is shown only where there are several."""
     if len(report.runs) > 1:
         return table(title, ["run", *columns], rows, text=text + 1, empty=empty, notes=notes)
     return table(title, columns, [row[1:] for row in rows], text=text, empty=empty, notes=notes)
 
 
 def _configuration(report: Report) -> Json:
-    """One row a setting, one column a run."""
+    """Tabulate the configurations: one row a setting, one column a run."""
     each = [
         {key: setting(value) for key, value in run.manifest.identity.items() if value not in (None, {}, [], "")}
         | {"titjudge": run.manifest.titjudge or DASH}
@@ -63,7 +63,7 @@ def _configuration(report: Report) -> Json:
 
 
 def setting(value: Any) -> str:
-    """A value of a configuration in one line."""
+    """Write a value of a configuration in one line."""
     if isinstance(value, Mapping):
         return "; ".join(f"{key} {setting(one)}" for key, one in value.items() if one not in (None, {}, [], ""))
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
@@ -72,7 +72,7 @@ def setting(value: Any) -> str:
 
 
 def failures(report: Report) -> list[Json]:
-    """Scores that are missing by generator, metric, status and reason; and input that could not be judged."""
+    """Tabulate missing scores by generator, metric, status and reason, and input that could not be judged."""
     rows: list[Row] = []
     for at, run in enumerate(report.runs):
         places = {judge.metric: place for place, judge in enumerate(report.judges) if judge.run == at}
@@ -100,7 +100,7 @@ def _brief(reason: str) -> str:
 
 
 def cost(report: Report) -> Json:
-    """Requests, tokens and money by role."""
+    """Tabulate requests, tokens and money by role."""
     rows: list[Row] = []
     for run in report.runs:
         counted: list[list[int]] = []

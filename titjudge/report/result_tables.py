@@ -16,7 +16,7 @@ _NOTE = (
 
 
 def agreement(report: Report) -> list[Json]:
-    """One row a metric; empty where nothing is known of people."""
+    """Tabulate agreement with people, one row a metric; nothing where nothing is known of people."""
     found = [(at, judge, report.runs[judge.run].metric(judge.metric)) for at, judge in enumerate(report.judges)]
     if all(result.accuracy is None and result.srcc is None for _, _, result in found):
         return []
@@ -46,7 +46,7 @@ def _pairs(result: MetricResult, link: str) -> Any:
 
 
 def _threshold(result: MetricResult) -> Any:
-    """The fewest correct pairs that guessing reaches one time in twenty."""
+    """Give the fewest correct pairs that guessing reaches one time in twenty."""
     if not (result.threshold_05 and result.pairs_scored):
         return DASH
     share = result.threshold_05 / result.pairs_scored
@@ -54,7 +54,7 @@ def _threshold(result: MetricResult) -> Any:
 
 
 def leaderboards(report: Report) -> list[Json]:
-    """Generators with mean scores, intervals and ranks, for each run that has them."""
+    """Tabulate generators with mean scores, intervals and ranks, for each run that has them."""
     return [_leaderboard(report, number) for number, run in enumerate(report.runs) if run.results.leaderboard]
 
 
@@ -102,7 +102,7 @@ def _board_notes(run: Loaded) -> list[str]:
 
 
 def official(report: Report) -> list[Json]:
-    """Tables that a suite or a comparison wrote, but for those that this report draws itself."""
+    """Give the tables that a suite or a comparison wrote, but for those that this report draws itself."""
     made = []
     for run in report.runs:
         drawn = {"Leaderboard"} if run.results.leaderboard else set()

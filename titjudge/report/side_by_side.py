@@ -16,7 +16,7 @@ RESAMPLES = 1000
 
 
 def differences(report: Report) -> list[Json]:
-    """For each metric that several runs have: every other run against the first, on the same pairs and the same images.
+    """Compare every other run with the first, by each metric they share, on the same pairs and the same images.
 
     Accuracies where there are pairs, mean scores always; intervals and p-values resample or permute whole prompts.
     """
@@ -44,7 +44,7 @@ def differences(report: Report) -> list[Json]:
 
 
 def _pictures(report: Report) -> str:
-    """Where the runs judged different pictures of one name, differences are the pictures', too."""
+    """Say that runs judged different images of one name, where they did: differences are the images', too."""
     slots = Counter(entry.slot for entry in report.entries)
     several = sum(count > 1 for count in slots.values())
     if not several:
@@ -56,7 +56,7 @@ def _pictures(report: Report) -> str:
 
 
 def _shared(report: Report) -> list[str]:
-    """Metrics of the first run that another run has too."""
+    """List the metrics of the first run that another run has too."""
     first = [judge.metric for judge in report.judges if judge.run == 0]
     others = {judge.metric for judge in report.judges if judge.run > 0}
     return [metric for metric in first if metric in others]
@@ -107,7 +107,7 @@ def _difference(one: Any, share: bool, digits: int) -> Any:
 
 
 def changes(report: Report) -> list[Json]:
-    """What is not the same in the runs: configuration, models that answered, prompts, metric versions, software."""
+    """Tabulate what is not the same in the runs: configuration, models that answered, prompts, metric versions, software."""
     flat = [_facts(run) for run in report.runs]
     names = list(dict.fromkeys(name for facts in flat for name in facts))
     rows = [
@@ -128,7 +128,7 @@ def changes(report: Report) -> list[Json]:
 
 
 def _facts(run: Loaded) -> dict[str, str]:
-    """The manifest as `place: value`, without what differs between any two runs (money, time, counts)."""
+    """Flatten the manifest to `place: value`, without what differs between any two runs (money, time, counts)."""
     manifest = run.manifest
     facts = _flat(manifest.identity, "")
     for name, role in manifest.roles.items():

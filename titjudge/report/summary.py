@@ -15,7 +15,7 @@ from titjudge.stats.agreement import GUESSING
 
 
 def summary(report: Report) -> Json:
-    """Everything of the page but items and pairs; all text is plain."""
+    """Make everything of the page but items and pairs; all text is plain."""
     return {
         "title": " · ".join(run.name for run in report.runs) or "no run",
         "runs": [_headline(report, number) for number in range(len(report.runs))],
@@ -75,7 +75,7 @@ def _headline(report: Report, at: int) -> Json:
 
 
 def _coverage(run: Loaded, judges: list[Judge]) -> tuple[int, int]:
-    """Scores there are, and scores there would be had nothing failed; input that could not be used counts as failed."""
+    """Count the scores there are, and those there would be had nothing failed; input that could not be used counts."""
     scored = sum(score.value is not None for score in run.scores.values())
     counts = [(result.scored, result.images) for result in (run.metric(judge.metric) for judge in judges)]
     known = [(done, of) for done, of in counts if done is not None and of is not None]
@@ -85,7 +85,7 @@ def _coverage(run: Loaded, judges: list[Judge]) -> tuple[int, int]:
 
 
 def _lead(run: Loaded, judges: list[Judge]) -> str:
-    """One sentence that says what was found."""
+    """Say in one sentence what was found."""
     results = {judge.metric: run.metric(judge.metric) for judge in judges}
     agreed = [(one.accuracy, name, one) for name, one in results.items() if one.accuracy is not None]
     if not agreed:

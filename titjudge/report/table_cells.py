@@ -15,7 +15,7 @@ DASH = "–"
 def cell(
     text: str, *, sub: str = "", sort: float | None = None, link: str = "", bar: Sequence[float] | None = None
 ) -> Json:
-    """`sub` is a second, quieter line; `link` a fragment of the page; `bar` is (low, middle, high) to draw."""
+    """Make a cell: `sub` is a second, quieter line, `link` a fragment of the page, `bar` (low, middle, high) to draw."""
     made: Json = {"t": text}
     if sub:
         made["s"] = sub
@@ -32,7 +32,7 @@ def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, notes: Sequence[str] = (), text: int = 1,
     empty: str = "", span: Sequence[float] | None = None,
 ) -> Json:  # fmt: skip
-    """A table whose first `text` columns are words and the others numbers; `span` is the axis of all bars."""
+    """Make a table whose first `text` columns are words and the others numbers; `span` is the axis of all bars."""
     made: Json = {
         "title": title,
         "columns": list(columns),
@@ -49,7 +49,7 @@ def table(
 
 
 def plain(value: Any) -> Cell:
-    """Any value of a results table as a cell."""
+    """Make a cell of any value of a results table."""
     if value is None:
         return DASH
     if isinstance(value, bool):
@@ -62,13 +62,13 @@ def plain(value: Any) -> Cell:
 
 
 def fragment(view: str, **wanted: Any) -> str:
-    """`#images?g=...`: a place in the report with its filters."""
+    """Address a place in the report with its filters: `#images?g=...`."""
     query = urlencode({name: value for name, value in wanted.items() if value not in (None, "")})
     return f"#{view}?{query}" if query else f"#{view}"
 
 
 def number(value: float, digits: int | None = None) -> str:
-    """A number for people: thousands apart, as many decimals as its size asks for."""
+    """Write a number for people: thousands apart, as many decimals as its size asks for."""
     if not math.isfinite(value):
         return DASH
     if isinstance(value, int):
@@ -79,7 +79,7 @@ def number(value: float, digits: int | None = None) -> str:
 
 
 def measured(value: Any, digits: int = 3, interval: Any = None) -> Cell:
-    """A statistic with its interval below, or a dash where it is undefined."""
+    """Make a cell of a statistic with its interval below, or a dash where it is undefined."""
     if not is_number(value):
         return DASH
     ends = ends_of(interval)
@@ -88,14 +88,14 @@ def measured(value: Any, digits: int = 3, interval: Any = None) -> Cell:
 
 
 def p_value(p: Any) -> str:
-    """`p < 0.001`, `p = 0.034`; nothing where it is not known."""
+    """Write `p < 0.001` or `p = 0.034`; nothing where it is not known."""
     if not is_number(p):
         return ""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def percent(value: Any, interval: Any = None, *, link: str = "", bar: bool = False) -> Cell:
-    """A fraction of 1 in percent with its interval below."""
+    """Make a cell of a fraction of 1 in percent with its interval below."""
     if not is_number(value):
         return DASH
     ends = ends_of(interval)
@@ -105,7 +105,7 @@ def percent(value: Any, interval: Any = None, *, link: str = "", bar: bool = Fal
 
 
 def ranged(value: Any, interval: Any, digits: int, *, link: str = "") -> Cell:
-    """A mean with its interval below and drawn."""
+    """Make a cell of a mean with its interval below and drawn."""
     if not is_number(value):
         return DASH
     ends = ends_of(interval)
@@ -120,19 +120,19 @@ def ranged(value: Any, interval: Any, digits: int, *, link: str = "") -> Cell:
 
 
 def money(value: Any) -> str:
-    """US dollars; small sums with the digits that say something."""
+    """Write US dollars; small sums with the digits that say something."""
     if not is_number(value):
         return DASH
     return "$0" if value == 0 else f"${value:,.2f}" if value >= 1 else f"${value:.4f}"
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The value where it is a mapping, else an empty one."""
+    """Return the value where it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def strings(value: Any) -> list[str]:
-    """The members of a list as texts; none of anything else."""
+    """Return the members of a list as texts; none of anything else."""
     return [str(one) for one in value] if isinstance(value, list | tuple) else []
 
 

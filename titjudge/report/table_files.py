@@ -41,7 +41,7 @@ def write_tables(tables: Sequence[Table], path: Path) -> None:
 
 
 def _words(table: Table) -> int:
-    """How many columns of words there are before the first with a number."""
+    """Count the columns of words before the first with a number."""
     numeric = [any(isinstance(row[k], int | float) for row in table.rows) for k in range(len(table.columns))]
     return numeric.index(True) if True in numeric else len(numeric)
 

@@ -18,7 +18,7 @@ class Texts:
         self._composed: dict[tuple[int, ...], int] = {}
 
     def add(self, text: str) -> int:
-        """The number of a text; the same text has the same number."""
+        """Give a text its number; the same text has the same number."""
         text = without_surrogates(text)
         number = self._plain.get(text)
         if number is None:
@@ -27,7 +27,7 @@ class Texts:
         return number
 
     def compose(self, text: str, known: Sequence[str]) -> int:
-        """The number of a text that may contain `known` ones: what it shares with them is not stored again."""
+        """Give a number to a text that may contain `known` ones: what it shares with them is not stored again."""
         pieces = _split(text, sorted({one for one in known if len(one) >= _WORTH}, key=len, reverse=True))
         if len(pieces) < 2:
             return self.add(text)

@@ -27,7 +27,7 @@ _SLACK = 0.97
 
 
 def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> list[Thumbnail]:
-    """One thumbnail for each picture, all together at most `room` bytes (`full`: up to 2,048 pixels, whatever it takes).
+    """Make one thumbnail for each image, all together at most `room` bytes (`full`: up to 2,048 pixels, whatever it takes).
 
     Size and quality are chosen on a sample and go down together until all fit; the last step of the ladder is kept even
     where it does not.
@@ -47,7 +47,7 @@ def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> 
 
 
 def thumbnail(picture: Judged, edge: int, quality: int) -> Thumbnail:
-    """A picture as a WebP file whose longest edge is at most `edge` pixels, or why it cannot be shown."""
+    """Make an image a WebP file whose longest edge is at most `edge` pixels, or why it cannot be shown."""
     assert picture.path is not None
     try:
         raw = read(picture.path)
@@ -80,7 +80,7 @@ def _smaller(made: Thumbnail, edge: int, quality: int) -> Thumbnail:
 
 
 def _choose(pictures: Sequence[Judged], room: int, pool: ThreadPoolExecutor) -> int:
-    """The best step of the ladder at which a sample says that all will fit (found by halving)."""
+    """Find by halving the best step of the ladder at which a sample says that all will fit."""
     sample = pictures[:: max(1, len(pictures) // _SAMPLE)][:_SAMPLE]
     first = list(pool.map(lambda one: thumbnail(one, *LADDER[0]), sample))
     allowed = room * _SLACK * len(sample) / len(pictures)

@@ -14,7 +14,7 @@ DRAWN = frozenset({"claims", "evidence", "transcript"})
 
 
 def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
-    """Claims with the words of the prompt they come from, evidence and transcript; None where no claim was settled.
+    """Give claims with their words in the prompt, evidence and transcript; None where no claim was settled.
 
     Places in the prompt are in UTF-16 units, as the browser counts. Anything malformed is left out, and never an error.
     """
@@ -85,5 +85,5 @@ def _fraction(value: Any) -> bool:
 
 
 def _units(text: str, at: int) -> int:
-    """The place of a character as JavaScript counts it."""
+    """Count the place of a character as JavaScript does."""
     return at if text.isascii() else len(text[:at].encode("utf-16-le", "surrogatepass")) // 2

@@ -7,7 +7,7 @@ from titjudge.report.table_cells import DASH, Json, cell, is_number, mapping, me
 
 
 def cards(report: Report) -> list[Json]:
-    """A table for each run with a card."""
+    """Make a table for each run with a card."""
     return [_card(run, several=len(report.runs) > 1) for run in report.runs if _lines(run)]
 
 

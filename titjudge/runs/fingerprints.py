@@ -40,17 +40,19 @@ class Pins:
                         self.models[name] = provider.base_url
 
     def record(self, before: Manifest) -> dict[str, Any]:
-        """Give the keys of a manifest that keep them, on top of those of earlier sessions."""
+        """Give the pins as keys of a manifest, on top of those of earlier sessions."""
         files = {file for provider in self.recorded.values() for file in (provider.file, provider.answers)}
         hashes = {file.name: _sha256(file) for file in sorted(files) if file.is_file()}
         found = {"pins": before.pins | self.models, "recordings": before.recordings | hashes}
         return {name: value for name, value in found.items() if value}
 
     def check(self, folder: RunFolder, *, together: bool) -> None:
-        """What answers now must be what answered before; a recording may have grown.
+        """Check that what answers now is what answered before; a recording may have grown.
 
         Args:
-            folder: the run that goes on. together: whether a metric of it asks about other images of the prompt, too.
+            folder: the run that goes on.
+            together: whether a metric of it asks about other images of the prompt, too.
+
         Raises:
             UserError: something has changed; says what.
         """

@@ -31,7 +31,11 @@ def run_scores(
     scores are negated.
 
     Args:
+        paths: the run folders.
+        metric: its name; needed where the runs have several.
+        allow_drift: join runs whose models have drifted or differ, with a note.
         by: `type`, `theme`, ... (what the suite knows of a prompt), `prompt_length`, `language`, `element` (claims by kind).
+
     Raises:
         UserError: another judge, protocol or version of the metric, unless `allow_drift`.
         ConfigError: no such metric or category. DataError: a folder is no run.
@@ -101,7 +105,7 @@ def run_scores(
 
 
 def _values(score: Score, sign: float) -> list[float | None]:
-    """The score, or the judge's several answers where their plain mean is the score."""
+    """Give the score, or the judge's several answers where their plain mean is the score."""
     if score.value is None:
         return [None]
     told = [each for each in score.parts.get("samples") or () if isinstance(each, int | float)]
@@ -131,7 +135,7 @@ def _elements(
 
 
 def _labels(items: Mapping[str, Mapping[str, Item]]) -> Any:
-    """How to call the generator of an item of a run, so that no two are called the same."""
+    """Name the generator of an item of a run, so that no two are called the same."""
     in_runs: dict[str, set[str]] = {}
     for name, listed in items.items():
         for item in listed.values():
@@ -148,7 +152,7 @@ def _labels(items: Mapping[str, Mapping[str, Item]]) -> Any:
 
 
 def _prompt_keys(items: Mapping[str, Mapping[str, Item]]) -> Any:
-    """How to call the prompt of an item: by its id, or by its text where ids of two runs do not mean the same prompts."""
+    """Name the prompt of an item: by its id, or by its text where ids of two runs do not mean the same prompts."""
     texts: dict[str, str] = {}
     ids = [{item.prompt_id or item.id for item in listed.values()} for listed in items.values()]
     alike = len(ids) == 1 or bool(set.intersection(*ids))
@@ -159,7 +163,7 @@ def _prompt_keys(items: Mapping[str, Mapping[str, Item]]) -> Any:
 
 
 def _judged_otherwise(manifests: Mapping[str, Manifest], metric: str) -> list[str]:
-    """Why scores of these runs are not on one scale: another model in a role, another protocol, another metric version."""
+    """Say why scores of these runs are not on one scale: another model in a role, another protocol, another metric version."""
     plugin = registry.load("metrics", metric.partition(" [")[0])
     reasons = []
     facts: dict[str, Iterable[Any]] = {

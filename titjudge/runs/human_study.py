@@ -34,7 +34,7 @@ class Study:
     unknown: int
 
     def board(self, level: float) -> PeopleBoard:
-        """The leaderboard for people; what was left out, or counted as a tie, is among its warnings."""
+        """Make the leaderboard for people; what was left out, or counted as a tie, is among its warnings."""
         found = people_board(self.human, self.judge, self.generator_of, level=level)
         told = []
         if self.unscored:
@@ -72,7 +72,7 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
 
 
 def choose(names: Iterable[str], wanted: str | None, run: RunFolder) -> str:
-    """The one metric to look at.
+    """Choose the one metric to look at.
 
     Raises:
         ConfigError: no such metric, or several and none was named.
@@ -89,7 +89,7 @@ def choose(names: Iterable[str], wanted: str | None, run: RunFolder) -> str:
 
 
 def _values(scores: Sequence[Score], name: str) -> Values:
-    """Item id -> value of one metric, more is better."""
+    """Map item ids to values of one metric, turned so that more is better."""
     higher = registry.load("metrics", name.partition(" [")[0]).higher_is_better
     return values_by_metric((s for s in scores if s.metric == name), negate=() if higher else (name,))[name]
 
@@ -111,7 +111,7 @@ def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int
 
 
 def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[Claim]]:
-    """A metric of a run, and the claims that its scores hold.
+    """Read the claims that the scores of a run's metric hold, and name the metric.
 
     Raises:
         ConfigError: no such metric, or several with claims and none was named.

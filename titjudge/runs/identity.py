@@ -17,7 +17,7 @@ _ADDED = ("metrics", "metric_options", "captioner", "judge")  # what a run may g
 
 
 def identity(config: RunConfig) -> dict[str, Any]:
-    """The part of a configuration that decides what the scores mean; the rest may change between resumptions."""
+    """Extract the part of a configuration that decides what the scores mean; the rest may change between resumptions."""
     record: dict[str, Any] = config.model_dump(
         mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report", "canary", "retry_failed"}
     )
@@ -40,25 +40,27 @@ def identity(config: RunConfig) -> dict[str, Any]:
 
 
 def without_credentials(addresses: str) -> str:
-    """Comma-separated addresses without what may be secret in them: user, password, query."""
+    """Strip from comma-separated addresses what may be secret in them: user, password, query."""
     return ",".join(Endpoint(url.strip()).identity for url in addresses.split(","))
 
 
 def default_folder(config: RunConfig) -> Path:
-    """`runs/<data>-<hash>`: the same command finds the same folder again, and so resumes."""
+    """Name the run folder, `runs/<data>-<hash>`: the same command finds the same folder again, and so resumes."""
     digest = hashlib.sha256(orjson.dumps(identity(config), option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
     name = config.data.resolve().stem if config.data else config.suite
     return Path("runs") / f"{name}-{digest}"
 
 
 def differing(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
-    """The keys in which two identities differ."""
+    """List the keys in which two identities differ."""
     return sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
 
 
 def extends(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:
-    """Whether `mine` is the run `theirs` with more metrics, and perhaps a model that only they need: then every score it
-    has already keeps its meaning."""
+    """Tell whether `mine` is the run `theirs` with more metrics, and perhaps a model that only they need.
+
+    Every score that the run has already then keeps its meaning.
+    """
     before, now = theirs.get("metrics") or [], mine.get("metrics") or []
     options = mine.get("metric_options") or {}
     return (
@@ -71,7 +73,7 @@ def extends(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:
 
 
 def other_run(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
-    """That a folder holds another run than the one that is asked for, and what to do."""
+    """Say that a folder holds another run than the one that is asked for, and what to do."""
     changed, kept = differing(theirs, mine), "what was answered comes from the cache and is not paid again"
     if changed == ["metrics"]:
         has, wants = (", ".join(each.get("metrics", ())) for each in (theirs, mine))

@@ -27,7 +27,7 @@ class ImagesInMemory:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def place(self, image: Any) -> tuple[str, Path]:
-        """Name and path of an image: a path as it is given, a picture in memory as a file `picture-SHA256`.
+        """Give name and path of an image: a path as it is given, an image in memory as a file `picture-SHA256`.
 
         Raises:
             TypeError: it is no image; names what is.
@@ -53,7 +53,7 @@ class ImagesInMemory:
 
 
 def _content(image: Any) -> bytes:
-    """The bytes of an image file: as they are, or a PNG."""
+    """Encode an image: the bytes of a file as they are, anything else as PNG."""
     from PIL import Image
 
     if isinstance(image, bytes | bytearray | memoryview):
@@ -68,7 +68,7 @@ def _content(image: Any) -> bytes:
 
 
 def _from_array(array: Any) -> Any:
-    """An array of 0 to 255 (integers), or of 0 to 1 (floats, as diffusers gives them), as a PIL image."""
+    """Convert an array of 0 to 255 (integers), or of 0 to 1 (floats, as diffusers gives them), to a PIL image."""
     import numpy as np
     from PIL import Image
 

@@ -30,7 +30,7 @@ _STATUSES = frozenset(Status)
 
 
 def torn(file: Path) -> bool:
-    """Whether the last line of a file has no end."""
+    """Tell whether the last line of a file has no end."""
     with file.open("rb") as opened:
         end = opened.seek(0, 2)
         opened.seek(max(0, end - 1))
@@ -38,7 +38,7 @@ def torn(file: Path) -> bool:
 
 
 def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and object of every sound line; why one is none goes into `damage`, by `name:line`."""
+    """Yield line number and object of every sound line; what is wrong with others goes into `damage`, by `name:line`."""
     for number, record in scan_jsonl(file, whole=True):
         problem = record.message if isinstance(record, DataError) else flaw(file.name, record)
         if problem:
@@ -48,7 +48,7 @@ def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, dict[str,
 
 
 def flaw(name: str, record: Mapping[str, Any]) -> str:
-    """Why an object is no line of that file of a run folder; empty when it is one."""
+    """Say why an object is no line of that file of a run folder; empty when it is one."""
     if name == "billing.jsonl":
         return _flaw_of_bill(record)
     for key in _TEXTS.get(name, ()):
@@ -91,6 +91,6 @@ def _number(value: Any) -> bool:
 
 
 def told(damage: Mapping[str, str], most: int = 5) -> list[str]:
-    """The damage in lines for people."""
+    """Put the damage into lines for people."""
     lines = [f"{where} is damaged and was left out: {why}" for where, why in list(damage.items())[:most]]
     return lines + ([f"... and {len(damage) - most} more damaged lines"] if len(damage) > most else [])

@@ -48,11 +48,11 @@ class Scores:
         return self.scores[index]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One plain dict a score: item, metric, value, status, reason, parts, ..."""
+        """Give one plain dict a score: item, metric, value, status, reason, parts, ..."""
         return [score_record(score) for score in self.scores]
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with one row a score.
+        """Make a pandas DataFrame with one row a score.
 
         Raises:
             MissingExtra: pandas is not installed.
@@ -192,7 +192,7 @@ class Judge:
         return Scores(tuple(await asyncio.gather(*(one(item, name) for item in ready for name in self._metrics))))
 
     def score(self, image: Any, prompt: str) -> Score:
-        """The score of one image. `value` is None, with a `status` and a `reason`, when there is none.
+        """Score one image. `value` is None, with a `status` and a `reason`, when there is none.
 
         Raises:
             TypeError: it is no image; the message says what is.
@@ -202,7 +202,7 @@ class Judge:
         return self._sync(self.ascore(image, prompt))  # type: ignore[no-any-return]
 
     def score_many(self, pairs: Iterable[tuple[Any, str]]) -> Scores:
-        """Scores of (image, prompt) pairs, in order, many at a time; with several metrics one of each for each pair.
+        """Score (image, prompt) pairs, in order, many at a time; with several metrics one of each for each pair.
 
         A metric that compares images (`pairwise`) compares those of the same prompt.
         """
@@ -240,7 +240,7 @@ class Judge:
             self._cache = None
 
     def close(self) -> None:
-        """`aclose` where no event loop runs.
+        """Do what `aclose` does, where no event loop runs.
 
         Raises:
             UserError: an event loop is running here, and there is something to close.
@@ -282,7 +282,7 @@ def _names(metric: str | Sequence[str]) -> list[str]:
 
 
 def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
-    """The pairs, each looked at before anything is asked.
+    """Check all pairs before anything is asked.
 
     Raises:
         TypeError: one is no (image, prompt); names which.
@@ -298,7 +298,7 @@ def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
 
 
 def _finish(runner: asyncio.Runner, engine: Engine, cache: AnswerCache | None) -> None:
-    """What `close` would have done, for a Judge that nobody closed."""
+    """Close a Judge that nobody closed."""
     with contextlib.suppress(Exception):
         runner.run(engine.aclose())
         runner.close()

@@ -17,7 +17,7 @@ from titjudge.runs.score_digests import compares, mark
 
 
 def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> Iterable[Item | InvalidItem]:
-    """The items as the metrics need them: with the other images of their prompt, for those that compare images."""
+    """Give the items as the metrics need them: with the other images of their prompt, for those that compare images."""
     if not any(map(compares, metrics.values())):
         return items
     listed = list(items)
@@ -177,7 +177,7 @@ class RunLoop:
     async def _measured(
         self, item: Item, todo: Mapping[str, Metric], held: BudgetHeld | None
     ) -> dict[str, list[Score] | BaseException]:
-        """Scores of one item by metric, or why there are none; `held` when it has stepped back for lack of room before."""
+        """Score one item by each metric, or say why there is no score; `held` when it has stepped back for lack of room before."""
         reservation = None
         try:
             if self.planner is not None:

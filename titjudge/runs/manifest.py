@@ -53,7 +53,7 @@ def provenance(
 
 
 def _role(label: str, base_url: str, stats: RoleStats) -> RoleRecord:
-    """What a role did in this session."""
+    """Record what a role did in this session."""
     usage = stats.usage
     return RoleRecord.model_validate(
         {

@@ -35,7 +35,10 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
 
     Args:
         runs: run folders, finished or not; none of them may be going on.
+        out: the folder of the merge.
         pairs: human pairs; without them those of the runs.
+        report: whether to write report.html.
+
     Raises:
         DataError: one is no run folder. UserError: they are not parts of one run, one is being written, or `out` holds
             something that these runs would not replace.
@@ -125,7 +128,7 @@ class _Files:
 
 
 def _announce(target: RunFolder, parts: Sequence[Part], config: Any) -> None:
-    """A manifest before anything else, so that a merge that was killed can be made again."""
+    """Write a manifest before anything else, so that a merge that was killed can be made again."""
     if (target.path / "manifest.json").is_file() or any(target.path.glob("*.jsonl")):
         return
     target.path.mkdir(parents=True, exist_ok=True)
@@ -134,7 +137,7 @@ def _announce(target: RunFolder, parts: Sequence[Part], config: Any) -> None:
 
 
 def _sources(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """What a merge was made from, as its manifest lists it."""
+    """List what a merge is made from, as its manifest has it."""
     return [
         {
             "run": part.folder.path.name,
@@ -165,7 +168,7 @@ def _changed(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> lis
 
 
 def _check_apart(parts: Sequence[Part]) -> None:
-    """A merge and a run it was made from are not joined: what was paid would be counted twice.
+    """Check that no merge is joined with a run it was made from: what was paid would be counted twice.
 
     Raises:
         UserError: two of them overlap so.
@@ -178,7 +181,7 @@ def _check_apart(parts: Sequence[Part]) -> None:
 
 
 def _check_replaced(target: RunFolder, parts: Sequence[Part]) -> None:
-    """A former merge may be made anew from at least the same runs; anything else in `out` stays.
+    """Check that a former merge is made anew from at least the same runs; anything else in `out` stays.
 
     Raises:
         UserError: `out` would lose something.
@@ -193,7 +196,7 @@ def _check_replaced(target: RunFolder, parts: Sequence[Part]) -> None:
 
 
 def _status(parts: Sequence[Part]) -> str:
-    """complete when every part is, and no shard is missing."""
+    """Give the status: complete when every part is, and no shard is missing."""
     there = _shards(parts)
     if there and len({count for _, count in there}) == 1:
         count = there[0][1]
@@ -208,7 +211,7 @@ def _status(parts: Sequence[Part]) -> str:
 
 
 def _shards(parts: Sequence[Part]) -> list[tuple[int, int]]:
-    """The shards that are there, alone or in a former merge; none when a part is a whole run."""
+    """List the shards that are there, alone or in a former merge; none when a part is a whole run."""
     found = []
     for part in parts:
         former = [shard for each in part.manifest.merged or () if (shard := shard_numbers(each.shard))]
@@ -220,7 +223,7 @@ def _shards(parts: Sequence[Part]) -> list[tuple[int, int]]:
 
 
 def _items(parts: Sequence[Part]) -> list[Record]:
-    """The items of all parts, each once, in the order of the data where shards say it; the newer part's record counts.
+    """Join the items of all parts, each once, in the order of the data where shards say it; the newer part's record counts.
 
     Raises:
         UserError: an item has different prompts.
@@ -247,7 +250,7 @@ def _in_order(scores: Mapping[tuple[str, str], Record], items: Sequence[Record])
 
 
 def _replies(parts: Sequence[Part]) -> Iterator[Record]:
-    """Every answer once: the same line twice is one, and a cached copy is not needed where the answer itself is."""
+    """Yield every answer once: the same line twice is one, and a cached copy is not needed where the answer itself is."""
     lines: set[bytes] = set()
     good: set[str] = set()
     for part in parts:

@@ -31,12 +31,12 @@ class Part:
         return shard_numbers(self.manifest.identity.get("shard"))
 
     def read(self, name: str) -> Iterator[Record]:
-        """The records of one of its files, as they are; none where there is no such file."""
+        """Read the records of one of its files, as they are; none where there is no such file."""
         file = self.folder.path / f"{name}.jsonl"
         return (record for _, record in records(file, self.folder.damage)) if file.is_file() else iter(())
 
     def said(self) -> Iterator[tuple[str, str, bytes]]:
-        """Key, template and digest of every good answer to a question that showed no picture."""
+        """Yield key, template and digest of every good answer to a question that showed no image."""
         for reply in self.read("replies"):
             shows = any(isinstance(piece, dict) for _, *pieces in reply["messages"] for piece in pieces)
             if reply["status"] == Status.OK and not shows:
@@ -44,14 +44,14 @@ class Part:
 
 
 def shard_numbers(shard: str | None) -> tuple[int, int] | None:
-    """(1, 4) for "1/4"."""
+    """Parse "1/4" to (1, 4)."""
     return (int(shard.split("/")[0]), int(shard.split("/")[1])) if shard else None
 
 
 def chosen(
     parts: Sequence[Part], items: Sequence[Record], metrics: Mapping[str, Metric]
 ) -> tuple[dict[Key, Record], dict[Key, int]]:
-    """The score of each item and metric, and the number of the part it is from.
+    """Choose the score of each item and metric; returns also the number of the part it is from.
 
     The last one counts; one with a value stays until another value comes. Scores that compare images are taken from one
     part for all images of a prompt: the one that has most of them, the newer of two that have as many.
@@ -80,13 +80,13 @@ def chosen(
 
 
 def _compares(name: str, metrics: Mapping[str, Metric]) -> bool:
-    """Whether a metric, or one judge's part of it (`pairwise [openai/gpt-4o]`), compares images."""
+    """Tell whether a metric, or one judge's part of it (`pairwise [openai/gpt-4o]`), compares images."""
     metric = metrics.get(name) or metrics.get(name.partition(" [")[0])
     return metric is not None and compares(metric)
 
 
 def other_models(parts: Sequence[Part]) -> list[str]:
-    """A warning for each role in which parts were answered by different weights, programs or embedders of one name."""
+    """Warn of each role in which parts were answered by different weights, programs or embedders of one name."""
     pins: dict[str, set[str]] = {}
     for part in parts:
         for name, pin in part.manifest.pins.items():
@@ -101,7 +101,7 @@ def other_models(parts: Sequence[Part]) -> list[str]:
 def examined_differently(
     parts: Sequence[Part], scores: Mapping[tuple[str, str], Record], sources: Mapping[tuple[str, str], int]
 ) -> list[str]:
-    """A warning for each metric that judged images of one prompt by different questions.
+    """Warn of each metric that judged images of one prompt by different questions.
 
     What a metric asks of the prompt alone (questions, claims, a graph) is the same question for all of its images. Parts
     that share no cache may each have got an answer of its own to it.

@@ -36,14 +36,14 @@ class Asked:
     problem: str = ""
 
     def refusal(self, reason: str = "") -> str:
-        """Why its answer is of no use, with an item and the template, so that people find it."""
+        """Say why its answer is of no use, with an item and the template, so that people find it."""
         return (
             f"{next(iter(self.items))}, {self.template}: {self.problem or reason or 'it does not say what was asked'}"
         )
 
 
 def only_recorded(session: Session) -> bool:
-    """Whether every model that the metrics of a run ask is `recorded`."""
+    """Tell whether every model that the metrics of a run ask is `recorded`."""
     roles = {role for metric in session.metrics.values() for role in metric.roles} - {"embedder"}
     if "judge" in roles:
         roles.update(session.config.judge_roles)
@@ -58,7 +58,7 @@ async def walk(
     *,
     seen: dict[str, Asked],
 ) -> None:
-    """Every item through every metric that asks a model, with `seat(config, real)` in place of each provider.
+    """Put every item through every metric that asks a model, with `seat(config, real)` in place of each provider.
 
     `seen` is filled with every question that is asked, by its key.
     """

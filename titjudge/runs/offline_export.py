@@ -132,7 +132,7 @@ class _Plain(WrappedProvider):
         return {**line, "schema": request.schema} if request.schema else line
 
     def _shown(self, picture: ImageFile) -> str:
-        """The path of a picture; a part that was cut out of one is gone by the time anybody looks: its content."""
+        """Give the path of an image; for a part cut out of one, which is gone by the time anybody looks, its content."""
         home = (self._data if self._data is None or self._data.is_dir() else self._data.parent) or Path()
         if picture.path.resolve().is_relative_to(home.resolve()):
             return str(picture.path)

@@ -132,7 +132,7 @@ class Shelf:
 
 
 def _questions(file: Path) -> bool:
-    """Whether a file holds exported questions, as its first line tells."""
+    """Tell by its first line whether a file holds exported questions."""
     if not file.is_file():
         return False
     with file.open("rb") as lines:
@@ -141,12 +141,12 @@ def _questions(file: Path) -> bool:
 
 
 def question_text(messages: Sequence[Any]) -> str:
-    """The texts of a conversation as `records.request_record` has it, for people."""
+    """Join the texts of a conversation (as `request_record` has it) for people."""
     return "\n\n".join(part for _, *parts in messages for part in parts if isinstance(part, str)).strip()
 
 
 def read_answers(files: Sequence[Path], result: Imported) -> dict[str, Reply]:
-    """The first good answer to each key; lines without one, and a second one that differs, are noted in `result`."""
+    """Read the first good answer to each key; lines without one, and a second one that differs, are noted in `result`."""
     answers: dict[str, Reply] = {}
     for file in files:
         for key, reply in _read(file, result):
@@ -159,7 +159,7 @@ def read_answers(files: Sequence[Path], result: Imported) -> dict[str, Reply]:
 
 
 def _read(file: Path, result: Imported) -> list[tuple[str, Reply]]:
-    """Key and reply of every line that holds an answer; the others are noted in `result`."""
+    """Read key and reply of every line that holds an answer; the others are noted in `result`."""
     reader = OpenAI(ProviderSettings("imported", base_url="http://localhost"))
     found: list[tuple[str, Reply]] = []
     for number, record in scan_jsonl(file):
@@ -182,7 +182,7 @@ def _read(file: Path, result: Imported) -> list[tuple[str, Reply]]:
 
 
 def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
-    """The reply in a line.
+    """Parse the reply in a line.
 
     Raises:
         ProviderFailure, ValueError and what odd content makes Python raise: there is none.
@@ -206,7 +206,7 @@ def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
 
 
 def _said(record: Mapping[str, Any]) -> str:
-    """The name of the field that holds the answer in words: `text`, or `answer` as a recording calls it."""
+    """Name the field that holds the answer in words: `text`, or `answer` as a recording calls it."""
     return next((name for name in ("text", "answer") if name in record), "")
 
 

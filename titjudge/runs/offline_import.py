@@ -51,8 +51,10 @@ def import_answers(session: Session, file: Path) -> Imported:
 
 
 class FromFile(WrappedProvider):
-    """Answers from a file. `asked` are the keys used. What the real provider has `recorded` goes first, last, or not at
-    all."""
+    """Answers from a file.
+
+    `asked` are the keys used. What the real provider has `recorded` goes first, last, or not at all.
+    """
 
     def __init__(
         self,

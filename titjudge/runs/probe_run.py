@@ -61,14 +61,14 @@ def run_probe(
 
 
 def probe_folder(config: RunConfig) -> Path:
-    """Where the probe of a configuration is kept."""
+    """Name the folder in which the probe of a configuration is kept."""
     whole = complete(_with_data(config))
     usual = default_folder(whole)
     return whole.out or usual.with_name(f"probe-{usual.name}")
 
 
 def dry_run(config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: Sequence[RoleConfig] = ()) -> Forecast:
-    """What `run_probe` would ask and cost: the same battery over estimating providers; nothing is sent or kept.
+    """Price what `run_probe` would ask: the same battery over estimating providers; nothing is sent or kept.
 
     Raises:
         ConfigError, DataError: as `run_probe`.
@@ -110,7 +110,7 @@ def _with_data(config: RunConfig) -> RunConfig:
 async def _battery(
     session: Session, engine: Engine, work: Path, repeats: int, edits: int, seated: RunConfig, **told: Any
 ) -> Card:
-    """Everything that is asked of a judge; changed pictures are written to `work`."""
+    """Ask everything that is asked of a judge; changed pictures are written to `work`."""
     assert session.config.data is not None
     ((name, metric),) = session.metrics.items()
     pairwise = None

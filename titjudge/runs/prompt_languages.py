@@ -17,7 +17,7 @@ _ENGLISH = re.compile(r"(^|/)all-|[-_.]en([-_.]|$)", re.IGNORECASE)  # as Englis
 
 
 def script(prompt: str) -> str:
-    """The script of a prompt that is not mostly in Latin letters, as Unicode calls it (CJK, HANGUL, CYRILLIC); else empty."""
+    """Name the script of a prompt that is not mostly in Latin letters as Unicode does (CJK, HANGUL, ...); else empty."""
     if prompt.isascii():
         return ""
     letters = [character for character in prompt if character.isalpha()]
@@ -39,7 +39,7 @@ class Foreign:
         return item
 
     def notes(self, config: RunConfig, metrics: Iterable[Metric]) -> list[str]:
-        """What to say of them: one line, or none where the embedder may well know them."""
+        """Say what is to be said of them: one line, or none where the embedder may well know them."""
         concerned = [metric.name for metric in metrics if "embedder" in metric.roles]
         known = config.embedder.provider != "default" and not _ENGLISH.search(config.embedder.model_name)
         if known or not concerned or not self._scripts:

@@ -46,7 +46,7 @@ class Worker:
     """What runs on a machine of the cluster: one shard, start to end."""
 
     def where(self) -> dict[str, Any]:
-        """Process and machine, for people and for stopping it."""
+        """Tell process and machine, for people and for stopping it."""
         import ray
 
         context = ray.get_runtime_context()
@@ -105,6 +105,7 @@ class Cluster:
         address: of a Ray cluster (`auto`: the one of this machine); None starts one here, for the time of the run.
         workers: actors, and so shards; by default one for each GPU where models run locally, else one a machine. Fewer
             workers than GPUs get several each. A run that goes on keeps the number it began with.
+
     Raises:
         MissingExtra: Ray is not installed. ConfigError: the configuration is a shard already.
         UserError: no cluster at that address, or the run folder holds something else.
@@ -151,7 +152,7 @@ class Cluster:
         return merge(parts, self.out, report=self.config.report)
 
     def _shards(self, ray: Any) -> list[_Shard]:
-        """The shards of this run; those of a run that goes on where there are some."""
+        """List the shards of this run; those of a run that goes on where there are some."""
         home = self.out / "shards"
         before = sorted({path.name.partition("-of-")[2] for path in home.glob("*-of-*")})
         count = int(before[0]) if before and before[0].isdecimal() else self._workers or self._default(ray)
@@ -168,7 +169,7 @@ class Cluster:
         return min([count, *rates])
 
     def _check_divisible(self, count: int) -> None:
-        """Every worker needs at least one request and token a minute, and together they keep to the account's.
+        """Check that every worker gets at least one request and token a minute of the account's.
 
         Raises:
             ConfigError: there are more workers than a limit can be divided among.
@@ -194,8 +195,11 @@ class Cluster:
     # -- money ---------------------------------------------------------------------------------------------------------
 
     def _rounds(self, ray: Any, shards: list[_Shard]) -> None:
-        """Under a cap each unfinished shard gets an equal part of what is left; another round while that achieves something,
-        and where it does not, with the rest for half as many: what is too little for each may do for one."""
+        """Judge the unfinished shards, in rounds while there is a cap: each gets an equal part of what is left of it.
+
+        There is another round while that achieves something, and where it does not, with the rest for half as many:
+        what is too little for each may do for one.
+        """
         capped = {name: cap for name in CAPS if (cap := getattr(self.config.limits, name)) is not None}
         among = len(shards)
         while True:
@@ -218,7 +222,7 @@ class Cluster:
                 among = (len(todo) + 1) // 2
 
     def _settings(self, shard: _Shard, limits: Mapping[str, Any]) -> dict[str, Any]:
-        """The configuration of a shard: rates and concurrency are an equal part of the account's."""
+        """Make the configuration of a shard: rates and concurrency are an equal part of the account's."""
         own = self.config.limits
         parts = {name: value // shard.count for name in _RATES if (value := getattr(own, name)) is not None}
         parts["concurrency"] = max(1, own.concurrency // shard.count)  # a worker without a request would not work
@@ -235,7 +239,7 @@ class Cluster:
     # -- actors --------------------------------------------------------------------------------------------------------
 
     def _judge(self, ray: Any, shards: list[_Shard], limits: Mapping[int, Mapping[str, Any]]) -> None:
-        """Every shard through an actor, and through a new one when that dies.
+        """Judge every shard by an actor, and by a new one when that dies.
 
         Raises:
             FatalProviderError, UserError: what a worker met and trying again would not mend; the others end well first.
@@ -311,7 +315,7 @@ class Cluster:
 
 
 def gpus_each(nodes: Sequence[int], workers: int) -> int:
-    """The most GPUs that every one of `workers` can have at once, all of one machine; `nodes` counts those of each.
+    """Find the most GPUs that every one of `workers` can have at once, all of one machine; `nodes` counts those of each.
 
     0 where there are fewer GPUs than workers.
     """
@@ -351,7 +355,7 @@ def _ray() -> Any:
 
 @contextlib.contextmanager
 def _connected(ray: Any, address: str | None, workers: int | None) -> Iterator[None]:
-    """A cluster to work on; one that was begun here ends with the run. SIGTERM is taken like Ctrl-C."""
+    """Connect to a cluster; one that was begun here ends with the run. SIGTERM is taken like Ctrl-C."""
     mine = not ray.is_initialized()
     options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
     if mine and address is None and not os.environ.get("RAY_ADDRESS"):

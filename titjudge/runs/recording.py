@@ -147,12 +147,12 @@ class _Place:
 
 
 def _crops(asked: Asked, home: Path) -> dict[str, _Place]:
-    """The parts of images that a question showed, by the hash of what was sent."""
+    """Map the parts of images that a question showed, by the hash of what was sent."""
     return {digest: _Place.of(part.image, home, part.box) for digest, part in asked.parts.items()}
 
 
 async def _paths(session: Session, home: Path) -> dict[str, _Place]:
-    """Path, relative to the recording, of every picture by the hash of what is sent; a name where it lies elsewhere."""
+    """Map the hash of what is sent to the image's path, relative to the recording; to its name where it lies elsewhere."""
     pictures, found = ImageFiles(session.cache), dict[str, _Place]()
     for item in session.items():
         if isinstance(item, Item) and item.image is not None:
@@ -166,8 +166,10 @@ async def _paths(session: Session, home: Path) -> dict[str, _Place]:
 
 
 def _write(file: Path, lines: Sequence[dict[str, Any]], gone: Set[str]) -> None:
-    """The recording with more lines, those of the same key replaced and those of the keys `gone` left out; in one step,
-    whole or not at all."""
+    """Write the recording with more lines, whole or not at all.
+
+    Lines of the same key are replaced, and those of the keys `gone` left out.
+    """
     new = {line["key"]: orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines}
     try:
         before = file.read_bytes().splitlines(keepends=True) if file.is_file() else []

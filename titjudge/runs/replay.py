@@ -56,7 +56,7 @@ class _Lines:
         self._open = os.open(file, os.O_RDONLY) if file.is_file() else None
 
     def __iter__(self) -> Iterator[tuple[int, int, int, bytes]]:
-        """Line number, offset, length, content."""
+        """Yield line number, offset, length, content."""
         if self._open is None:
             return
         at = 0
@@ -78,7 +78,7 @@ class _Lines:
 
 
 def parsed(line: bytes, required: Sequence[str]) -> dict[str, Any] | str:
-    """The object of a line, or what is wrong with it."""
+    """Parse a line to its object, or say what is wrong with it."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -113,7 +113,7 @@ class Stored:
         self._index_vectors()
 
     def begin(self, item: str, wanted: frozenset[str]) -> None:
-        """What follows is asked for this item, whose stored score names these keys."""
+        """Begin an item: what follows is asked for it, whose stored score names these keys."""
         self.item, self.wanted = item, wanted
         self.missed = 0
         self.used: set[str] = set()
@@ -153,7 +153,7 @@ class Stored:
             self.vectors += 1
 
     def reply(self, request: Request) -> Reply:
-        """The stored answer to a request.
+        """Find the stored answer to a request.
 
         Raises:
             Unanswered: none is on file.
@@ -178,7 +178,7 @@ class Stored:
         return reply.with_(status=Status.OK) if reply.status is Status.UNPARSED else reply
 
     def vector(self, text: str) -> Embedding:
-        """The stored vector of a text.
+        """Find the stored vector of a text.
 
         Raises:
             Unanswered: none is on file.
@@ -199,19 +199,19 @@ class Stored:
         return vector
 
     def _choose(self, places: Sequence[_Place]) -> _Place:
-        """Of several answers to one question: one the score names, this item's last one, else the last good one."""
+        """Choose among several answers to one question: one the score names, this item's last one, else the last good one."""
         named = [place for place in places if place.key in self.wanted] or places
         own = [place for place in named if place.item == self.item]
         good = [place for place in named if place.ok]
         return (own or good or named)[-1]
 
     def ended_as(self, keys: Sequence[str], status: Status) -> bool:
-        """Whether an answer with this status is on file under one of the keys."""
+        """Tell whether an answer with this status is on file under one of the keys."""
         places = (place for key in keys for place in self._by_key.get(key, ()))
         return any(self._replies.read(place)["status"] == status for place in places)
 
     def pictures_of(self, keys: Sequence[str]) -> Shown:
-        """What the questions under these keys showed."""
+        """List what the questions under these keys showed."""
         shown = []
         for key in keys:
             for place in self._by_key.get(key, ())[:1]:
@@ -229,7 +229,7 @@ def _unreadable(record: Mapping[str, Any]) -> str:
 
 
 def _item_in(line: bytes) -> str:
-    """The item a damaged line belongs to, where that can still be read."""
+    """Find the item that a damaged line belongs to, where that can still be read."""
     found = re.search(rb'"item":"((?:[^"\\]|\\.)*)"', line)
     return found[1].decode(errors="replace") if found else ""
 
@@ -304,7 +304,7 @@ class StoredPictures(ImageFiles):
         self.seen = self.absent = 0
 
     def count(self, path: Path) -> None:
-        """Count a picture among those checked, or among those that are not here; once."""
+        """Count an image among those checked, or among those that are not here; once."""
         if path not in self._counted:
             self._counted.add(path)
             self.seen += path.exists()
@@ -337,7 +337,7 @@ def _nothing() -> bytes:
 def replaying(
     config: RunConfig, manifest: Manifest, library: PromptLibrary, stored: Stored, pictures: StoredPictures
 ) -> Engine:
-    """The engine of a run, with its own answers in the place of its models."""
+    """Make the engine of a run, with its own answers in the place of its models."""
     addresses = {record.model: record.base_url for record in manifest.roles.values()}
 
     def make(role: RoleConfig) -> Any:

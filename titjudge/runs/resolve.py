@@ -16,7 +16,7 @@ from titjudge.metrics import Metric
 
 
 def complete(config: RunConfig) -> RunConfig:
-    """The configuration with its defaults filled in from the data.
+    """Fill in the defaults of a configuration from the data.
 
     Raises:
         ConfigError: no data, or a metric lacks a model.
@@ -65,14 +65,14 @@ def complete(config: RunConfig) -> RunConfig:
 
 
 def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
-    """A `recorded` role with the files of the data folder, unless it names its own."""
+    """Give a `recorded` role the files of the data folder, unless it names its own."""
     if role is None or role.provider != "recorded" or "file" in role.options:
         return role
     return role.model_copy(update={"options": {**role.options, "file": str(file)}})
 
 
 def _recorded_templates(config: RunConfig, data: Path) -> Path | None:
-    """The templates that lie beside recorded answers: those the answers were given to, where all of them are recorded."""
+    """Find the templates that lie beside recorded answers: those the answers were given to, where all of them are recorded."""
     seats = [seat for seat in (config.captioner, config.judge, *config.panel) if seat is not None]
     folder = (data if data.is_dir() else data.parent).resolve() / "prompts"
     if seats and all(seat.provider == "recorded" for seat in seats) and any(folder.glob("*/*.md")):
@@ -87,7 +87,7 @@ def _hint(role: str, data: Path) -> str:
 
 
 def _affordable(names: Sequence[str], config: RunConfig) -> list[str]:
-    """The suite's metrics whose models are there; all of them when none is, so that the error names what is missing.
+    """List the suite's metrics whose models are there; all of them when none is, so that the error names what is missing.
 
     What lacks an optional package is left out too (`left_out` says so), unless nothing else remains. A metric that asks no
     model runs beside others, and is not what remains of a suite that was given none.
@@ -104,7 +104,7 @@ def _installed(metric: Metric) -> bool:
 
 
 def left_out(config: RunConfig, done: RunConfig) -> list[str]:
-    """What a run that names no metric does without, because a model is not given or a package not installed, one line each.
+    """List what a run that names no metric does without, for lack of a model or a package, one line each.
 
     A plain folder has no metrics of its own: there the models that are given choose them, and nothing is missed.
     """
@@ -115,7 +115,7 @@ def left_out(config: RunConfig, done: RunConfig) -> list[str]:
 
 
 def _lacking(metric: Metric, config: RunConfig) -> str:
-    """What a metric needs to be run with a configuration."""
+    """Say what a metric lacks to be run with a configuration."""
     roles = [role for role in metric.roles if config.role(role) is None]
     if roles:
         return f"it needs a {' and a '.join(roles)}: {' '.join(f'--{role} PROVIDER/MODEL' for role in roles)}"
@@ -128,7 +128,7 @@ def load_metric(name: str) -> Metric:
 
 
 def load_metrics(config: RunConfig) -> dict[str, Metric]:
-    """The metrics with their options.
+    """Load the metrics with their options.
 
     Raises:
         ConfigError: an option that a metric does not have, a value that does not fit, or options of a metric that is not
@@ -144,7 +144,7 @@ def load_metrics(config: RunConfig) -> dict[str, Metric]:
 
 
 def load_suite(config: RunConfig) -> Any:
-    """The suite with its options.
+    """Load the suite with its options.
 
     Raises:
         ConfigError: an option the suite does not know; the nearest is suggested.

@@ -25,7 +25,7 @@ def summarize(
     money: Mapping[str, Any],
     extra_warnings: Sequence[str] = (),
 ) -> tuple[dict[str, Any], list[Table]]:
-    """What results.json holds, and its tables, from items and scores; writes nothing.
+    """Make what results.json holds, and its tables, from items and scores; writes nothing.
 
     Scores of other items or metrics are left out; of `money` only `spent` and `list_cost` (USD) are read.
     """
@@ -73,8 +73,7 @@ def summarize(
 
 
 def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[str, Metric]) -> list[Score]:
-    """The scores of these items and metrics, in the order of the items: answers come in any, and intervals must not
-    depend on it."""
+    """Sort the scores of these items and metrics by item: answers come in any order, which no interval may depend on."""
     place = {item.id: at for at, item in enumerate(items)}
     kept = [score for score in scores if score.item_id in place and score.metric.partition(" [")[0] in metrics]
     kept.sort(key=lambda score: place[score.item_id])
@@ -84,7 +83,7 @@ def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[s
 def _apart(
     shown: Sequence[Item | InvalidItem], scores: Sequence[Score], metrics: Mapping[str, Metric]
 ) -> dict[str, frozenset[str]]:
-    """For each metric that does not apply everywhere, the inputs to which it does not: no score is lacking there.
+    """List, for each metric that does not apply everywhere, the inputs to which it does not: no score is lacking there.
 
     To an input that cannot be used it applies where it does to another image of its prompt.
     """
@@ -109,7 +108,7 @@ _STEADY = {
 
 
 def _steadiness(scores: Sequence[Score]) -> Table | None:
-    """How steady the judges are: panels, repeats and orders, averaged over the scores that tell."""
+    """Tabulate how steady the judges are: panels, repeats and orders, averaged over the scores that tell."""
     rows = []
     for name in sorted({score.metric for score in scores}):
         measures = [steadiness(score.parts) for score in scores if score.metric == name]
@@ -130,7 +129,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:
-    """For each metric: scores in which a text was cut, and the longest text there was, in tokens."""
+    """Count for each metric the scores in which a text was cut, and the longest text there was, in tokens."""
     found: dict[str, dict[str, int]] = {}
     for score in scores:
         for text in texts_cut(score.parts):

@@ -11,7 +11,7 @@ _SECTIONS = ("metrics", "leaderboard", "leaderboard_srcc", "items", "bad_items",
 
 
 def cells(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Every cell of two results side by side: where it stands, and what it is in each (a missing one is None)."""
+    """Yield every cell of two results: where it stands, and what it is in each (a missing one is None)."""
     yield from _table_cells(before.get("tables") or [], now.get("tables") or [])
     for name in _SECTIONS:
         yield from _walk(name, before.get(name), now.get(name))
@@ -41,7 +41,7 @@ def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Equal JSON values; numbers to 1e-9 relative."""
+    """Tell whether two JSON values are equal; numbers to 1e-9 relative."""
     if isinstance(first, dict) and isinstance(second, dict):
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
@@ -56,5 +56,5 @@ def _number(value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A cell in a message."""
+    """Show a cell in a message."""
     return "no value" if value is None else repr(value)

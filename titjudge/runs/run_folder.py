@@ -72,7 +72,7 @@ class RunFolder:
             raise DataError("not a run folder: it has no manifest.json", self.path) from error
 
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
-        """What was to be judged; `slim` leaves out prompt, image and meta, for what only counts and groups."""
+        """Read what was to be judged; `slim` leaves out prompt, image and meta, for what only counts and groups."""
         for _, record in self._read("items.jsonl"):
             if "bad" in record:
                 yield InvalidItem(record["id"], record["bad"], record["generator"], record["group"])
@@ -87,11 +87,11 @@ class RunFolder:
                 )  # fmt: skip
 
     def stats(self) -> dict[str, Any]:
-        """Size and time (ns) of each item's image file when it was listed, by item id."""
+        """Read size and time (ns) of each item's image file when it was listed, by item id."""
         return {record["id"]: record["stat"] for _, record in self._read("items.jsonl") if record.get("stat")}
 
     def scores(self, *, slim: bool = False) -> dict[tuple[str, str], Score]:
-        """The last score of each item and metric; `slim` leaves out replies and all parts but those that tables sum up."""
+        """Read the last score of each item and metric; `slim` leaves out replies and all parts but those that tables sum up."""
         found: dict[tuple[str, str], Score] = {}
         for _, record in self._read("scores.jsonl"):
             if slim:
@@ -207,7 +207,7 @@ class RunFolder:
             raise UserError(f"{error.filename or self.path}: {error.strerror}") from error
 
     def _begun_as(self) -> dict[str, Any]:
-        """The identity of the run in this folder. A manifest that is lost or damaged is made again from it.
+        """Read the identity of the run in this folder. A manifest that is lost or damaged is made again from it.
 
         Raises:
             DataError: the manifest is damaged, and nothing else says what the run was begun as.
@@ -274,17 +274,19 @@ class RunFolder:
         self._appenders["scores"].add(with_checksum(score_record(score) | ({"of": mark} if mark else {})))
 
     def known_keys(self) -> dict[str, bool]:
-        """Keys of answers that are in the folder already, and whether there is a good one."""
+        """List the keys of answers that are in the folder already, and whether there is a good one."""
         known = {record["key"]: True for record in self.vectors()}
         for record in self.replies():
             known[record["key"]] = record["status"] == Status.OK or known.get(record["key"], False)
         return known
 
     def money(self) -> dict[str, Any]:
-        """USD `spent` by this run, `list_cost` of all answers used, `requests` and `tokens` paid; and `uncertain`: USD, and
-        `uncertain_tokens`, that requests without an answer may have cost. The ledger tells, line by line, also after a kill:
-        what was sent and not settled may have cost its worst case. `in_jobs`: USD and tokens of that which is in batch jobs,
-        by its entry.
+        """Sum up the ledger, which tells also after a kill.
+
+        Returns:
+            USD `spent` by this run, `list_cost` of all answers used, `requests` and `tokens` paid; `uncertain`: USD, and
+            `uncertain_tokens`, that requests without an answer may have cost (what was sent and not settled: its worst
+            case); `in_jobs`: USD and tokens of that which is in batch jobs, by its entry.
         """
         spent = uncertain = embedded = 0.0
         requests = tokens = uncertain_tokens = 0
@@ -315,7 +317,7 @@ class RunFolder:
         }
 
     def used(self) -> dict[str, float]:
-        """What counts against each cap (`max_cost`, `max_requests`, `max_tokens`): what was billed, and may have been."""
+        """Sum what counts against each cap (`max_cost`, `max_requests`, `max_tokens`): what was billed, and may have been."""
         money = self.money()
         return {
             "max_cost": money["spent"] + money["uncertain"],
@@ -335,6 +337,7 @@ class RunFolder:
         Args:
             items: what is to be judged, with the place of each among all items where it has one.
             metrics: the metrics of the run.
+
         Returns:
             How many items there are, and item and metric of the scores that hold for them.
         """
@@ -379,7 +382,7 @@ class RunFolder:
 
 
 def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:
-    """The caps of a run that shares them with the runs in other folders: what those have left."""
+    """Lower the caps of a run by what the runs in other folders, which share them, have used."""
     used = [RunFolder(path).used() for path in others]
     rest = {
         name: max(0, cap - sum(each[name] for each in used))

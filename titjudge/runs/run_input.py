@@ -24,7 +24,7 @@ class Reading:
         self._foreign = Foreign()
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
-        """What is to be judged; for a shard with its place among all items.
+        """Yield what is to be judged; for a shard with its place among all items.
 
         Shards are dealt whole prompts: all images of one are then judged by the same questions, which are paid once.
         """
@@ -50,7 +50,7 @@ class Reading:
         return map(self._foreign.look, map(storable, self._suite.load(self._config.data)))
 
     def check(self) -> None:
-        """Data of which nothing can be judged are an error, and no run.
+        """Check that something can be judged: data without are an error, and no run.
 
         Raises:
             DataError: names the commonest reasons.
@@ -66,7 +66,7 @@ class Reading:
     def notes(
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
     ) -> list[str]:
-        """Lines for people; `kept` are those of the pairs whose images are among the items."""
+        """Give lines for people; `kept` are those of the pairs whose images are among the items."""
         said = [self._drawn.line] if self._drawn is not None and self._drawn.line else []
         if said and pairs and kept is not None and not kept:
             said.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")

@@ -20,12 +20,12 @@ PLACE = "place"  # of an item in the data, in a shard's items.jsonl: no part of 
 
 
 def compares(metric: Metric) -> bool:
-    """Whether a metric's score depends on the other images of the prompt."""
+    """Tell whether a metric's score depends on the other images of the prompt."""
     return metric.scope == "prompt"
 
 
 def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
-    """An item's line in items.jsonl: with size and time of its image, so that a changed image is judged again."""
+    """Make an item's line in items.jsonl: with size and time of its image, so that a changed image is judged again."""
     record = item_record(item)
     if isinstance(item, Item) and item.image is not None:
         try:
@@ -37,7 +37,7 @@ def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
 
 
 def mark(item: Item, metric: Metric) -> str:
-    """The digest of what `metric` judges when it scores `item` (as `loop.prepared` hands it over)."""
+    """Digest what `metric` judges when it scores `item` (as `loop.prepared` hands it over)."""
     if not compares(metric) or not item.same_prompt:
         return _digest(listed_record(item)).hex()
     return Marks(map(listed_record, item.same_prompt), groups=True).of(item.id, together=True)
@@ -58,7 +58,7 @@ class Marks:
                     self.groups.setdefault(record["group"], []).append(record["id"])
 
     def of(self, item: str, *, together: bool) -> str:
-        """The digest of one item, or with `together` of all images of its prompt; empty where it is not listed."""
+        """Give the digest of one item, or with `together` of all images of its prompt; empty where it is not listed."""
         if item not in self._own:
             return ""
         if not together:

@@ -257,7 +257,7 @@ class Session:
         return RunContext(folder, watcher, before, pins, engine, planner, loop, done, time.time())
 
     def _work(self, folder: RunFolder, loop: RunLoop, done: set[tuple[str, str]]) -> Iterator[Item | InvalidItem]:
-        """What is to be judged, in order."""
+        """Yield what is to be judged, in order."""
         return folder.items()
 
     async def _plan_canaries(self) -> tuple[list[Expected], str]:
@@ -266,7 +266,7 @@ class Session:
         return await plan_before(self.config, self.metrics, self.library, self.cache)
 
     def _live_jobs(self) -> int:
-        """How many batch jobs this run has waiting."""
+        """Count the batch jobs that this run has waiting."""
         place = (self.config.out or default_folder(self.config)) / "batches"
         if not self.config.limits.batch or not place.is_dir():
             return 0
@@ -281,7 +281,7 @@ class Session:
         run.canaries = await ask_before(self.config, run.engine, self.metrics, self.cache, run.folder.journal)
 
     def _batches(self, folder: RunFolder, watcher: Watcher) -> Batches | None:
-        """Where the batch jobs of this run are kept, when it is asked through batch jobs."""
+        """Open the batch jobs of this run, when it is asked through batch jobs."""
         limits, place = self.config.limits, folder.path / "batches"
         if not limits.batch and not place.is_dir():
             return None
@@ -296,8 +296,10 @@ class Session:
         return None
 
     def restore(self, folder: RunFolder) -> None:
-        """Answers that are in the run's own journal and not in the cache (a kill or a full disk kept them out, or the cache
-        has gone) are put back: they are paid."""
+        """Put answers of the run's own journal back into the cache: they are paid.
+
+        A kill or a full disk kept them out of it, or the cache has gone.
+        """
         for record in folder.replies():
             if record["provider"] == "recorded" or record["status"] not in _ANSWERS:
                 continue
@@ -361,14 +363,14 @@ class Session:
 
 
 def _within(pairs: Sequence[Pair], folder: RunFolder) -> list[Pair]:
-    """The pairs whose images are among the items: with --limit the others are left out on purpose."""
+    """Keep the pairs whose images are among the items: with --limit the others are left out on purpose."""
     known = {item.id for item in folder.items(slim=True)}
     return [pair for pair in pairs if pair.a in known and pair.b in known]
 
 
 @contextlib.contextmanager
 def _signals(loop: RunLoop, watcher: Watcher) -> Iterator[None]:
-    """Ctrl-C or SIGTERM once: ask nothing new, await and keep what was asked. Twice: stop at once."""
+    """Handle Ctrl-C and SIGTERM. Once: ask nothing new, await and keep what was asked. Twice: stop at once."""
     running = asyncio.get_running_loop()
     pressed = 0
 

@@ -48,6 +48,7 @@ class Settling:
 
     Args:
         items: of the run; those of other generators, and of prompts that not all of them have, are not judged.
+
     Raises:
         ConfigError: several metrics. DataError: a generator that is not there, or fewer than two common prompts.
     """
@@ -81,7 +82,7 @@ class Settling:
         self._race = Race(question.names, self._range, question.margin)
 
     def order(self) -> Iterator[Item]:
-        """The images still to be judged, while there is no verdict."""
+        """Yield the images still to be judged, while there is no verdict."""
         for prompt in self._prompts:
             for name, items in self._items[prompt].items():
                 for item in items:
@@ -120,7 +121,7 @@ class Settling:
         self._race.add(scores)
 
     def record(self, spent: float, list_cost: float) -> dict[str, Any]:
-        """What there is to say at the end; `saved` is what the images that were not judged would have cost at list price."""
+        """Record what there is to say at the end; `saved` is what the images that were not judged would have cost at list price."""
         every = [item.id for prompt in self._prompts for items in self._items[prompt].values() for item in items]
         judged = sum(each in self._scores for each in every)
         price = list_cost / len(self._scores) if self._scores else 0.0
@@ -154,7 +155,7 @@ class SettlingSession(Session):
         return (each for each in super().listed() if each[0].generator in self._names)
 
     def pairs(self) -> list[Pair]:
-        """The human pairs whose two images are among those of this run."""
+        """List the human pairs whose two images are among those of this run."""
         known = {item.id for item in self.items()}
         return [pair for pair in super().pairs() if pair.a in known and pair.b in known]
 
@@ -180,7 +181,7 @@ class SettlingSession(Session):
 
 
 def told(record: Mapping[str, Any]) -> str:
-    """The verdict in a line."""
+    """Put the verdict into a line."""
     (pair,) = record["pairs"]
     names = pair.get("generators") or [pair["a"], pair["b"]]
     verdict, share = pair["verdict"], f"{record['images']:,} of {record['of_images']:,} images judged"

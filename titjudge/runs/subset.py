@@ -12,8 +12,10 @@ Load = Callable[[], Iterator[Item | InvalidItem]]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Which prompts `--limit` takes: whole ones in the order of the data, as many as fit; a first one that does not fit
-    is taken in part."""
+    """Which prompts `--limit` takes: whole ones in the order of the data, as many as fit.
+
+    A first one that does not fit is taken in part.
+    """
 
     limit: int
     prompts: frozenset[str]
@@ -54,5 +56,5 @@ class Drawn:
 
 
 def prompt_of(item: Item | InvalidItem) -> str:
-    """The id of the prompt, or the item's own where it has none."""
+    """Give the id of the prompt, or the item's own where it has none."""
     return item.prompt_id or item.id

@@ -135,6 +135,7 @@ class Sweep:
             the single key takes; a judge may be a list, which is a panel; `default` under prompts is the bundled ones).
         out: the folder for the run folders; else the file's `out`, else `runs/<name of the file>`.
         overrides: keys that go before those of the file.
+
     Raises:
         ConfigError: the file is malformed, or names both a list and the single key.
     """
@@ -208,7 +209,7 @@ class Sweep:
         return found
 
     def _with_rest_of_cap(self, combination: Combination) -> RunConfig:
-        """The configuration with what the other combinations have left of the cap."""
+        """Lower the caps of a combination by what the others have used."""
         others = [self.folder / each.folder for each in self.combinations if each is not combination]
         config = combination.config
         return config.model_copy(update={"limits": rest_of_caps(config.limits, others)})
@@ -239,7 +240,7 @@ def _combinations(
 
 
 def _slug(value: Any) -> str:
-    """A short name of a model, a panel or a folder, fit for a folder name."""
+    """Make a short name of a model, a panel or a folder, fit for a folder name."""
     if isinstance(value, list):
         return "+".join(_slug(each) for each in value)
     if isinstance(value, dict):
@@ -248,7 +249,7 @@ def _slug(value: Any) -> str:
 
 
 def rows_of(combination: Combination, outcome: Outcome) -> list[Row]:
-    """A row for each metric of a combination, with the models that metric uses."""
+    """Make a row for each metric of a combination, with the models that metric uses."""
     config = complete(combination.config)
     folder = RunFolder(outcome.folder)
     scores = folder.scores()
@@ -268,7 +269,7 @@ def rows_of(combination: Combination, outcome: Outcome) -> list[Row]:
 
 
 def _models(config: RunConfig, metric: Metric) -> dict[str, str]:
-    """The models a metric uses, by role, and the prompts; empty where it uses none."""
+    """Name the models a metric uses, by role, and the prompts; empty where it uses none."""
     judges = [_label(role) for name in config.judge_roles if (role := config.role(name)) is not None]
     named = {
         "captioner": _label(config.captioner) if config.captioner else "",
@@ -281,7 +282,7 @@ def _models(config: RunConfig, metric: Metric) -> dict[str, str]:
 
 
 def _label(role: RoleConfig) -> str:
-    """The model, and whatever else was set for it, so that two settings of one model are two rows."""
+    """Name the model, and whatever else was set for it, so that two settings of one model are two rows."""
     more = role.model_dump(mode="json", exclude_defaults=True, exclude={"model"})
     if role.provider == "recorded":
         more.pop("options", None)
@@ -293,7 +294,7 @@ def _label(role: RoleConfig) -> str:
 def _per_thousand(
     scores: Sequence[Score], answers: Mapping[str, tuple[float | None, float]]
 ) -> tuple[float | None, float | None]:
-    """List price in USD and model seconds of 1,000 scores; the price is None when one of the answers has none."""
+    """Reckon list price in USD and model seconds of 1,000 scores; the price is None when one of the answers has none."""
     if not scores:
         return None, None
     used = [answers[key] for score in scores for key in score.replies if key in answers]
@@ -305,7 +306,7 @@ def _per_thousand(
 
 
 def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
-    """Rows by accuracy, best first, each but the best with its paired difference from the best."""
+    """Sort rows by accuracy, best first, and give each its paired difference from the best."""
     from titjudge.stats.paired_differences import below_the_best, paired_differences
 
     rows.sort(key=lambda row: -1.0 if row.numbers.get("accuracy") is None else row.numbers["accuracy"], reverse=True)
@@ -329,7 +330,7 @@ def _higher(row: Row) -> dict[str, float | None]:
 
 
 def _without_shared(labels: Sequence[str | None]) -> tuple[list[str | None], str]:
-    """The labels without the settings that all of them have, and those settings: a column of one long address is wide."""
+    """Take from the labels the settings that all of them have, and return those: a column of one long address is wide."""
     found = [label for label in labels if label]
     endings = {label.partition(" (")[2] for label in found}
     if len(endings) != 1 or "" in endings or any(" + " in label for label in found):

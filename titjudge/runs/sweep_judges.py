@@ -23,8 +23,11 @@ IMAGES = 2  # of a pair
 
 @dataclass(frozen=True, slots=True)
 class SweptJudges:
-    """`values` and `prices` (USD a pair) by judge; `together` are prices of several that share answers, such as a
-    description; `left_out` says which rows have no price, and `pairs` are the sweep's human pairs."""
+    """The judges of a sweep.
+
+    `values` and `prices` (USD a pair) are by judge; `together` are prices of several that share answers, such as a
+    description; `left_out` says which rows have no price, and `pairs` are the sweep's human pairs.
+    """
 
     values: dict[str, Values]
     prices: dict[str, float]
@@ -37,8 +40,10 @@ def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int
     """Read a sweep.
 
     Args:
+        folder: of the sweep.
         prices: model -> rates (USD per million tokens) for answers that were stored without a price.
         longest: most judges in a chain, 1 to 3: the combinations whose shared price is wanted.
+
     Raises:
         DataError: the folder holds no sweep, or one of its runs is gone.
     """
@@ -92,7 +97,7 @@ def _rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What each row is called: its metric, and the models that are not the same in all rows."""
+    """Name each row: its metric, and the models that are not the same in all rows."""
     varied = [role for role in _ROLES if len({str(row.get(role) or "") for row in rows if row.get(role)}) > 1]
     names = []
     for row in rows:
@@ -106,7 +111,7 @@ def _full(row: Mapping[str, Any]) -> str:
 
 
 def _cost(record: Mapping[str, Any], prices: UserPrices) -> float | None:
-    """USD of an answer: as it was stored, else after the given rates."""
+    """Price an answer in USD: as it was stored, else after the given rates."""
     stored = record.get("list_cost")
     if stored is not None:
         return float(stored)

@@ -81,7 +81,7 @@ class Verification:
             self.problems.append(problem)
 
     def to_json(self) -> dict[str, Any]:
-        """`{"holds", "checked", "problems", "first_item", "first_cell", "notes"}`; at most 1,000 problems are listed."""
+        """Give `{"holds", "checked", "problems", "first_item", "first_cell", "notes"}`; at most 1,000 problems are listed."""
         as_dict = [{"kind": p.kind, "where": p.where, "what": p.what, "item": p.item} for p in self.problems[:1000]]
         item, cell = self.first_item, self.first_cell
         return {
@@ -97,7 +97,7 @@ class Verification:
 
 
 def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
-    """The configuration a run was made with.
+    """Read the configuration a run was made with.
 
     Raises:
         DataError: the manifest has none that this version can read.
@@ -178,7 +178,7 @@ def _check_versions(
 
 
 def _check_ends(folder: RunFolder, complete: bool, found: Verification) -> None:
-    """A last line without its end: a kill leaves one, a complete run has none."""
+    """Look for a last line without its end: a kill leaves one, a complete run has none."""
     for file in (folder.path / f"{name}.jsonl" for name in ("items", *FILES)):
         if file.is_file() and torn(file):
             if complete:
@@ -277,7 +277,7 @@ class _Check:
                 yield each, self.before[item.id, each]
 
     def _expect(self, item: Item, name: str) -> None:
-        """Tell the pictures what was judged: the item's, and those it was compared with."""
+        """Note which images were judged: the item's, and those it was compared with."""
         self.pictures.item = item.id
         self.pictures.expected = {}
         for each in (item, *item.same_prompt):
@@ -312,7 +312,7 @@ class _Check:
             self.recomputed[item.id, before.metric] = now
 
     def _beyond_reach(self, item: Item, before: Score, now: Score) -> bool:
-        """A metric that looks at the picture itself, and the picture is not here."""
+        """Tell whether a metric looks at the image itself, and the image is not here."""
         shown = [each.image for each in (item, *item.same_prompt) if each.image is not None]
         if now.status is Status.BAD_INPUT and any(not image.exists() for image in shown):
             self.pictureless += before.value is not None
@@ -320,14 +320,14 @@ class _Check:
         return False
 
     def _explained(self, before: Score, now: Score) -> bool:
-        """A score without a value whose question was answered only later, for another item, or never."""
+        """Tell whether a score has no value because its question was answered later, for another item, or never."""
         if before.status in _ABSENT:
             return now.value is None or not self.stored.used <= set(before.replies)
         return before.status is not Status.BAD_INPUT and self.stored.ended_as(before.replies, before.status)
 
 
 def _plain(score: Score) -> Score:
-    """The score as it comes back from a file; a value that is no number counts as none."""
+    """Give the score as it comes back from a file; a value that is no number counts as none."""
     record = orjson.loads(orjson.dumps(score_record(score), option=orjson.OPT_SERIALIZE_NUMPY))
     if score.value is not None and not math.isfinite(score.value):
         record |= {"value": None, "status": Status.UNPARSED, "reason": f"the value is {score.value}"}
@@ -335,7 +335,7 @@ def _plain(score: Score) -> Score:
 
 
 def difference(before: Score, now: Score, *, exact: bool = True) -> str:
-    """What differs between a stored score and the recomputed one, in one line; empty when nothing does.
+    """Say in one line what differs between a stored score and the recomputed one; empty when nothing does.
 
     With `exact` also reason and parts count; they need not say the same where an answer never came.
     """
