@@ -30,7 +30,6 @@ from titjudge.stats.sequential import OPEN, settle
 
 HUMAN = Path(__file__).resolve().parents[1].parent / "shared" / "human" / "lmm4lmm_12_generators.csv.gz"
 DRAWN = 200  # prompts of a verdict
-SPAN = (-1.0, 1.0)
 
 
 def interval_coverage(scores: Floats, draws: int, *, replace: bool = False, seed: int = 1) -> tuple[float, list[float]]:
@@ -85,7 +84,7 @@ def _against_base(d: Floats) -> list[GeneratorDifference]:
     return [
         GeneratorDifference(str(k), "base", mean, interval, None, None, 0, 0, 0, prompts, None, error, skewness)
         for k, (interval, (prompts, mean, error, skewness)) in enumerate(
-            zip(mean_intervals(d, ones, SPAN), moments(d, ones), strict=True)
+            zip(mean_intervals(d, ones), moments(d, ones), strict=True)
         )
     ]
 

@@ -298,11 +298,12 @@ def plan(
     table = read_input(runs, scores, metric, allow_drift)
     if pair is None and len(table.generators) != 2:
         raise ConfigError(f"choose two generators with --pair A,B: {', '.join(table.generators)}")
-    two, races = _questions([pair or ",".join(table.generators)], table)
+    names = (table.generators[0], table.generators[-1])
+    two, races = _questions([pair], table) if pair is not None else ([names], [])
     if races or (plot is not None and len(two) > 1):
         raise ConfigError("--pair takes two generators" + ("" if races else " where a chart is wanted"))
     cost = table.cost if image_cost is None else image_cost
-    pilots = [Pilot.of(table, *names) for names in two]
+    pilots = [Pilot.of(table, a, b) for a, b in two]
     by_pair = [
         plans(
             each, difference, power, cost=cost,

@@ -17,12 +17,13 @@ import numpy as np
 from titjudge.core.errors import DataError
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval
-from titjudge.stats.intervals import TAIL, mean_intervals, mean_p, moments
+from titjudge.stats.intervals import TAIL, exact_bound, mean_intervals, mean_p, moments
 from titjudge.stats.scores_table import ScoreTable, exact_ties
 from titjudge.stats.tables import p_value
 
 FLIPS = 9999
 POWER = 0.8
+_TOGETHER = 1024  # columns of differences that are exchanged at once
 _EXACT = 13  # prompts whose signs are all tried: 2^13 is below FLIPS
 WORSE, NOT_WORSE, CANNOT_TELL = "worse", "not worse", "cannot tell"
 
@@ -109,12 +110,16 @@ def generator_differences(
         raise DataError(
             f"'{first}' and '{second}' have {said} with a score in common: a comparison needs two", table.source
         )
-    spans, ps = table.spans(), sign_flip_p(np.stack(columns, axis=1), seed)
+    ps = [
+        p
+        for k in range(0, len(columns), _TOGETHER)
+        for p in sign_flip_p(np.stack(columns[k : k + _TOGETHER], axis=1), seed)
+    ]
     found = []
     for k, (a, b) in enumerate(pairs):
         names = table.generators[a], table.generators[b]
         start = k * len(cuts)
-        each = [_difference(names, columns[start + j], spans, ps[start + j]) for j in range(len(cuts))]
+        each = [_difference(names, columns[start + j], table, ps[start + j]) for j in range(len(cuts))]
         by: dict[str, dict[str, GeneratorDifference]] = {column: {} for column in table.slices}
         slices = _adjusted(each[1:], false_discoveries)
         for (column, value, _), one in zip(cuts[1:], slices, strict=True):
@@ -124,13 +129,15 @@ def generator_differences(
     return _adjusted(found, holm)
 
 
-def _difference(names: tuple[str, str], column: Floats, spans: Interval | None, p: float) -> GeneratorDifference:
+def _difference(names: tuple[str, str], column: Floats, table: ScoreTable, p: float) -> GeneratorDifference:
     from scipy.special import stdtrit
 
     d = column[np.isfinite(column)]
     n = len(d)
     _, mean, error, skewness = moments(d, np.ones(n))[0]
-    interval = mean_intervals(d, np.ones(n), spans)[0] if n > 1 else None
+    interval = mean_intervals(d, np.ones(n), table.spans(declared=True))[0] if n > 1 else None
+    if interval is None and n > 1 and (spans := table.spans()) is not None:
+        interval = exact_bound(mean, n, spans)
     detectable = (
         float(stdtrit(n - 1, 1 - TAIL) + stdtrit(n - 1, POWER)) * error if error > 0 and interval is not None else None
     )
@@ -154,7 +161,8 @@ def _difference(names: tuple[str, str], column: Floats, spans: Interval | None, 
 def sign_flip_p(differences: Floats, seed: int = 0) -> list[float]:
     """Compute the two-sided p of each column's mean when the sign of each prompt is arbitrary; NaN are no prompts.
 
-    Exact for up to 13 prompts that differ; else by 9,999 random exchanges, the same for all columns.
+    Exact for up to 13 prompts that differ; else by 9,999 random exchanges, the same for all columns, or by Hoeffding's bound
+    on all exchanges where that is smaller: Holm over many pairs needs a p below one in ten thousand.
 
     Args:
         differences: Shape (prompts, columns).
@@ -175,14 +183,15 @@ def sign_flip_p(differences: Floats, seed: int = 0) -> list[float]:
     reached = np.abs(values.sum(axis=0)) - 1e-5
     larger = np.zeros(len(many), dtype=np.int64)
     rng, done = np.random.default_rng(seed), 0
-    step = max(1, (1 << 22) // max(d.shape))
+    step = max(1, (1 << 22) // len(d))  # not by the columns: they may come in parts, and see the same exchanges
     while done < FLIPS:
         count = min(step, FLIPS - done)
         signs32 = rng.integers(0, 2, (count, len(d)), dtype=np.int8).astype(np.float32) * 2 - 1
         larger += (np.abs(signs32 @ values) >= reached).sum(axis=0)
         done += count
-    for k, count in zip(many, larger, strict=True):
-        found[k] = float((count + 1) / (FLIPS + 1))
+    bound = 2 * np.exp(-(d[:, many].sum(axis=0) ** 2) / (2 * (d[:, many] ** 2).sum(axis=0)))
+    for k, p in zip(many, np.minimum((larger + 1) / (FLIPS + 1), bound), strict=True):
+        found[k] = float(p)
     return found
 
 

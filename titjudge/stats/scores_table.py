@@ -88,9 +88,15 @@ class ScoreTable:
         both = np.isfinite(x) & np.isfinite(y)
         return exact_ties(x[both], y[both])
 
-    def spans(self) -> Interval | None:
-        """Find the ends between which a difference of two scores must lie; from the scores themselves where nobody says."""
+    def spans(self, *, declared: bool = False) -> Interval | None:
+        """Return the ends between which a difference of two scores must lie.
+
+        Args:
+            declared: Only what the metric says; else from the scores themselves where nobody says. None where unknown.
+        """
         known = self.means[np.isfinite(self.means)]
+        if self.bounds is None and (declared or not len(known)):
+            return None
         low, high = self.bounds or (float(known.min()), float(known.max()))
         return (low - high, high - low) if math.isfinite(high - low) and high > low else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -36,7 +37,10 @@ def test_a_difference_in_all_its_numbers() -> None:
     assert found.difference == pytest.approx(0.25)
     d = np.array([1, 0, -1, 1])
     error = d.std(ddof=1) / 2
-    assert found.interval == pytest.approx((-1, 1))  # t would leave what differences of these scores can be
+    assert found.interval is not None
+    assert found.interval[0] <= 0.25 - 3.18 * error
+    (within,) = generator_differences(replace(made({"a": [1, 1, 0, 1, 1], "b": [0, 1, 1, 0, None]}), bounds=(0.0, 1.0)))
+    assert within.interval == pytest.approx((-1, 1))  # what differences of scores from 0 to 1 cannot leave
     assert found.detectable == pytest.approx((3.182446 + 0.978472) * error, rel=1e-5)
     assert found.p == found.p_adjusted == 1.0
 
@@ -59,6 +63,13 @@ def test_p_is_exact_for_few_prompts_and_close_for_many() -> None:
     from scipy.stats import norm
 
     assert found[1] == pytest.approx(2 * norm.sf((abs(many.sum()) - 1) / error), abs=0.01)
+
+
+def test_a_p_below_one_in_ten_thousand_is_a_bound_on_all_exchanges() -> None:
+    d = np.ones((40, 1))
+    assert 2 * 0.5**40 < sign_flip_p(d)[0] <= 2 * np.exp(-20) * 1.001
+    few = np.ones((14, 1))
+    assert sign_flip_p(few)[0] >= 2 * 0.5**14
 
 
 def test_holm_is_what_its_paper_says() -> None:
