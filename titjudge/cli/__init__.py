@@ -50,8 +50,11 @@ def _program(started: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; exit codes: 0 done, 2 the person can mend it, 3 the cap was reached, 4 too little was
-    scored (`--min-coverage`), 130 interrupted."""
+    """Run a command and exit.
+
+    Exit codes: 0 done, 1 failed, 2 the person can mend it, 3 the cap was reached, 4 too little was scored
+    (`--min-coverage`), 130 interrupted.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     if os.environ.get(COMPLETE):
         from titjudge.cli.completion import complete

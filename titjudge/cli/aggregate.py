@@ -114,7 +114,7 @@ def _write_scores(scores: Iterable[Any], file: Path) -> None:
 
 
 def _judged(run_folder: Path, metric: str) -> tuple[list[Any], list[Any]]:
-    """The items of a run, and its scores of one metric."""
+    """Read the items of a run, and its scores of one metric."""
     from titjudge.core.types import Item
     from titjudge.runs.run_folder import RunFolder
 

@@ -44,7 +44,7 @@ def _size(row: Any) -> str | None:
 
 
 def _also(row: Any) -> str | None:
-    """The second repository, and what of it."""
+    """Name a second repository, and what is used of it."""
     return f"{row.also} ({'with its weights' if row.whole_base else 'small files'})" if row.also else None
 
 
@@ -155,7 +155,7 @@ def suites(json_file: Path | None) -> int:
 
 
 def _models(metrics: tuple[str, ...]) -> str:
-    """The roles that a suite's metrics ask."""
+    """Name the roles that a suite's metrics ask."""
     from titjudge.core import registry
 
     roles = {role for name in metrics for role in registry.load("metrics", name).roles}

@@ -140,8 +140,10 @@ def runs(
 
 
 def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> list[Difference]:
-    """Differences in mean score where no people are asked: of each run against the first over what both judged, or, in one
-    run, of each generator against the first."""
+    """Compute differences in mean score where no people are asked.
+
+    Of each run against the first over what both judged, or, in one run, of each generator against the first.
+    """
     from titjudge.stats.paired_differences import prompt_differences, run_differences
 
     sides: dict[str, list[Score]] = {label: scores for label, (_, scores) in judged.items()}

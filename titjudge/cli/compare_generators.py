@@ -231,7 +231,7 @@ def settle(
 
 
 def _questions(pairs: Sequence[str], table: ScoreTable) -> tuple[list[tuple[str, str]], list[tuple[str, ...]]]:
-    """The pairs and the races that --pair names."""
+    """Read the pairs and the races that --pair names."""
     from itertools import combinations
 
     from titjudge.core.errors import ConfigError

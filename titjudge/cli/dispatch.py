@@ -31,7 +31,7 @@ _OF_THE_MACHINE = {
 
 @functools.cache
 def command_of(name: str) -> click.Command:
-    """The command of that name, with the options that every command has."""
+    """Load the command of that name, with the options that every command has."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     found: click.Command = getattr(importlib.import_module(module), attribute)
     add_log_options(found)
@@ -39,7 +39,7 @@ def command_of(name: str) -> click.Command:
 
 
 def _open_closed_streams() -> None:
-    """A shell may start us without standard output or error (`>&-`): what is written there goes nowhere."""
+    """Open standard output and error where a shell has closed them (`>&-`): what is written there goes nowhere."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115

@@ -122,7 +122,7 @@ def _settling(config: Any, question: Any) -> Any:
 
 
 def _question(names: str | None, margin: float | None, config: Any) -> Any:
-    """What --settle asks; None without it."""
+    """Make the question that --settle asks; None without it."""
     from titjudge.core.errors import ConfigError
     from titjudge.runs.settling import Question
 
@@ -177,7 +177,7 @@ def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
 
 
 def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
-    """What a run came to, for people and as JSON; returns the exit code."""
+    """Show the results of a run, and write them as JSON; returns the exit code."""
     from titjudge.cli.output import show_notes, show_tables, write_json
 
     write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
@@ -235,7 +235,7 @@ def _coverage(outcome: Any, least: float | None) -> bool:
 
 
 def goes_on(status: str, reason: str = "") -> str:
-    """What is left to do after a run, or a sweep, that is incomplete."""
+    """Say what is left to do after a run, or a sweep, that is incomplete."""
     if not status.startswith("incomplete: budget"):
         return f"{status}: the same command goes on where it stopped"
     why = f": {reason}" if reason else ""
@@ -243,7 +243,7 @@ def goes_on(status: str, reason: str = "") -> str:
 
 
 def notices(config: Any) -> list[str]:
-    """What retires of the models that a configuration names, and when."""
+    """List which models of a configuration retire, and when."""
     from titjudge.core import retirements
 
     return retirements.notices((role.provider, role.model_name) for role in config.roles.values())
@@ -280,5 +280,5 @@ def _failures(failures: list[tuple[str, str, str]], most: int = 20, examples: in
 
 
 def _said(item: str, reason: str) -> str:
-    """A reason without the file and line that it begins with, where the item is named after them."""
+    """Leave out the file and line that a reason begins with, where the item is named after them."""
     return re.sub(rf"^\S*{re.escape(item)}: ", "", reason) if re.search(r":\d+$", item) else reason

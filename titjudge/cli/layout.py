@@ -16,7 +16,7 @@ _WHOLE = re.compile(r"\[[^\[\]]*\]|p [<=] ?\S+|-?[\d.]+ to -?[\d.]+")  # an inte
 def laid_out(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool], width: int
 ) -> list[str] | None:
-    """The lines of a table of at most `width` characters, the head and a rule first; None where it cannot be that narrow."""
+    """Lay a table out in lines of at most `width` characters, the head and a rule first; None where that is too narrow."""
     heads = [_glued(name) for name in columns]
     cells = [[_glued(text) for text in row] for row in rows]
     natural, least = [], []

@@ -48,7 +48,7 @@ class _Key(NamedTuple):
     text: str
 
     def type(self) -> Any:
-        """The click type of the values; bool for a flag."""
+        """Choose the click type of the values; bool for a flag."""
         names = [node.id for node in ast.walk(self.annotation) if isinstance(node, ast.Name)]
         if "Literal" in names:
             choices = (node.slice for node in ast.walk(self.annotation) if isinstance(node, ast.Subscript))
@@ -59,7 +59,7 @@ class _Key(NamedTuple):
 
 @cache
 def _keys() -> dict[str, _Key]:
-    """The keys of run.yaml and of its `limits`. `--help` is to be quick, and importing pydantic is not: so they are read."""
+    """Read the keys of run.yaml and of its `limits` from their source: importing pydantic would make `--help` slow."""
     module = "titjudge.core.config"
     loader: Any = getattr(find_spec(module), "loader", None)
     found = {}
@@ -76,10 +76,11 @@ def _keys() -> dict[str, _Key]:
 
 
 def key_option(key: str, metavar: str | None = None, flag: str = "", **attributes: Any) -> Callable[[F], F]:
-    """The flag of a key of run.yaml: its type, choices, text and default are those of the key.
+    """Make the flag of a key of run.yaml: its type, choices, text and default are those of the key.
 
     Args:
         key: a field of `RunConfig` or of its `Limits`.
+        metavar: what stands for the value in the help.
         flag: how the flag is written, where not as `--the-key`.
         attributes: whatever else `click.option` takes.
     """
@@ -139,7 +140,7 @@ def model_options(function: F) -> F:
 
 
 def overrides_of(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration keys that flags set, each flag under the name of its key."""
+    """Collect the configuration keys that flags set, each flag under the name of its key."""
     from titjudge.core.config import Limits, RunConfig
     from titjudge.engine.prices import parse_price_flag
 

@@ -21,7 +21,7 @@ STDOUT = "titjudge.stdout"  # of a command's context: where `--json -` goes
 
 
 def cell(value: Any) -> str:
-    """A cell as text: None is a dash, a float has four significant places."""
+    """Write a cell as text: None is a dash, a float has four decimals."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -106,7 +106,7 @@ def _numeric(table: Table) -> list[bool]:
 
 
 def show_forecast(forecast: Any, json_file: Path | None) -> None:
-    """What a dry run found: items first; no table of costs where there is nothing to ask."""
+    """Show what a dry run found: items first; no table of costs where there is nothing to ask."""
     for line in forecast.lines():
         say(line)
     if forecast.items:

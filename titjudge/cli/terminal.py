@@ -11,7 +11,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202
 
 
 def printable(text: str) -> str:
-    """The text with control characters, and marks that turn the direction of writing, as `\\xNN` and `\\uNNNN`."""
+    """Write control characters, and marks that turn the direction of writing, as `\\xNN` and `\\uNNNN`."""
     return _CONTROL.sub(lambda match: _escaped(match[0]), text)
 
 

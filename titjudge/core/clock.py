@@ -14,7 +14,7 @@ TODAY = "TITJUDGE_TODAY"
 
 
 def now() -> datetime:
-    """The moment, in UTC.
+    """Tell the moment, in UTC.
 
     Raises:
         ConfigError: the variable holds no day.
@@ -29,5 +29,5 @@ def now() -> datetime:
 
 
 def today() -> date:
-    """The day, in UTC; raises as `now`."""
+    """Tell the day, in UTC; raises as `now`."""
     return now().date()

@@ -215,7 +215,7 @@ class RunConfig(_Strict):
         return {name: role for name in names if (role := self.role(name)) is not None}
 
     def role(self, name: str) -> RoleConfig | None:
-        """The model of a role; a name with a slash is itself `provider/model`."""
+        """Find the model of a role; a name with a slash is itself `provider/model`."""
         if "/" in name:
             return RoleConfig(model=name)
         if name.startswith("judge "):
@@ -224,7 +224,7 @@ class RunConfig(_Strict):
 
 
 def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> RunConfig:
-    """A configuration from a YAML file with `overrides` (nested dicts; None values are left out) on top.
+    """Read a configuration from a YAML file with `overrides` (nested dicts; None values are left out) on top.
 
     `overrides` may hold a `base_url`: the address of the captioner and of every judge that is asked over the network; and
     `trust_remote_code`: whether the models that run here may run the code that comes with them.
@@ -332,7 +332,7 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _for_model(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """A role without what belongs to its provider when another provider takes its place: a key must not travel."""
+    """Drop what belongs to a role's provider when another provider takes its place: a key must not travel."""
     before, after = old.get("model"), new.get("model")
     if not isinstance(before, str) or not isinstance(after, str) or before.partition("/")[0] == after.partition("/")[0]:
         return old
@@ -340,7 +340,7 @@ def _for_model(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _explain(error: ValidationError, path: Path | None) -> str:
-    """The first problem in one line, with the nearest known key where one is unknown."""
+    """Say the first problem in one line, with the nearest known key where one is unknown."""
     problems = error.errors(include_url=False)
     problem = next(
         (each for each in problems if each["type"] == "extra_forbidden"), problems[0]

@@ -14,9 +14,11 @@ _REMEDY = "copy it there, or put the manifest into the folder that holds them al
 
 
 def inside(root: Path, name: str, what: str = "image") -> Path:
-    """The path of `name` below `root`; it need not exist. An absolute one that lies below `root` is as good as a relative one.
+    """Find the path of `name` below `root`; it need not exist. An absolute one that lies below `root` is as good.
 
     Args:
+        root: the folder of the data.
+        name: a path as the data name it.
         what: what the path is of, for messages.
 
     Raises:
@@ -48,7 +50,7 @@ def inside(root: Path, name: str, what: str = "image") -> Path:
 
 
 def _below(root: Path, place: str) -> str:
-    """An absolute path as one relative to `root`, where it lies below it by name; else as it is."""
+    """Make an absolute path relative to `root`, where it lies below it by name; else return it as it is."""
     for base in (os.path.abspath(root), os.path.realpath(root)):
         if place.startswith(base.rstrip(os.sep) + os.sep):
             return os.path.relpath(place, base)

@@ -72,8 +72,11 @@ class BudgetExhausted(TitjudgeError):
 
 
 class BudgetHeld(BudgetExhausted):
-    """There is room below the cap, but other items hold it: whoever gives back what it holds, and reserves `cost` USD and
-    `tokens` again, gets its turn. Answers up to then are kept."""
+    """There is room below the cap, but other items hold it.
+
+    Whoever gives back what it holds, and reserves `cost` USD and `tokens` again, gets its turn. Answers up to then are
+    kept.
+    """
 
     def __init__(self, reason: str, cost: float, tokens: int) -> None:
         self.cost, self.tokens = cost, tokens

@@ -26,7 +26,7 @@ _MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def is_utf16(head: bytes) -> bool:
-    """Whether a file that begins so is UTF-16: it has the byte order mark, or a zero in every other byte."""
+    """Tell whether a file that begins so is UTF-16: it has the byte order mark, or a zero in every other byte."""
     return head.startswith(_MARKS) or (len(head) >= 4 and (not any(head[1:4:2]) or not any(head[0:4:2])))
 
 
@@ -41,7 +41,7 @@ def check_regular(path: Path) -> None:
 
 
 def read_text(path: Path) -> str:
-    """A whole text file, without its byte order mark.
+    """Read a whole text file, without its byte order mark.
 
     Raises:
         DataError: it cannot be read, or is not UTF-8.
@@ -72,7 +72,7 @@ def read_json(path: Path) -> Any:
 
 
 def load_yaml(text: str) -> Any:
-    """What a YAML text says: plain values only, every key once, of a size and depth that people write.
+    """Parse a YAML text: plain values only, every key once, of a size and depth that people write.
 
     Raises:
         ValueError: it is not YAML, or not of that kind; on one line.
@@ -106,7 +106,7 @@ def load_yaml(text: str) -> Any:
 
 
 def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:
-    """How many values there are in a node of YAML, each alias counted with all that it stands for."""
+    """Count the values in a node of YAML, each alias with all that it stands for."""
     if depth > _DEEPEST:
         raise ValueError(f"it is nested more than {_DEEPEST} deep, or holds itself")
     if id(node) not in sizes:
@@ -119,9 +119,10 @@ def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:
 
 
 def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
-    """The keys of a YAML file. An empty file has none.
+    """Read the keys of a YAML file. An empty file has none.
 
     Args:
+        path: The file.
         what: What the file is, for messages (`a configuration`).
         named_by: What names the file where that is not the command line, for messages (an environment variable).
 
@@ -143,7 +144,7 @@ def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
 def scan_jsonl(
     path: Path, required: tuple[str, ...] = (), *, whole: bool = False
 ) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Line number and object of every line that is not blank; a bad line comes as the DataError that describes it.
+    """Read line number and object of every line that is not blank; a bad line comes as the DataError that describes it.
 
     `whole` leaves out a last line that has no end.
 
@@ -176,7 +177,7 @@ def _object(line: bytes, path: Path, number: int, required: tuple[str, ...]) -> 
 
 
 def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Like `scan_jsonl`, for files in which every line must be good.
+    """Read JSON lines like `scan_jsonl`, where every line must be good.
 
     Raises:
         DataError: missing file, not UTF-8, not an object, or a required key is absent; names file and line.
@@ -191,6 +192,8 @@ def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> Non
     """Write a file whole or not at all; its folder is made where it is missing.
 
     Args:
+        path: the file.
+        content: all of it.
         sync: wait for the disk, so that the file is there after the power has failed; may take long.
 
     Raises:
@@ -267,7 +270,7 @@ _FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
 
 
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """`(line, cells)` of every row that is not blank, the header among them.
+    """Read `(line, cells)` of every row that is not blank, the header among them.
 
     Raises:
         DataError: the file cannot be read, is not UTF-8 or not CSV.
@@ -293,8 +296,11 @@ def _opened(path: Path) -> IO[str]:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table as CSV that a spreadsheet shows and does not run: a text that would be a formula gets an apostrophe in
-    front (`scan_csv` takes it away), and no carriage return ends a row in the middle of a cell."""
+    """Write a table as CSV that a spreadsheet shows and does not run.
+
+    A text that would be a formula gets an apostrophe in front (`scan_csv` takes it away), and no carriage return ends a
+    row in the middle of a cell.
+    """
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
     for row in (columns, *rows):
@@ -314,7 +320,7 @@ def _unguarded(cell: str) -> str:
 
 
 def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Line number and cells by column name of every row; a bad row comes as the DataError that describes it.
+    """Read line number and cells by column name of every row; a bad row comes as the DataError that describes it.
 
     A row may lack cells at its end, as long as no required column is among them: they are None. The apostrophe by which a
     spreadsheet is told that `=...` is a text is none of the text.
@@ -339,13 +345,13 @@ def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, 
 
 
 def scan_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Records of a `.csv` or `.csv.gz`, or of a file of JSON lines; bad ones as the DataError that describes them."""
+    """Read the records of a `.csv`, a `.csv.gz` or of JSON lines; a bad one comes as the DataError that describes it."""
     is_csv = path.name.lower().endswith((".csv", ".csv.gz"))
     return scan_csv(path, required) if is_csv else scan_jsonl(path, required)
 
 
 def read_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Like `scan_table`, for files in which every line must be good.
+    """Read a table like `scan_table`, where every line must be good.
 
     Raises:
         DataError: names file and line.

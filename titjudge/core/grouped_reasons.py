@@ -18,7 +18,7 @@ def alike(refused: Iterable[Refused]) -> list[list[Refused]]:
 
 
 def brief(refused: Sequence[Refused], kinds: int = 3) -> str:
-    """The commonest reasons with an example of each, in one line."""
+    """Say the commonest reasons with an example of each, in one line."""
     groups = sorted(alike(refused), key=len, reverse=True)
     said = [_example(group) for group in groups[:kinds]]
     if more := sum(map(len, groups[kinds:])):
@@ -33,7 +33,7 @@ def _example(group: Sequence[Refused]) -> str:
 
 
 def _kind(item: str, reason: str) -> str:
-    """A reason without the item's name, or any number: the same for all lines of a kind."""
+    """Leave the item's name and all numbers out of a reason: the rest is the same for all lines of a kind."""
     place = PurePosixPath(item.replace("\\", "/"))
     for name in (item, str(place)):
         reason = reason.replace(name, "*")

@@ -29,7 +29,7 @@ _running: list[subprocess.Popen[bytes]] = []  # none or one
 
 
 def call(job: str, raw: bytes, path: Path) -> bytes:
-    """What a job (`inspect`, as JSON, or `png`) makes of the bytes of an image.
+    """Do a job (`inspect`, as JSON, or `png`) on the bytes of an image.
 
     Raises:
         DataError: The image cannot be decoded.

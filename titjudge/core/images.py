@@ -64,7 +64,7 @@ _room = _Room(MAX_PIXELS)
 
 @contextlib.contextmanager
 def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Iterator[Any]:
-    """A PIL image of the bytes of a file, for as long as the block runs; of the usual formats only, and not of any size.
+    """Open a PIL image for as long as the block runs; of the usual formats only, and not of any size.
 
     Large pictures wait for one another here: do not open a second one inside the block. `decode=False`: only the header
     will be looked at.
@@ -111,7 +111,7 @@ class ImageFiles:
         self._open: dict[Path, ImageFile] = {}
 
     async def open(self, path: Path) -> ImageFile:
-        """The picture at `path`.
+        """Open the image at `path`.
 
         Raises:
             DataError: missing, empty, truncated, too large, or not an image.
@@ -164,7 +164,7 @@ def _weight(path: Path) -> int:
 
 
 def _quick(raw: bytes, decode: bool) -> bool:
-    """Whether looking at a picture takes a millisecond or two, by its size in bytes and by what its header says."""
+    """Tell whether looking at a picture takes a millisecond or two, by its size in bytes and by what its header says."""
     if len(raw) > _SMALL_FILE or not raw.startswith((b"\xff\xd8", b"\x89PNG", b"RIFF")):
         return False
     if any(packed in raw for packed in (b"zTXt", b"iTXt", b"iCCP")):  # unpacked with the header, to any length
@@ -187,7 +187,7 @@ def _quietly() -> Iterator[None]:
 
 
 def read(path: Path) -> bytes:
-    """The bytes of a file that may be an image.
+    """Read the bytes of a file that may be an image.
 
     Raises:
         DataError: it is missing, not a file, unreadable, empty or over 50 MiB.
@@ -279,14 +279,14 @@ def _holds_the_lock(raw: bytes, path: Path) -> bool:
 
 
 def eight_bits(image: Any) -> Any:
-    """A PIL image with 16 bits a pixel in 8 (PIL's own conversion to RGB would turn it white); any other as it is."""
+    """Convert 16 bits a pixel to 8 (PIL's own conversion to RGB would turn it white); leave others as they are."""
     if not image.mode.startswith("I"):
         return image
     return image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
 
 
 def upright(image: Any) -> Any:
-    """A PIL image turned as its EXIF tag says, with 8 bits a channel, in grey, RGB or RGBA."""
+    """Turn a PIL image as its EXIF tag says, with 8 bits a channel, in grey, RGB or RGBA."""
     from PIL import ImageOps
 
     turned = eight_bits(ImageOps.exif_transpose(image))
@@ -314,7 +314,7 @@ def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
 
 
 def as_png(raw: bytes, path: Path) -> bytes:
-    """An image as a PNG that every model takes.
+    """Convert an image to a PNG that every model takes.
 
     Raises:
         DataError: It cannot be decoded.

@@ -11,7 +11,7 @@ from titjudge.core.types import Request
 
 
 def request_key(request: Request) -> str:
-    """SHA-256 over everything that can change the answer ; never a credential, a timeout or a concurrency."""
+    """Hash (SHA-256) everything that can change the answer; never a credential, a timeout or a concurrency."""
     content = {
         "provider": request.provider,
         "adapter": request.adapter_version,
@@ -35,11 +35,11 @@ def request_key(request: Request) -> str:
 
 
 def tool_content(request: Request) -> list[Any]:
-    """What tools add to a request: those offered, and what was called and came back in each turn."""
+    """List what tools add to a request: those offered, and what was called and came back in each turn."""
     offered = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
     return [offered, [[message.calls, message.results] for message in request.messages]]
 
 
 def content_key(kind: str, content: Any) -> str:
-    """A stable key for any JSON content; `kind` keeps namespaces apart."""
+    """Make a stable key for any JSON content; `kind` keeps namespaces apart."""
     return f"{kind}:" + hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -18,8 +18,11 @@ ASKED = "by the models you name"  # captioner and judge; titjudge.metrics.dsg, v
 
 
 class Size(NamedTuple):
-    """How much memory a model takes: billions of parameters, the shape of its text part (of an encoder's larger half, with
-    `layers` 0), tokens of one request, bytes of a number."""
+    """How much memory a model takes.
+
+    Billions of parameters, the shape of its text part (of an encoder's larger half, with `layers` 0), tokens of one
+    request, bytes of a number.
+    """
 
     parameters: float
     layers: int

@@ -21,7 +21,7 @@ _QUESTION = re.compile(r"Is the text '(.*)' in the image\?")
 
 
 def words_from_questions(questions: Iterable[str]) -> list[str]:
-    """The words of `Is the text '...' in the image?` questions, in order, with repetitions (they count)."""
+    """Find the words of `Is the text '...' in the image?` questions, in order, with repetitions (they count)."""
     return [match[1] for question in questions if (match := _QUESTION.fullmatch(question.strip()))]
 
 
@@ -69,7 +69,7 @@ def gned_and_recall(gold: Sequence[str], read: Sequence[str]) -> tuple[float, fl
 
 
 def strings_of(result: Any) -> list[str]:
-    """The strings in an OCR result: PaddleOCR 2 lists, PaddleOCR 3 `rec_texts`, plain strings, or null for nothing.
+    """Find the strings in an OCR result: PaddleOCR 2 lists, PaddleOCR 3 `rec_texts`, plain strings, null for nothing.
 
     Raises:
         ValueError: any other shape, named.
@@ -90,7 +90,7 @@ def strings_of(result: Any) -> list[str]:
 
 
 def _entry(entry: Any) -> list[str]:
-    """The strings of one element: a string, a PaddleOCR 2 line `[box, [string, confidence]]`, a page of either kind."""
+    """Find the strings of one element: a string, a PaddleOCR 2 line `[box, [string, confidence]]`, a page of either kind."""
     if isinstance(entry, str):
         return [entry]
     if entry is None or isinstance(entry, dict):
@@ -137,7 +137,7 @@ def engine_version() -> str:
 
 
 def read_text(path: Path) -> list[str]:
-    """The strings in an image, by rapidocr with the models inside its wheel; an empty list when there are none.
+    """Read the strings in an image, by rapidocr with the models inside its wheel; an empty list when there are none.
 
     Raises:
         MissingExtra: rapidocr is not installed.

@@ -10,19 +10,19 @@ _CHECKOUT = _PACKAGE.parent
 
 
 def bundled_root() -> Path:
-    """The folder of the prompts that come with titjudge: inside the wheel, or at the top of a checkout."""
+    """Find the folder of the prompts that come with titjudge: inside the wheel, or at the top of a checkout."""
     inside = _PACKAGE / "_prompts"
     return inside if inside.is_dir() else _CHECKOUT / "prompts"
 
 
 def example_folder() -> Path | None:
-    """The bundled example: in a checkout, or inside the wheel."""
+    """Find the bundled example: in a checkout, or inside the wheel."""
     places = (_PACKAGE / "_example", _CHECKOUT / "examples" / "known_answer")
     return next((place for place in places if (place / "images.jsonl").is_file()), None)
 
 
 def cache_folder(named: Path | None = None) -> Path:
-    """Where answers are kept: `named`, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
+    """Find where answers are kept: `named`, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
     if named is not None:
         return named
     if variable := os.environ.get("TITJUDGE_CACHE"):

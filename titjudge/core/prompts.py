@@ -53,7 +53,7 @@ class Prompt:
     fence: re.Pattern[str] | None = None
 
     def messages(self, variables: Mapping[str, Any], pictures: Sequence[ImageFile] = ()) -> tuple[Message, ...]:
-        """The conversation to send.
+        """Render the conversation to send.
 
         Raises:
             ConfigError: a variable is missing, unknown, or the template fails.
@@ -73,7 +73,7 @@ class Prompt:
         return (*turns, Message("user", parts))
 
     def _fenced(self, value: Any) -> Any:
-        """A variable in which no text opens or closes a tag of the template."""
+        """Escape a variable, so that no text in it opens or closes a tag of the template."""
         if isinstance(value, str):
             return self.fence.sub("‹", value) if self.fence else value
         if isinstance(value, Mapping):
@@ -118,7 +118,7 @@ class PromptLibrary:
         return sorted(found)
 
     def get(self, name: str) -> Prompt:
-        """The prompt of that name.
+        """Load the prompt of that name.
 
         Raises:
             ConfigError: no such prompt, or its file is malformed.
@@ -171,7 +171,7 @@ class PromptLibrary:
         )
 
     def _compiled(self, text: str, path: Path, above: int | None = None) -> Template:
-        """A template; `above` lines of its file come before it."""
+        """Compile a template; `above` lines of its file come before it."""
         try:
             return self._environment.from_string(text)
         except TemplateError as error:
@@ -181,7 +181,7 @@ class PromptLibrary:
 
 
 def tags_of(template: str) -> re.Pattern[str] | None:
-    """What begins a tag that the template closes; None when it closes none."""
+    """Make the pattern of what begins a tag that the template closes; None when it closes none."""
     names = sorted(set(re.findall(r"</([A-Za-z_][\w\-]*)>", template)))
     return re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(names)})\b)", re.IGNORECASE) if names else None
 

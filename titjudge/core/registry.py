@@ -72,12 +72,12 @@ def _strangers(kind: str) -> dict[str, str]:
 
 
 def names(kind: str) -> list[str]:
-    """Every known name of a kind (`providers`, `embedders`, `metrics`, `suites`); imports nothing of them."""
+    """List every known name of a kind (`providers`, `embedders`, `metrics`, `suites`); imports nothing of them."""
     return sorted({*TABLES[kind], *_strangers(kind)})
 
 
 def check(kind: str, name: str) -> str:
-    """The `module:attribute` behind a name, without importing it.
+    """Find the `module:attribute` behind a name, without importing it.
 
     Raises:
         ConfigError: no such name; the message suggests the nearest one.
@@ -91,7 +91,7 @@ def check(kind: str, name: str) -> str:
 
 
 def load(kind: str, name: str) -> Any:
-    """The object behind a name.
+    """Import the object behind a name.
 
     Raises:
         ConfigError: no such name; the message suggests the nearest one. Or it is a stranger's, and broken.

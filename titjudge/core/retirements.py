@@ -34,7 +34,7 @@ class Retirement:
     source: str
 
     def line(self, label: str) -> str:
-        """What happens when, and what follows, for the model that somebody calls `label`."""
+        """Say what happens when, and what follows, for the model that somebody calls `label`."""
         past = self.on <= clock.today()
         if self.routed:
             verb = "retired" if past else "retires"
@@ -48,7 +48,7 @@ class Retirement:
 
 @lru_cache(maxsize=1)
 def table() -> tuple[Retirement, ...]:
-    """The announced retirements."""
+    """Read the announced retirements."""
     import yaml
 
     data = yaml.safe_load(Path(__file__).with_name("retirements.yaml").read_text(encoding="utf-8"))
@@ -66,7 +66,7 @@ def table() -> tuple[Retirement, ...]:
 
 
 def of(provider: str, model: str) -> Retirement | None:
-    """The retirement of a model as a provider calls it, or None. Of litellm's, those asked at the vendor itself."""
+    """Find the retirement of a model as a provider calls it, or None. Of litellm's, those asked at the vendor itself."""
     if provider == "litellm":
         provider, _, model = model.rpartition("/")
         provider = provider or "openai"
@@ -75,7 +75,7 @@ def of(provider: str, model: str) -> Retirement | None:
 
 
 def default_model(provider: str) -> str:
-    """The model of a provider that is named alone: from the day it retires, its successor; empty where there is none."""
+    """Choose the model of a provider that is named alone: from the day it retires, its successor; empty without one."""
     model = DEFAULT_MODELS.get(provider, "")
     while (gone := of(provider, model)) is not None and gone.successor and gone.on <= clock.today():
         model = gone.successor
@@ -83,14 +83,14 @@ def default_model(provider: str) -> str:
 
 
 def stands_in(provider: str, model: str) -> str:
-    """The model that answers in place of a retired one today, or an empty string."""
+    """Name the model that answers in place of a retired one today, or an empty string."""
     gone = of(provider, model)
     return gone.successor if gone is not None and gone.routed and gone.on <= clock.today() else ""
 
 
 @lru_cache(maxsize=1024)
 def same_model(asked: str, answered: str) -> bool:
-    """Whether the model that answered is the one that was asked for, or may be.
+    """Tell whether the model that answered is the one that was asked for, or may be.
 
     Snapshots (`gpt-4o` answers as `gpt-4o-2024-08-06`), prefixes (`models/`, a vendor's) and fingerprints (`@fp_1`) are
     no other model; names that do not say which model it is (deployments, aliases) are taken as they are.
@@ -109,14 +109,14 @@ def notices(models: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _bare(name: str) -> str:
-    """A model's own name: `models/gemini-2.5-pro` and `bedrock/eu.anthropic.claude-3` without what stands before."""
+    """Find a model's own name: `models/gemini-2.5-pro` and `bedrock/eu.anthropic.claude-3` without what stands before."""
     name = name.rsplit("/", 1)[-1].lower().partition("@")[0]
     found = re.search(r"(?:claude|gemini)-.*", name)
     return found.group(0) if found else name
 
 
 def same_name(asked: str, answered: str) -> str:
-    """What a model that answered is called in the form in which another was asked for (litellm's names have a prefix)."""
+    """Write the name of the model that answered in the form in which it was asked for (litellm's names have a prefix)."""
     prefix = asked.rpartition("/")[0]
     name = answered.rsplit("/", 1)[-1].partition("@")[0]
     return f"{prefix}/{name}" if prefix else name

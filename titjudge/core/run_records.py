@@ -47,6 +47,7 @@ class _File(_Record):
         Args:
             file: its path.
             repair: what makes the file again, for the message when it is damaged.
+
         Raises:
             OSError: the file cannot be read.
             DataError: it is damaged, or a later titjudge wrote it.
@@ -64,7 +65,7 @@ class _File(_Record):
 
 
 class AnsweredRecord(_Record):
-    """How many answers came from one version of a model at one endpoint."""
+    """Count how many answers came from one version of a model at one endpoint."""
 
     version: str = ""
     endpoint: str = ""

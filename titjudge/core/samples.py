@@ -57,7 +57,7 @@ class Sample:
         return number
 
     def repeats(self, role: str) -> bool:
-        """Whether the questions of a role are repeated: a run repeats its judge, probes and canaries everything."""
+        """Tell whether the questions of a role are repeated: a run repeats its judge, probes and canaries everything."""
         return role == "judge" or self.purpose is not Purpose.JUDGEMENT
 
 

@@ -183,9 +183,12 @@ class ClaimRow(TypedDict):
 
 
 class EvidenceRow(TypedDict):
-    """What one look brought: `tool` is describe, ask, zoom, count, read_text or compare; `box` [left, top, right, bottom]
-    in fractions; `failed` empty or a status; `cut`: the answer was longer than is read; `settles`: it can settle a claim;
-    `source`: the OCR engine."""
+    """What one look brought.
+
+    `tool` is describe, ask, zoom, count, read_text or compare; `box` [left, top, right, bottom] in fractions; `failed`
+    empty or a status; `cut`: the answer was longer than is read; `settles`: it can settle a claim; `source`: the OCR
+    engine.
+    """
 
     id: str
     tool: str
@@ -207,8 +210,11 @@ class SettledRow(TypedDict):
 
 
 class RoundRow(TypedDict):
-    """One round of the transcript, 0 being the description: `protocol` is tools or json, empty for round 0; `looks` are
-    the ids of the evidence that came of it; `refused` the lines on what was not accepted."""
+    """One round of the transcript, 0 being the description.
+
+    `protocol` is tools or json, empty for round 0; `looks` are the ids of the evidence that came of it; `refused` the
+    lines on what was not accepted.
+    """
 
     round: int
     protocol: str

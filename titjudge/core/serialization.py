@@ -21,7 +21,7 @@ def without_surrogates(text: str) -> str:
 
 
 def request_record(request: Request) -> dict[str, Any]:
-    """A request as a run folder keeps it: pictures by hash, never by content. `tools` (names) only where some were offered."""
+    """Write a request as a run folder keeps it: images by hash, never by content. `tools` (names) only where offered."""
     record: dict[str, Any] = {
         "item": request.item_id,
         "role": request.role,
@@ -46,7 +46,7 @@ def request_record(request: Request) -> dict[str, Any]:
 
 
 def reply_record(reply: Reply) -> dict[str, Any]:
-    """A reply as the cache keeps it: JSON types only, without data (it is read again from the text).
+    """Write a reply as the cache keeps it: JSON types only, without data (it is read again from the text).
 
     `tool_calls`, each [name, arguments, id, signature], only where there are some.
     """
@@ -69,7 +69,7 @@ def reply_record(reply: Reply) -> dict[str, Any]:
 
 
 def reply_from(record: Mapping[str, Any]) -> Reply:
-    """The inverse of `reply_record`."""
+    """Read what `reply_record` wrote."""
     return Reply(
         text=record["text"],
         status=Status(record["status"]),
@@ -120,7 +120,7 @@ def score_from(record: Mapping[str, Any]) -> Score:
 
 
 def storable(item: Item | InvalidItem) -> Item | InvalidItem:
-    """The item, or a bad one in its place if it cannot be written down (data nested hundreds deep, odd numbers)."""
+    """Return the item, or an invalid one if it cannot be written as JSON (data nested hundreds deep, odd numbers)."""
     if isinstance(item, Item):
         try:
             orjson.dumps(

@@ -21,12 +21,12 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def after_thinking(text: str) -> str:
-    """The text behind the last `</think>`; all of it when there is none."""
+    """Cut the text behind the last `</think>`; all of it when there is none."""
     return text.rpartition("</think>")[2]
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text is, and nothing else; None when it is none."""
+    """Read the JSON object that a text is, and nothing else; None when it is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -35,12 +35,12 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def objects(text: str) -> list[dict[str, Any]]:
-    """Every complete top-level JSON object in a text, in order; fences and prose around them are skipped."""
+    """Find every complete top-level JSON object in a text, in order; fences and prose around them are skipped."""
     return [value for value, _ in _spans(text)]
 
 
 def _spans(text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each complete top-level object with the text it stands in."""
+    """Find each complete top-level object with the text it stands in."""
     text = text[-_LONGEST:]
     decoder = json.JSONDecoder()
     at = text.find("{")
@@ -59,7 +59,7 @@ def _spans(text: str) -> Iterator[tuple[dict[str, Any], str]]:
 def validated(
     text: str, schema: type[M], *, lenient: bool = False, given: str = ""
 ) -> tuple[M | None, tuple[str, ...]]:
-    """The last object in `text` that validates as `schema`, and flags saying how it was got.
+    """Find the last object in `text` that validates as `schema`, with flags that say how it was found.
 
     The last one, because a judge may quote the text it judges (which may hold a score) before it answers; and none that
     stands word for word in `given`, the text it was asked, because it may quote after it has answered, too.
@@ -89,13 +89,13 @@ def validated(
 
 
 def _wrapped(candidate: dict[str, Any]) -> dict[str, Any] | None:
-    """The object that is all there is in another."""
+    """Return the object that is all there is in another."""
     (value,) = candidate.values() if len(candidate) == 1 else (None,)
     return value if isinstance(value, dict) else None
 
 
 def plain_number(value: Any) -> Any:
-    """A number as JSON writes it, also between quotes. `true`, which Python takes for 1, and `"1_0"`, for 10, are none.
+    """Accept a number as JSON writes it, also between quotes, but not `true` and `"1_0"`, which Python takes for 1 and 10.
 
     Raises:
         ValueError: it is no number.
@@ -131,7 +131,7 @@ _KNOWN: dict[Any, dict[str, Any]] = {}
 
 
 def schema_of(model: Any) -> dict[str, Any]:
-    """The JSON schema of a pydantic model, with `$ref`s resolved (some servers know none); the same object each time."""
+    """Make the JSON schema of a pydantic model, with `$ref`s resolved (some servers know none); the same object each time."""
     if model not in _KNOWN:
         schema = model.model_json_schema()
         _KNOWN[model] = _inline(schema, schema.pop("$defs", {}))
@@ -149,7 +149,7 @@ def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 def stub(schema: Mapping[str, Any]) -> str:
-    """The smallest JSON text that validates against a schema of the kind pydantic makes."""
+    """Write the smallest JSON text that validates against a schema of the kind pydantic makes."""
     return json.dumps(_instance(schema), ensure_ascii=False)
 
 

@@ -62,7 +62,7 @@ class InvalidItem:
 
     @property
     def is_image(self) -> bool:
-        """Whether it is an image of its own: not one listed again, nor a line of prompts."""
+        """Tell whether it is an image of its own: not one listed again, nor a line of prompts."""
         if self.id.endswith(" (again)") or re.fullmatch(r"prompts\.jsonl:\d+", self.id):
             return False
         return bool(self.generator or self.prompt_id)
