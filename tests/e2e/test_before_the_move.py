@@ -26,6 +26,7 @@ from titjudge.web.view.runs import Runs
 
 FIXTURE = Path(__file__).resolve().parent.parent / "fixtures" / "before_the_move"
 MADE_AT = "/srv/before"
+INTERVALS = ("(shares: Jeffreys, means: Student's t)", "(Student's t, of shares on the scale of log odds)")
 RUNS = ("part_1", "part_2", "killed")
 reply_text: Callable[[Any], str] = runpy.run_path(str(FIXTURE / "make.py"))["reply_text"]
 
@@ -105,11 +106,15 @@ def lines(run: Path) -> dict[str, bytes]:
 def test_a_complete_run_given_again_asks_nothing_and_gives_the_same_tables(old: Path, asked: list[Request]) -> None:
     for shard in ("1/2", "2/2"):
         run = old / f"part_{shard[0]}"
-        before, results = lines(run), json.loads((run / "results.json").read_bytes())
+        text = (run / "results.json").read_text(encoding="utf-8")
+        before, results = lines(run), json.loads(text.replace(*INTERVALS))
         again = judged(run.name, shard=shard)
         assert again.status == "complete"
         assert lines(run) == before
-        assert json.loads((run / "results.json").read_bytes()) == {"schema_version": 1} | results
+        assert (
+            json.loads((run / "results.json").read_bytes())
+            == {"schema_version": 1, "intervals": INTERVALS[1][1:-1]} | results
+        )
     assert not asked
 
 

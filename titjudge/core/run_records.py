@@ -357,6 +357,8 @@ class Results(_File):
     cut: dict[str, CutRecord] = {}
     not_applicable: dict[str, int] = {}
     """Images to which a metric does not apply."""
+    intervals: str = ""
+    """How intervals were computed; `verify` compares only those that were computed as it does."""
     tables: list[TableRecord] = []
     notes: list[str] = []
     warnings: list[str] = []

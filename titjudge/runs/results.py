@@ -9,6 +9,7 @@ from titjudge.core.run_records import SCHEMA_VERSION
 from titjudge.core.score_parts import steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
+from titjudge.stats.intervals import WAY
 from titjudge.stats.tables import agreement_tables
 
 CONSTRUCTED = "the preferences of these data come from how the images were made; read `people` as `construction`"
@@ -57,6 +58,7 @@ def summarize(
             "pairs": [{"group": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
             "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
             "cut": _cut(scores),
+            "intervals": WAY,
             "not_applicable": {name: len(ids) for name, ids in apart.items()},
             "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
         }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 TOLERANCE = 1e-9
+_BRACKETS = re.compile(r"\[[^]]*\]")
 _SECTIONS = ("metrics", "leaderboard", "leaderboard_srcc", "items", "bad_items", "failures", "cut", "spent", "list_cost")  # fmt: skip
 
 
@@ -38,6 +40,13 @@ def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
             yield from _walk(f"{path}[{number}]", first, second)
     else:
         yield path, before, now
+
+
+def without_intervals(where: str, value: Any) -> Any:
+    """A cell without the interval that it holds or is: `0.88 [0.80, 0.95]` is `0.88 []`."""
+    if "interval" in where:
+        return None
+    return _BRACKETS.sub("[]", value) if isinstance(value, str) else value
 
 
 def same(first: Any, second: Any) -> bool:

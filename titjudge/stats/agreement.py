@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from titjudge.core.types import InvalidItem, Item, Pair, Score
+from titjudge.stats.intervals import WAY
 from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing
 from titjudge.stats.pair_conflicts import distinct
 from titjudge.stats.pairwise_accuracy import (
@@ -31,8 +32,8 @@ PEOPLE = "people"
 NOTES = (
     "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",
-    "Intervals: 95%, the prompt being the unit (shares: Jeffreys, means: Student's t). To beat guessing: the share that the "
-    "metric's own scores, exchanged within prompts, reach one time in twenty; p likewise, one-sided.",
+    f"Intervals: 95%, the prompt being the unit ({WAY}). To beat guessing: the share that the metric's own scores, "
+    "exchanged within prompts, reach one time in twenty; p likewise, one-sided.",
     "SRCC, KRCC (tau-b) and nDCG: within each prompt, then averaged over the prompts that define them.",
 )
 

@@ -15,6 +15,8 @@ import numpy as np
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval
 
 TAIL = (1 - LEVEL) / 2
+WAY = "Student's t, of shares on the scale of log odds"
+"""How intervals are computed, as results.json says it: whoever changes them changes this."""
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding
 
 
