@@ -43,7 +43,7 @@ def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def without_intervals(where: str, value: Any) -> Any:
-    """A cell without the interval that it holds or is: `0.88 [0.80, 0.95]` is `0.88 []`."""
+    """Leave out the interval that a cell holds or is: `0.88 [0.80, 0.95]` is `0.88 []`."""
     if "interval" in where:
         return None
     return _BRACKETS.sub("[]", value) if isinstance(value, str) else value
