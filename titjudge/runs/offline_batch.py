@@ -73,7 +73,7 @@ async def walk(
     metrics = {name: metric for name, metric in session.metrics.items() if set(metric.roles) - {"embedder"}}
     roles = Roles(config, make=make, embedder=lambda _: _NoEmbedder())
     roles.check_recordings(role for metric in metrics.values() for role in metric.roles)
-    engine = _Listening(
+    engine = _NotingEngine(
         seen,
         roles,
         session.library,
@@ -90,7 +90,7 @@ async def walk(
         await engine.aclose()
 
 
-class _Listening(Engine):
+class _NotingEngine(Engine):
     """An engine that notes every question put to it, also one that is shared with another item."""
 
     def __init__(self, seen: dict[str, Asked], *rest: Any, **named: Any) -> None:

@@ -25,7 +25,7 @@ from titjudge.providers import Provider, ProviderSettings, WrappedProvider
 from titjudge.providers.batch.openai import openai_line
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.runs.offline_batch import Asked, only_recorded, walk
-from titjudge.runs.offline_files import Exported, Shelf, question_text
+from titjudge.runs.offline_files import Exported, SplitJsonlWriter, question_text
 from titjudge.runs.session import Session
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one OpenAI batch file
@@ -53,7 +53,7 @@ def export(
     Raises:
         UserError: the file cannot be written.
     """
-    shelf = Shelf(out, max_requests, max_bytes)
+    writer = SplitJsonlWriter(out, max_requests, max_bytes)
     plain = only_recorded(session)
     seen: dict[str, Asked] = {}
     order = {item.id: number for number, item in enumerate(session.items())}
@@ -70,22 +70,22 @@ def export(
 
     def seat(config: RoleConfig, real: Provider) -> Provider:
         if real.capabilities.cache:
-            return _Recorder(config, real, shelf)
-        return _Plain(real, shelf, session.config.data, crops) if plain else real
+            return _BatchQuestionExporter(config, real, writer)
+        return _PlainQuestionExporter(real, writer, session.config.data, crops) if plain else real
 
     try:
         asyncio.run(walk(session, seat, seen=seen))
-        return shelf.finish(rank, ready)
+        return writer.finish(rank, ready)
     except OSError as error:
         raise UserError(f"{out}: {error.strerror}") from error
     finally:
-        shelf.drop()
+        writer.drop()
 
 
-class _Recorder(WrappedProvider):
+class _BatchQuestionExporter(WrappedProvider):
     """Writes down what it is asked."""
 
-    def __init__(self, config: RoleConfig, real: Provider, shelf: Shelf) -> None:
+    def __init__(self, config: RoleConfig, real: Provider, writer: SplitJsonlWriter) -> None:
         super().__init__(real)
         self.capabilities = replace(real.capabilities, local=True)  # no price, no slot, no second try
         chat = (
@@ -93,30 +93,30 @@ class _Recorder(WrappedProvider):
             if isinstance(real, OpenAI)
             else OpenAI(ProviderSettings(config.model_name or real.name, base_url="http://localhost"))
         )
-        self._chat, self._shelf = chat, shelf
+        self._chat, self._writer = chat, writer
 
     async def complete(self, request: Request) -> Reply:
         key = request_key(request)
-        if key not in self._shelf:
+        if key not in self._writer:
             words = request.schema is not None and not self._chat.native_schema
-            self._shelf.put(key, await openai_line(self._chat, key, request, in_prompt=words))
+            self._writer.put(key, await openai_line(self._chat, key, request, in_prompt=words))
         raise Unanswered(*_OPEN)
 
 
-class _Plain(WrappedProvider):
+class _PlainQuestionExporter(WrappedProvider):
     """In the place of recorded answers: gives what is recorded and writes down what is not, for whoever can answer."""
 
-    def __init__(self, real: Provider, shelf: Shelf, data: Path | None, crops: Path | None) -> None:
+    def __init__(self, real: Provider, writer: SplitJsonlWriter, data: Path | None, crops: Path | None) -> None:
         super().__init__(real)
-        self._shelf, self._data, self._crops = shelf, data, crops
+        self._writer, self._data, self._crops = writer, data, crops
 
     async def complete(self, request: Request) -> Reply:
         try:
             return await self.real.complete(request)
         except Unanswered:
             key = request_key(request)
-            if key not in self._shelf and not request.attempt:
-                self._shelf.put(key, orjson.dumps(self._line(key, request), option=orjson.OPT_APPEND_NEWLINE))
+            if key not in self._writer and not request.attempt:
+                self._writer.put(key, orjson.dumps(self._line(key, request), option=orjson.OPT_APPEND_NEWLINE))
             raise Unanswered(*_OPEN) from None
 
     def _line(self, key: str, request: Request) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Imported:
     bad: list[str] = field(default_factory=list)
 
 
-class Shelf:
+class SplitJsonlWriter:
     """Questions on their way into files: set down in any order, written in the right one when all are there.
 
     Args:

@@ -33,7 +33,7 @@ def import_answers(session: Session, file: Path) -> Imported:
     asked: set[str] = set()
     seen: dict[str, Asked] = {}
     asyncio.run(
-        walk(session, lambda _, real: FromFile(real, answers, asked) if real.capabilities.cache else real, seen=seen)
+        walk(session, lambda _, real: FileAnswers(real, answers, asked) if real.capabilities.cache else real, seen=seen)
     )  # recorded answers need no asking
     result.unusable = [(key, seen[key].refusal(why) if key in seen else why) for key, why in result.unusable]
     for key, reply in answers.items():
@@ -50,7 +50,7 @@ def import_answers(session: Session, file: Path) -> Imported:
     return result
 
 
-class FromFile(WrappedProvider):
+class FileAnswers(WrappedProvider):
     """Answers from a file.
 
     `asked` are the keys used. What the real provider has `recorded` goes first, last, or not at all.

@@ -21,7 +21,7 @@ from titjudge.providers.recorded import question_key
 from titjudge.providers.recorded import read_answers as read_recording
 from titjudge.runs.offline_batch import Asked, only_recorded, walk
 from titjudge.runs.offline_files import IMPORTED, Imported, question_text, read_answers
-from titjudge.runs.offline_import import FromFile
+from titjudge.runs.offline_import import FileAnswers
 from titjudge.runs.session import Session
 
 
@@ -102,9 +102,9 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", r
 def _walked(session: Session, answers: Mapping[str, Reply], *, replace: bool = False) -> _Walk:
     found = _Walk()
 
-    def seat(config: RoleConfig, real: Provider) -> FromFile:
+    def seat(config: RoleConfig, real: Provider) -> FileAnswers:
         recorded: Literal["no", "first", "last"] = "no" if real.capabilities.cache else "last" if replace else "first"
-        return FromFile(real, answers, found.asked, recorded=recorded)
+        return FileAnswers(real, answers, found.asked, recorded=recorded)
 
     def journal(kind: str, reply: dict[str, Any]) -> None:
         if kind == "reply" and reply["status"] == Status.OK and not reply["attempt"]:

@@ -11,6 +11,7 @@ import pytest
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.prompts import PromptLibrary
+from titjudge.core.run_records import Manifest
 from titjudge.core.types import Reply, Request, Status, Usage
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
@@ -164,9 +165,9 @@ def test_each_set_of_models_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert file_of("fake/../a b").parent == tmp_path / "canaries"
 
 
-def manifest(version: str, **more: object) -> dict[str, object]:
+def manifest(version: str, **more: object) -> Manifest:
     role = {"model": "openai/gpt-4o", "answered": [{"version": version, "endpoint": "", "answers": 3}]}
-    return {"roles": {"judge": role}, **more}
+    return Manifest.model_validate({"roles": {"judge": role}, **more})
 
 
 def test_compare_refuses_to_join_across_a_drift() -> None:
@@ -178,7 +179,7 @@ def test_compare_refuses_to_join_across_a_drift() -> None:
     assert len(refuse_drift(other, allow=True)) == 1
     flipped = {"a": manifest("v1"), "b": manifest("v1", canary={"state": "drift", "flips": [{}], "asked": 50})}
     assert "1 of 50" in drift_between(flipped)[0]
-    assert drift_between({"old": {}}) == []
+    assert drift_between({"old": Manifest()}) == []
 
 
 def test_another_backend_of_the_same_version_is_a_note_and_no_drift(example: Path, tmp_path: Path) -> None:
@@ -190,4 +191,5 @@ def test_another_backend_of_the_same_version_is_a_note_and_no_drift(example: Pat
     assert report.to_json()["backends"] == {"captioner": ["v1@fp_b"]}
     assert ask(example, tmp_path / "a.json", model("v2@fp_b")).drifted
     several = {"answered": [{"version": "v1@fp_a"}, {"version": "v1@fp_b"}], "model": "m"}
-    assert drift_between({"one": {"roles": {"judge": several}}, "other": manifest("v1@fp_a")}) == []
+    one = Manifest.model_validate({"roles": {"judge": several}})
+    assert drift_between({"one": one, "other": manifest("v1@fp_a")}) == []
