@@ -18,8 +18,10 @@ from servers import Scripted, Server
 from test_batch_services import LOOK, BaseBatchService
 from wires import HTML
 
-from titjudge.core.types import FailureKind, Status
-from titjudge.providers.batch.provider import Batch
+from titjudge.core.errors import Unanswered
+from titjudge.core.types import FailureKind, Reply, Status
+from titjudge.providers.batch.provider import Batch, Batches, folder_name
+from titjudge.providers.batch.queue import BatchTiming
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 CONTENT = {"openai": "/content", "gemini": ":download"}
@@ -63,6 +65,39 @@ def test_answers_that_cannot_be_read_are_billed_and_asked_for_once_more(service:
     assert [(each.kind, each.lost, each.answered) for each in first] == [(FailureKind.RETRY, True, True)] * 3
     assert [(each.kind, each.lost) for each in second] == [(FailureKind.REJECTED, True)] * 3
     assert len(service.server.jobs) == 2
+    later = service.ask(requests)  # another process
+    assert [type(each) for each in later] == [Unanswered] * 3
+    assert len(service.server.jobs) == 2
+
+
+def test_a_kill_between_both_tries_does_not_make_a_third(service: BaseBatchService) -> None:
+    requests = service.requests(2)
+    for jobs in (1, 2, 2):
+        service.server.faults += [(CONTENT[service.kind], Scripted(body=HTML))]
+        assert not any(isinstance(each, Reply) for each in service.ask(requests))
+        assert len(service.server.jobs) == jobs
+        service.server.faults.clear()
+
+
+def test_retry_failed_asks_for_what_was_given_up(service: BaseBatchService) -> None:
+    requests = service.requests(2)
+    for _ in range(2):
+        service.server.faults += [(CONTENT[service.kind], Scripted(body=HTML))]
+        service.ask(requests)
+    place = service.folder.parent
+    real = service.real()
+    service.folder.rename(place / folder_name(real))
+    pace = BatchTiming(poll=0.01, idle=0.01, settle=0.0)
+
+    async def work(again: bool) -> list[Any]:
+        provider = Batches(place, pace=pace, again=again).wrap(service.real())
+        try:
+            return await asyncio.gather(*map(provider.complete, requests), return_exceptions=True)
+        finally:
+            await provider.aclose()
+
+    assert [type(each) for each in asyncio.run(work(False))] == [Unanswered] * 2
+    assert service.kinds(asyncio.run(work(True))) == [Status.OK] * 2
 
 
 def test_a_line_that_cannot_be_read_may_have_been_billed(service: BaseBatchService) -> None:

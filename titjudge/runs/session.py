@@ -288,7 +288,8 @@ class Session:
         from titjudge.providers.batch.provider import Batches, BatchTiming, live_jobs
 
         if limits.batch:
-            return Batches(place, say=watcher.say, pace=BatchTiming(limits.batch_poll, limits.batch_idle))
+            pace = BatchTiming(limits.batch_poll, limits.batch_idle)
+            return Batches(place, say=watcher.say, pace=pace, again=self.config.failed == "again")
         if live := live_jobs(place):
             watcher.say(
                 f"{live} batch jobs of this run are live: --batch collects them, without it they are paid again"

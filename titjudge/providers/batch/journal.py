@@ -6,6 +6,7 @@ jobs.jsonl          append-only; one event a line:
   done              the job has ended and its answers lie in TAG.answers.jsonl
   void              there is no such job: it was never created, or the provider does not know it
   taken             keys whose answers were handed over; twice in the list means: for good
+  unusable          keys that may have been billed for an answer that cannot be used
 TAG.answers.jsonl   one line a request: its key, whether it holds an answer, and the provider's own line
 
 An intent without an id is an orphan: its job may exist (the process died, or the connection broke, in between), so its
@@ -71,6 +72,7 @@ class JobJournal:
         self._kept: dict[str, _Place] = {}
         self._takes: Counter[tuple[str, str]] = Counter()
         self._taken: dict[str, list[str]] = {}
+        self.unusable: Counter[str] = Counter()  # key -> answers that could not be used, over all sessions
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for left in folder.glob("*.part"):
@@ -148,6 +150,10 @@ class JobJournal:
         """
         self._taken.setdefault(job.tag, []).extend([key] * (2 if final else 1))
 
+    def note_unusable(self, key: str) -> None:
+        """An answer that may have been billed cannot be used; on disk at once."""
+        self._write(event="unusable", keys=[key])
+
     def close(self) -> None:
         for tag, taken in self._taken.items():
             self._write(event="taken", tag=tag, keys=taken)
@@ -174,6 +180,8 @@ class JobJournal:
             self._held.update(dict.fromkeys(job.keys, tag))
         elif event == "taken":
             self._takes.update((tag, key) for key in record["keys"])
+        elif event == "unusable":
+            self.unusable.update(record["keys"])
         elif tag in self.jobs:
             job = self.jobs[tag]
             if event == "job":

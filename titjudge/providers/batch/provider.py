@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.keys import request_key
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status
 from titjudge.providers.base import Provider
-from titjudge.providers.batch.queue import BatchQueue, BatchTiming
+from titjudge.providers.batch.queue import AGAIN, BatchQueue, BatchTiming
 from titjudge.providers.batch.service import BatchService
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
@@ -29,7 +29,6 @@ from titjudge.providers.wrapper import WrappedProvider
 __all__ = ["Batch", "BatchTiming", "Batches", "folder_name", "live_jobs"]
 
 FLAG = "batch"  # flag of a reply that came from a batch job
-_AGAIN = 1  # times a question is sent again after an answer that cannot be used
 
 
 def _quiet(text: str) -> None:
@@ -78,24 +77,33 @@ class Batch(WrappedProvider):
         self.capabilities = replace(real.capabilities, in_flight=None)
         pace = BatchTiming(poll_seconds, idle_seconds, settle_seconds, gone_seconds, max_requests, max_bytes)
         self.desk = desk or BatchQueue(batch_service_for(real), folder, _label(real), pace, say)
-        self._paid_for_nothing: dict[str, int] = {}  # answers to a question that could not be used
 
     async def complete(self, request: Request) -> Reply:
         """Wait for the answer of a batch job.
 
         Raises:
+            Unanswered: Sessions before this one had no answer that can be used, as often as is paid for.
             ProviderFailure, TransportError: this request, or the job it was in, failed; see `classify`.
             CancelledError: the provider was left while this waited.
         """
         key = request_key(request)
         tools = bool(request.tools)
+        if self.desk.given_up(key):
+            raise Unanswered(
+                Status.FAILED, "its batch answers could not be used (asked twice): --retry-failed asks again"
+            )
+        found = None
         try:
             found = await self.desk.ask(key, request)
             schema_in_words = found.job.in_prompt and request.schema is not None
             reply = self.desk.wire.read(found.line, in_prompt=schema_in_words, tools=tools)
         except ProviderFailure as error:
-            if not error.failure.answered or self._paid_for_nothing.setdefault(key, 0) < _AGAIN:
-                self._paid_for_nothing[key] = self._paid_for_nothing.get(key, 0) + error.failure.answered
+            if not error.failure.answered:
+                raise
+            self.desk.log.note_unusable(key)
+            if found is not None:
+                self.desk.log.note_taken(found.job, key, final=True)
+            if self.desk.log.unusable[key] <= AGAIN:
                 raise
             why = f"{error.failure.message} (asked twice)"
             raise _final(error.failure, why) from None
@@ -123,11 +131,18 @@ class Batch(WrappedProvider):
 class Batches:
     """Puts the hosted providers of one run into batch jobs: one desk, and one folder below `folder`, for each model.
 
-    Args: as `Batch`.
+    Args: as `Batch`. `again`: also what earlier sessions have asked in vain as often as is paid for.
     """
 
-    def __init__(self, folder: Path, *, say: Callable[[str], None] = _quiet, pace: BatchTiming | None = None) -> None:
-        self.folder, self._say, self._pace = folder, say, pace or BatchTiming()
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        say: Callable[[str], None] = _quiet,
+        pace: BatchTiming | None = None,
+        again: bool = False,
+    ) -> None:
+        self.folder, self._say, self._pace, self._again = folder, say, pace or BatchTiming(), again
         self._desks: dict[str, BatchQueue] = {}
 
     def wrap(self, real: Provider) -> Provider:
@@ -141,7 +156,7 @@ class Batches:
         name = folder_name(real)
         if name not in self._desks:
             self._desks[name] = BatchQueue(
-                batch_service_for(real), self.folder / name, _label(real), self._pace, self._say
+                batch_service_for(real), self.folder / name, _label(real), self._pace, self._say, again=self._again
             )
         return Batch(real, self.folder / name, desk=self._desks[name])
 

@@ -31,6 +31,7 @@ from titjudge.providers.hosted.http import TransportError, Unreachable, Untruste
 logger = logging.getLogger(__name__)
 
 _LINGER = 30  # times the idle time after which a trickle of requests is sent
+AGAIN = 1  # times a question is sent again after an answer that cannot be used
 _MISSES = 3  # polls in which a job must have been unknown
 _LEAVE = 2.0  # seconds a step under way may take when the run ends
 
@@ -85,9 +86,16 @@ class BatchQueue:
     """See the module. One desk for one folder; use it inside one event loop."""
 
     def __init__(
-        self, wire: BatchService, folder: Path, label: str, pace: BatchTiming, say: Callable[[str], None]
+        self,
+        wire: BatchService,
+        folder: Path,
+        label: str,
+        pace: BatchTiming,
+        say: Callable[[str], None],
+        *,
+        again: bool = False,
     ) -> None:
-        self.wire, self.folder, self.label, self.pace = wire, folder, label, pace
+        self.wire, self.folder, self.label, self.pace, self._again = wire, folder, label, pace, again
         self.submitted = self.done = 0
         self._say = say
         self._log: JobJournal | None = None
@@ -108,6 +116,8 @@ class BatchQueue:
         """The log, read at first use."""
         if self._log is None:
             self._log = JobJournal(self.folder)
+            if self._again:
+                self._log.unusable.clear()
             live, unsure = len(self._log.those("live")), len(self._log.those("unsure"))
             if live or unsure:
                 self._tell(f"going on with {live + unsure} jobs of an earlier session")
@@ -139,6 +149,10 @@ class BatchQueue:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
         return await future
+
+    def given_up(self, key: str) -> bool:
+        """Whether a request that is in no job had its answers, none of which could be used."""
+        return self.log.unusable[key] > AGAIN and key not in self.log and self.log.holder(key) is None
 
     def leave(self) -> None:
         """Stop waiting: everybody is sent away, nothing more is submitted. Jobs go on at the provider."""
