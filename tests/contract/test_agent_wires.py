@@ -19,12 +19,12 @@ from test_provider_spec import KEY
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import DryRun, Item, Score, Status
-from titjudge.engine.ask import measure
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics.agent.loop import SPARE_ROUNDS
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.agent.tool_calls import MOST_CALLS, NO_LOOK_LEFT
@@ -157,7 +157,7 @@ class Judging:
             cache = AnswerCache(self.folder / "cache")
             engine = Engine(Roles(self.config(server)), PromptLibrary(), cache, budget, journal=journal)
             try:
-                return await measure(engine, self.item(**meta), "tit-agent", metric)
+                return await score_item(engine, self.item(**meta), "tit-agent", metric)
             finally:
                 await engine.aclose()
                 cache.close()

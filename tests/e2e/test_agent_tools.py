@@ -24,10 +24,10 @@ from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item
-from titjudge.engine.ask import measure
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.providers.batch.provider import Batches, BatchTiming
 from titjudge.runs.identity import default_folder
@@ -217,7 +217,7 @@ def test_batch_jobs_carry_tools(tmp_path: Path, data: Path, model: str, monkeypa
             engine = Engine(Roles(config, make=make), PromptLibrary(None), cache)
             try:
                 return await asyncio.wait_for(
-                    measure(engine, Item("0", PROMPT, data / "0.png"), "tit-agent", tit_agent), 30
+                    score_item(engine, Item("0", PROMPT, data / "0.png"), "tit-agent", tit_agent), 30
                 )
             finally:
                 await engine.aclose()

@@ -1,4 +1,4 @@
-"""`ask` as a metric sees it, and one metric on one item."""
+"""`ask` as a metric sees it: the one way to put a question to a model."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.samples import ONCE, Sample
-from titjudge.core.types import Embedding, Item, Message, Reply, Score, Status, Tool
+from titjudge.core.types import Embedding, Item, Message, Reply, Status, Tool
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
 
 
 class BoundAsk:
-    """`ask` for one item: what a metric sees of the engine. `keys` collects the answers it used.
+    """Ask on behalf of one item.
 
     Args:
-        alias: seats another model in a role. sample: which repetition this is.
+        engine: where questions go.
+        item: what is judged.
+        reservation: the room in the budget that is kept for the item.
+        alias: roles whose place another role takes, by name.
+        sample: which repetition of the judgement this is.
+
+    Attributes:
+        keys: of the answers that were used, in order.
     """
 
     def __init__(
@@ -32,12 +39,12 @@ class BoundAsk:
         self._engine, self._item, self._reservation = engine, item, reservation
         self._alias, self._sample = alias or {}, sample
         self.protocol, self.dry_run = engine.protocol, engine.dry_run
-        self.siblings = tuple(other for other in item.same_prompt if other.id != item.id)
+        self.siblings: Sequence[Item] = tuple(other for other in item.same_prompt if other.id != item.id)
         self.keys: list[str] = []
         self._opened: set[Path] = set()
 
     def done(self) -> None:
-        """Forget the pictures that were opened; a metric that asks for them again pays a look at the file."""
+        """Forget the images that were opened: they are read again when they are asked for again."""
         for path in self._opened:
             self._engine.pictures.forget(path)
 
@@ -60,7 +67,7 @@ class BoundAsk:
         Args:
             template: name of the prompt, `suite/name`.
             role: captioner, judge, or a fixed `provider/model`.
-            images: pictures, in the order in which they are shown.
+            images: files, in the order in which they are shown.
             schema: a pydantic model; the reply's `data` is then a validated instance.
             accept_truncated: take an answer that hit its token limit (the official TIT protocol does).
             sample: number of a repeated answer to the same question, from 0 (`titjudge.core.samples` says of which).
@@ -73,19 +80,19 @@ class BoundAsk:
             Unanswered: refused, truncated, unparsed, failed, or the image cannot be used.
         """
         engine = self._engine
-        who = engine.roles[self._alias.get(role, role)]
-        pictures = []
+        asked = engine.roles[self._alias.get(role, role)]
+        opened = []
         for path in images:
             self._opened.add(path)
             try:
-                pictures.append(await engine.pictures.open(path))
+                opened.append(await engine.pictures.open(path))
             except DataError as error:
                 raise Unanswered(Status.BAD_INPUT, str(error)) from error
-        if pictures and not who.provider.capabilities.images:
-            raise ConfigError(f"{who.label} cannot read pictures: choose another model for {role}")
+        if opened and not asked.provider.capabilities.images:
+            raise ConfigError(f"{asked.label} cannot read pictures: choose another model for {role}")
         request = engine.request(
-            who,
-            engine.library.get(template).messages(variables, pictures),
+            asked,
+            engine.library.get(template).messages(variables, opened),
             template=template,
             item_id=self._item.id,
             schema=schema,
@@ -93,12 +100,12 @@ class BoundAsk:
             sample=replace(self._sample if self._sample.repeats(role) else ONCE, attempt=sample).number,
         )
         if tools:
-            if not who.provider.capabilities.tools:
-                raise ConfigError(f"{who.label} calls no tools: choose another model for {role}")
+            if not asked.provider.capabilities.tools:
+                raise ConfigError(f"{asked.label} calls no tools: choose another model for {role}")
             request = replace(request, tools=tuple(tools), messages=(*request.messages, *turns))
         try:
             reply = await engine.answer(
-                who, request, schema=schema, accept_truncated=accept_truncated, reservation=self._reservation
+                asked, request, schema=schema, accept_truncated=accept_truncated, reservation=self._reservation
             )
         except Unanswered as failure:
             if failure.reply is not None:
@@ -116,35 +123,3 @@ class BoundAsk:
         pairs = await self._engine.embed(texts, self._reservation)
         self.keys.extend(key for key, _ in pairs)
         return [vector for _, vector in pairs]
-
-
-async def measure(
-    engine: Engine,
-    item: Item,
-    name: str,
-    metric: Any,
-    reservation: Reservation | None = None,
-    *,
-    alias: Mapping[str, str] | None = None,
-    sample: Sample = ONCE,
-) -> Score:
-    """One metric on one item. A question without an answer is a score without a value.
-
-    Raises:
-        Interrupted, BudgetExhausted, FatalProviderError: the run is ending, and there is no score.
-    """
-    ask = BoundAsk(engine, item, reservation, alias, sample)
-    try:
-        score: Score = await metric(item, ask)
-    except Unanswered as failure:
-        score = Score.none(failure.status, failure.reason)
-    except DataError as error:
-        score = Score.none(Status.BAD_INPUT, str(error))
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # odd data of one item
-        score = Score.none(Status.FAILED, f"the metric could not use this item: {type(error).__name__}: {error}")
-    finally:
-        ask.done()
-    return Score(
-        item.id, name, score.value, score.status, score.reason, score.parts, tuple(dict.fromkeys(ask.keys)),
-        item.generator, item.prompt_id,
-    )  # fmt: skip

@@ -72,11 +72,7 @@ class Planner:
     async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
         """The requests an item would send now; what is cached is not among them."""
         found = await asyncio.gather(
-            *(
-                self._panel.measure(self.engine, item, name, each)
-                for name, each in metrics.items()
-                if each.applies(item)
-            )
+            *(self._panel.score(self.engine, item, name, each) for name, each in metrics.items() if each.applies(item))
         )
         scores = [score for each in found for score in each]
         if self._dry_run is DryRun.EXPECTED and scores and all(score.status is Status.BAD_INPUT for score in scores):

@@ -1,29 +1,80 @@
-"""Several judges, or one judge several times: one score from many votes, with a quorum and the disagreement beside it."""
+"""Score an item: by one metric, or by the votes of several judges and repetitions, with a quorum and the disagreement."""
 
 from __future__ import annotations
 
 import asyncio
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from titjudge.core.config import RunConfig
-from titjudge.core.samples import Sample
+from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.samples import ONCE, Sample
 from titjudge.core.score_parts import PanelVotes, Samples, Vote
 from titjudge.core.types import Item, Score, Status
-from titjudge.engine.ask import measure
+from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 
 
+async def score_item(
+    engine: Engine,
+    item: Item,
+    name: str,
+    metric: Metric,
+    reservation: Reservation | None = None,
+    *,
+    alias: Mapping[str, str] | None = None,
+    sample: Sample = ONCE,
+) -> Score:
+    """Run one metric on one item. A question without an answer makes a score without a value.
+
+    Args:
+        engine: where questions go.
+        item: what is judged.
+        name: of the metric in this run.
+        metric: the metric.
+        reservation: the room in the budget that is kept for the item.
+        alias: roles whose place another role takes, by name.
+        sample: which repetition this is.
+
+    Raises:
+        Interrupted: the run is ending, and there is no score.
+        BudgetExhausted: the run is ending, and there is no score.
+        FatalProviderError: the run is ending, and there is no score.
+    """
+    ask = BoundAsk(engine, item, reservation, alias, sample)
+    try:
+        score = await metric(item, ask)
+    except Unanswered as failure:
+        score = Score.none(failure.status, failure.reason)
+    except DataError as error:
+        score = Score.none(Status.BAD_INPUT, str(error))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # odd data of one item
+        score = Score.none(Status.FAILED, f"the metric could not use this item: {type(error).__name__}: {error}")
+    finally:
+        ask.done()
+    return replace(
+        score,
+        item_id=item.id,
+        metric=name,
+        replies=tuple(dict.fromkeys(ask.keys)),
+        generator=item.generator,
+        prompt_id=item.prompt_id,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Who votes and how votes become a score.
+    """Combine the votes of several judges, or of one judge asked repeatedly, in one score.
 
-    `judges` are role names; `rule` is mean, median or majority (the value more than half of the votes agree on);
-    `quorum` is the least number of judges that must have answered.
+    Attributes:
+        judges: names of their roles.
+        samples: how often each judge is asked.
+        rule: mean, median or majority (the value that more than half of the votes agree on).
+        quorum: the least number of judges that must have answered.
     """
 
     judges: tuple[str, ...] = ("judge",)
@@ -39,19 +90,19 @@ class Panel:
     def votes_on(self, metric: Metric) -> bool:
         return "judge" in metric.roles and (len(self.judges) > 1 or self.samples > 1)
 
-    async def measure(
+    async def score(
         self, engine: Engine, item: Item, name: str, metric: Metric, reservation: Reservation | None = None
     ) -> list[Score]:
-        """The metric's score, and each judge's own (named `metric [model]`) when there are several."""
+        """Return the metric's score, followed by each judge's own (named `metric [model]`) where there are several."""
         if not self.votes_on(metric):
-            return [await measure(engine, item, name, metric, reservation)]
+            return [await score_item(engine, item, name, metric, reservation)]
         results = await asyncio.gather(
             *(
-                measure(engine, item, name, metric, reservation, alias={"judge": judge}, sample=Sample(sample))
+                score_item(engine, item, name, metric, reservation, alias={"judge": judge}, sample=Sample(sample))
                 for judge in self.judges
                 for sample in range(self.samples)
             ),
-            return_exceptions=True,  # every vote that is on its way is awaited, also when the run is ending
+            return_exceptions=True,  # what was asked is awaited, also when the run is ending: it is paid for
         )
         votes: list[Score] = []
         for result in results:
@@ -68,7 +119,7 @@ class Panel:
         return [self._together(each, item, name), *own]
 
     def _repeated(self, votes: Sequence[Score], label: str) -> tuple[str, Score]:
-        """One judge's score: the rule over its samples; `spread` is their standard deviation."""
+        """Combine the samples of one judge; `spread` is their standard deviation."""
         given = [vote.value for vote in votes if vote.value is not None]
         first = next((vote for vote in votes if vote.value is not None), votes[0])
         if self.samples == 1:
@@ -108,7 +159,7 @@ _NO_MAJORITY = "no value has a majority of the votes"
 
 
 def combine(values: Sequence[float], rule: str) -> float | None:
-    """One value from votes: mean, median, or the value more than half agree on (None when there is none)."""
+    """Combine votes in one value: mean, median, or the value more than half agree on (None when there is none)."""
     if rule == "mean":
         return statistics.fmean(values)
     if rule == "median":

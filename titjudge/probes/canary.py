@@ -24,8 +24,8 @@ from titjudge.core.files import write_atomic
 from titjudge.core.run_records import Manifest
 from titjudge.core.samples import Purpose, Sample
 from titjudge.core.types import Item
-from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
+from titjudge.engine.scoring import score_item
 from titjudge.metrics import Metric
 from titjudge.probes import battery, effect_size
 from titjudge.suites.known_answer.suite import KnownAnswer
@@ -242,7 +242,7 @@ async def _ask(
 
     async def one(item: Item, name: str, metric: Metric) -> tuple[tuple[str, str], float | None]:
         async with gate:
-            score = await measure(engine, replace(item, id=f"canary:{item.id}"), name, metric, sample=sample)
+            score = await score_item(engine, replace(item, id=f"canary:{item.id}"), name, metric, sample=sample)
         return (item.id, name), score.value
 
     found = await asyncio.gather(*(one(item, name, metrics[name]) for name, item in asked))

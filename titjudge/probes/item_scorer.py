@@ -11,8 +11,8 @@ from typing import Any
 from titjudge.core.errors import BudgetExhausted
 from titjudge.core.samples import ONCE, Sample
 from titjudge.core.types import Item, Score, Status
-from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
+from titjudge.engine.scoring import score_item
 from titjudge.metrics import Metric
 from titjudge.probes import effect_size
 
@@ -48,7 +48,7 @@ class Prober:
         async def one(item: Item) -> None:
             async with gate:
                 try:
-                    found = await measure(self.engine, item, self.name, self.metric, alias=self.alias, sample=sample)
+                    found = await score_item(self.engine, item, self.name, self.metric, alias=self.alias, sample=sample)
                 except BudgetExhausted as error:
                     self.stopped = f"incomplete: {error}"
                     found = replace(Score.none(Status.BUDGET, str(error)), item_id=item.id, prompt_id=item.prompt_id)

@@ -154,7 +154,7 @@ class Judge:
         if not item.prompt.strip():
             return Score(item.id, name, None, Status.BAD_INPUT, "the prompt is empty")
         try:
-            return (await self._panel.measure(engine, item, name, self._metrics[name]))[0]
+            return (await self._panel.score(engine, item, name, self._metrics[name]))[0]
         except BudgetExhausted as error:
             return Score(item.id, name, None, Status.BUDGET, str(error))
 

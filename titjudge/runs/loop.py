@@ -183,7 +183,7 @@ class RunLoop:
             if self.planner is not None:
                 reservation = await self.planner.reserve(item, todo, self.engine.budget, held)
             results = await asyncio.gather(
-                *(self.panel.measure(self.engine, item, name, metric, reservation) for name, metric in todo.items()),
+                *(self.panel.score(self.engine, item, name, metric, reservation) for name, metric in todo.items()),
                 return_exceptions=True,
             )
             return dict(zip(todo, results, strict=True))

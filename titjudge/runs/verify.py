@@ -258,7 +258,7 @@ class _Check:
         self._expect(item, name)
         self.stored.begin(item.id, frozenset(self._keys(item, name)))
         try:
-            now = await self.panel.measure(self.engine, item, name, metric)
+            now = await self.panel.score(self.engine, item, name, metric)
         except Exception as error:
             status = Status.BAD_INPUT if isinstance(error, DataError | OSError) else Status.UNPARSED
             none = Score.none(status, f"the metric fails on the stored answers: {error}")

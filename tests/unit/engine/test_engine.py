@@ -15,11 +15,12 @@ from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Failure, FailureKind, Item, Reply, Request, Score, Status, Usage
-from titjudge.engine.ask import BoundAsk, measure
+from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine, Interrupted
 from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
@@ -112,8 +113,8 @@ def test_what_is_no_answer_is_never_a_score_and_never_paid_twice(tmp_path: Path,
     async def work(failed: Any = "keep", answer: Any = answer) -> tuple[int, Score]:
         engine, fake = build(tmp_path, lambda r: answer)
         engine = Engine(engine.roles, engine.library, engine.cache, failed=failed)
-        score = await measure(engine, item(tmp_path), "m", mark)
-        again = await measure(engine, item(tmp_path), "m", mark)  # another metric may ask the same question
+        score = await score_item(engine, item(tmp_path), "m", mark)
+        again = await score_item(engine, item(tmp_path), "m", mark)  # another metric may ask the same question
         assert (again.value, again.status) == (score.value, score.status)
         await engine.aclose()
         return len(fake.requests), score
@@ -318,7 +319,7 @@ def test_a_truncated_description_counts_under_the_official_protocol_alone(
         engine = Engine(
             Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"), protocol=protocol
         )
-        score = await measure(engine, item(tmp_path), "tit", tit)
+        score = await score_item(engine, item(tmp_path), "tit", tit)
         await engine.aclose()
         return score, len(fake.requests)
 
@@ -379,7 +380,7 @@ def test_a_panel_votes_with_a_quorum_that_is_enforced(
         fake = Fake(None, panel_answers({**values, "m": "words"}))
         config = load_config(None, {"captioner": "fake/m", "judge": ["fake/a", "fake/b", "fake/c"], **options})
         engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary())
-        return await Panel.of(config).measure(engine, item(tmp_path), "tit-llm", tit_llm)
+        return await Panel.of(config).score(engine, item(tmp_path), "tit-llm", tit_llm)
 
     together, *each = run(work)
     assert together.value == (None if expected is None else pytest.approx(expected))
@@ -399,7 +400,7 @@ def test_samples_are_separate_questions_with_a_spread(tmp_path: Path) -> None:
         fake = Fake(None, lambda r: panel_answers({"m": "words", "j": next(values) if r.schema else "words"})(r))
         config = load_config(None, {"captioner": "fake/m", "judge": "fake/j", "samples": 3})
         engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"))
-        (score,) = await Panel.of(config).measure(engine, item(tmp_path), "tit-llm", tit_llm)
+        (score,) = await Panel.of(config).score(engine, item(tmp_path), "tit-llm", tit_llm)
         return score, fake.requests
 
     score, requests = run(work)

@@ -16,10 +16,10 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.learned_metrics import BUILT_IN, LISTED, TABLE
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Ask, Item, ProviderSettings, Score, Status
-from titjudge.engine.ask import measure
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric as declare
 from titjudge.metrics.learned import METRICS
 from titjudge.providers.learned.provider import ADAPTERS, Scorer
@@ -56,7 +56,7 @@ def scored(metric: str, wanted: list[Item], cache: Path) -> tuple[list[Score], A
         roles = Roles(RunConfig())
         engine = Engine(roles, PromptLibrary(), store)
         try:
-            found = await asyncio.gather(*(measure(engine, item, metric, METRICS[metric]) for item in wanted))
+            found = await asyncio.gather(*(score_item(engine, item, metric, METRICS[metric]) for item in wanted))
             return list(found), roles[f"scorer/{metric}"].tally
         finally:
             await roles.aclose()
@@ -304,7 +304,7 @@ def test_a_local_model_answers_through_the_engine(tmp_path: Path) -> None:
             return Score.of(reply.usage.output, text=reply.text)
 
         try:
-            found = await asyncio.gather(*(measure(engine, item, "words", words) for item in wanted))
+            found = await asyncio.gather(*(score_item(engine, item, "words", words) for item in wanted))
             return [str(each.parts["text"]) for each in found], len(batches)
         finally:
             await roles.aclose()

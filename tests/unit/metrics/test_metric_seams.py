@@ -15,9 +15,9 @@ from titjudge.core.config import load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.samples import Purpose, Sample
 from titjudge.core.types import STAND_IN, Ask, Item, Reply, Request, Score, Status
-from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric
 from titjudge.metrics.unifiedreward import unifiedreward
 from titjudge.providers.fake import Fake
@@ -32,7 +32,7 @@ def scored(item: Item, which: Any, provider: Any = None, **rest: Any) -> tuple[S
 
     async def go() -> Score:
         roles = Roles(load_config(None, {"captioner": "fake/m", "judge": "fake/m"}), make=lambda _: fake)
-        return await measure(Engine(roles, PromptLibrary()), item, which.name, which, **rest)
+        return await score_item(Engine(roles, PromptLibrary()), item, which.name, which, **rest)
 
     return asyncio.run(go()), fake.requests
 

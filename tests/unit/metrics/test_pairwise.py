@@ -12,9 +12,9 @@ from PIL import Image
 from titjudge.core.config import load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import InvalidItem, Item, Request, Score, Status
-from titjudge.engine.ask import measure
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics.pairwise import pairwise, pairwise_text
 from titjudge.providers.fake import Fake
 from titjudge.runs.loop import prepared
@@ -42,7 +42,7 @@ def scores(tmp_path: Path, answer: object, metric: object = pairwise, count: int
             Roles(load_config(None, {"captioner": "fake/m", "judge": "fake/m"}), make=lambda _: fake), PromptLibrary()
         )
         ready = [item for item in prepared(items(tmp_path, count), {"m": metric}) if isinstance(item, Item)]  # type: ignore[dict-item]
-        found = await asyncio.gather(*(measure(engine, item, "m", metric) for item in ready))
+        found = await asyncio.gather(*(score_item(engine, item, "m", metric) for item in ready))
         return list(found), fake
 
     return asyncio.run(work())

@@ -17,11 +17,11 @@ from pydantic import ValidationError
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import DryRun, Item, Message, Request, Score, Status
-from titjudge.engine.ask import measure
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics._questions import MOST_QUESTIONS
 from titjudge.metrics.dsg import SceneGraph, dsg, dsg_score, read_yes_no, valid_questions
 from titjudge.metrics.tifa import ChoiceQuestion, by_type, read_choice, tifa
@@ -164,7 +164,7 @@ def scored(folder: Path, metric: Any, answers: Callable[[Request], Any], **meta:
         cache = AnswerCache(folder / "cache")
         engine = Engine(Roles(config(), make=lambda _: fake), PromptLibrary(), cache)
         try:
-            return await measure(engine, Item("i", "a red door", image, meta=meta), metric.name, metric)
+            return await score_item(engine, Item("i", "a red door", image, meta=meta), metric.name, metric)
         finally:
             await engine.aclose()
             cache.close()

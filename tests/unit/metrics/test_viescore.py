@@ -17,10 +17,10 @@ from pydantic import ValidationError
 from titjudge.core.config import load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Request, Score, Status
-from titjudge.engine.ask import measure
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics.unifiedreward import read_axes, read_final_score, unifiedreward, unifiedreward_2
 from titjudge.metrics.viescore import Quality, Semantics, overall, viescore
 from titjudge.providers import Capabilities
@@ -37,7 +37,7 @@ def scored(folder: Path, metric: Any, answers: Callable[[Request], Any]) -> tupl
         cache = AnswerCache(folder / "cache")
         engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), cache)
         try:
-            return await measure(engine, Item("i", "a red door", path), metric.name, metric)
+            return await score_item(engine, Item("i", "a red door", path), metric.name, metric)
         finally:
             await engine.aclose()
             cache.close()

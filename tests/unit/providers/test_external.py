@@ -20,10 +20,10 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.learned_metrics import COMMAND, EXTERNAL
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, ProviderSettings, Score, Status
-from titjudge.engine.ask import measure
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics.external import METRICS, external
 from titjudge.providers.learned.external import External, command_of, read, variable
 from titjudge.providers.learned.subprocess import Outcome, run
@@ -60,7 +60,7 @@ def scored(wanted: list[Item], folder: Path, metric: Any = METRICS["lmm4lmm"]) -
         roles = Roles(RunConfig())
         engine = Engine(roles, PromptLibrary(), store)
         try:
-            return list(await asyncio.gather(*(measure(engine, each, "m", metric) for each in wanted)))
+            return list(await asyncio.gather(*(score_item(engine, each, "m", metric) for each in wanted)))
         finally:
             await roles.aclose()
             store.close()

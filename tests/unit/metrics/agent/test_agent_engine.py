@@ -17,12 +17,13 @@ from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import BudgetExhausted, ConfigError
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import DryRun, Item, Reply, Request, Score, Status, Tool, ToolCall, Usage
-from titjudge.engine.ask import BoundAsk, measure
+from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.tit import tit_llm
 from titjudge.providers import Capabilities
@@ -67,7 +68,7 @@ def test_a_prompt_is_taken_apart_once_and_a_second_run_asks_nothing(tmp_path: Pa
 
     async def run() -> tuple[list[Score], Counter[str]]:
         eng, fake = engine(tmp_path, good)
-        scores = await asyncio.gather(*(measure(eng, each, "tit-agent", tit_agent) for each in items))
+        scores = await asyncio.gather(*(score_item(eng, each, "tit-agent", tit_agent) for each in items))
         await eng.aclose()
         return list(scores), Counter(request.template for request in fake.requests)
 
@@ -84,7 +85,7 @@ def test_the_description_is_that_of_the_other_metrics(tmp_path: Path) -> None:
     async def run() -> Counter[str]:
         eng, fake = engine(tmp_path, good)
         who = item(tmp_path)
-        await asyncio.gather(measure(eng, who, "tit-agent", tit_agent), measure(eng, who, "tit-llm", tit_llm))
+        await asyncio.gather(score_item(eng, who, "tit-agent", tit_agent), score_item(eng, who, "tit-llm", tit_llm))
         await eng.aclose()
         return Counter(request.template for request in fake.requests)
 
@@ -100,7 +101,9 @@ def test_a_description_cut_short_is_evidence_here_and_no_score_there(tmp_path: P
     async def run() -> list[Score]:
         eng, _ = engine(tmp_path, cut)
         who = item(tmp_path)
-        scores = await asyncio.gather(measure(eng, who, "tit-agent", tit_agent), measure(eng, who, "tit-llm", tit_llm))
+        scores = await asyncio.gather(
+            score_item(eng, who, "tit-agent", tit_agent), score_item(eng, who, "tit-llm", tit_llm)
+        )
         await eng.aclose()
         return list(scores)
 
@@ -122,7 +125,7 @@ def test_an_answer_that_does_not_validate_gets_a_repair_turn_and_never_acts(tmp_
     async def run(name: str, answers: Answers) -> Score:
         (tmp_path / name).mkdir()
         eng, _ = engine(tmp_path / name, answers)
-        score = await measure(eng, item(tmp_path), "tit-agent", tit_agent)
+        score = await score_item(eng, item(tmp_path), "tit-agent", tit_agent)
         await eng.aclose()
         return score
 
@@ -176,7 +179,7 @@ def test_a_plan_goes_on_from_the_round_that_was_reached(tmp_path: Path) -> None:
     async def part() -> None:
         eng, _ = engine(tmp_path, good, Budget(max_requests=2))
         with pytest.raises(BudgetExhausted):
-            await measure(eng, item(tmp_path), "tit-agent", tit_agent)
+            await score_item(eng, item(tmp_path), "tit-agent", tit_agent)
         await eng.aclose()
 
     asyncio.run(part())
@@ -186,7 +189,7 @@ def test_a_plan_goes_on_from_the_round_that_was_reached(tmp_path: Path) -> None:
 def test_a_judged_item_costs_a_plan_nothing(tmp_path: Path) -> None:
     async def whole() -> None:
         eng, _ = engine(tmp_path, good)
-        await measure(eng, item(tmp_path), "tit-agent", tit_agent)
+        await score_item(eng, item(tmp_path), "tit-agent", tit_agent)
         await eng.aclose()
 
     asyncio.run(whole())
@@ -197,7 +200,7 @@ def test_the_cap_ends_an_item_and_what_was_answered_is_kept(tmp_path: Path) -> N
     async def run(budget: Budget) -> tuple[Score | None, int]:
         eng, fake = engine(tmp_path, good, budget)
         try:
-            return await measure(eng, item(tmp_path), "tit-agent", tit_agent), len(fake.requests)
+            return await score_item(eng, item(tmp_path), "tit-agent", tit_agent), len(fake.requests)
         except BudgetExhausted:
             return None, len(fake.requests)
         finally:
@@ -226,7 +229,7 @@ def test_a_scripted_provider_calls_tools(tmp_path: Path) -> None:
     async def run() -> Score:
         fake = Fake(None, called, capabilities=Capabilities(tools=True))
         eng = Engine(Roles(config(), make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"))
-        score = await measure(eng, item(tmp_path), "tit-agent", tit_agent)
+        score = await score_item(eng, item(tmp_path), "tit-agent", tit_agent)
         await eng.aclose()
         return score
 
