@@ -290,3 +290,17 @@ def test_what_has_no_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_help_has_an_example_and_the_group_lists_the_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"python cli.py compare {name}" in cli(capsys, name, "--help")
     assert f"  {name} " in cli(capsys, "--help")
+
+
+def test_the_human_ceiling_stands_beside_the_accuracies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, pairs = judged_run(tmp_path, prompts=6, labelled=12)
+    lines = ["prompt_id,image_a,image_b,annotator,preference"]
+    lines += [
+        f"p{p},model_a/{p}.png,model_b/{p}.png,n{who},{'a' if who else 'b'}" for p in range(6) for who in range(4)
+    ]
+    votes, out = tmp_path / "votes.csv", tmp_path / "out.json"
+    votes.write_text("\n".join(lines) + "\n")
+    said = cli(capsys, run.path, "--pairs", pairs, "--votes", votes, "--json", out)
+    assert "human ceiling: one person prefers what most of the others prefer in 75.0%" in said
+    found = json.loads(out.read_text())["human_ceiling"]
+    assert (found["accuracy"], found["votes"], found["annotators"]) == (0.75, 24, 4)

@@ -65,6 +65,13 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS, *compare_b
     metavar="FILE",
     help="Human scores (jsonl or csv with image, score): SRCC, PLCC, KRCC over all images.",
 )
+@click.option(
+    "--votes",
+    "votes_file",
+    type=PATH,
+    metavar="FILE",
+    help="Single votes (as for `compare votes`): how often one person agrees with the others, beside the accuracies.",
+)
 @click.option("--strengths", is_flag=True, help="Bradley-Terry strengths of the generators, with intervals.")
 @click.option("--allow-drift", is_flag=True, help="Compare runs although a model changed between them.")
 @JSON
@@ -72,6 +79,7 @@ def runs(
     runs: tuple[Path, ...],
     pairs_file: Path | None,
     human: Path | None,
+    votes_file: Path | None,
     strengths: bool,
     allow_drift: bool,
     json_file: Path | None,
@@ -117,6 +125,14 @@ def runs(
 
     tables = agreement_tables(found)
     results: dict[str, Any] = found.to_json()
+    ceiling = []
+    if votes_file is not None:
+        from titjudge.stats.human_data import read_votes
+        from titjudge.stats.votes import human_ceiling
+
+        reached = human_ceiling(read_votes(votes_file))
+        results["human_ceiling"] = reached.to_json()
+        ceiling = [reached.line() or f"{votes_file}: no vote on a pair that others decide: no human ceiling"]
     if human is not None:
         table, results["human_scores"] = _against_scores(human, items, scores, names)
         tables.append(table)
@@ -134,7 +150,7 @@ def runs(
     mixed = [f"{path}: {line}" for path, each in zip(runs, folders, strict=True) for line in each.manifest().mixed]
     if mixed:
         results["mixed"] = mixed
-    show_notes([*results.get("warnings", []), *drift, *mixed], tables)
+    show_notes([*ceiling, *results.get("warnings", []), *drift, *mixed], tables)
     write_json(json_file, results)
     return 0
 

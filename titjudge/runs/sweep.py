@@ -32,6 +32,7 @@ from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import complete, load_metrics
 from titjudge.runs.run_folder import RunFolder, rest_of_caps
 from titjudge.runs.session import Session, Watcher
+from titjudge.stats.judge_pool import Pool, best_pool
 
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
 _COLUMNS = (
@@ -99,6 +100,7 @@ class Swept:
     failed: dict[str, str]
     spent: float
     status: str
+    pool: Pool | None = None
 
     def table(self) -> Table:
         notes = [
@@ -107,6 +109,7 @@ class Swept:
             "USD: list price of the answers used, cached or not, of 1,000 images; seconds: the models' own time for them, "
             "one after the other",
         ]
+        notes += [self.pool.line()] if self.pool is not None else []
         notes += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
         rows = [_cells(row) for row in self.rows]
         for at in (1, 2, 3):
@@ -124,6 +127,7 @@ class Swept:
             "rows": [row.to_json() for row in self.rows],
             "runs": {name: outcome.status for name, outcome in self.outcomes.items()},
             "failed": self.failed,
+            "pool": None if self.pool is None else self.pool.to_json(),
         }
 
 
@@ -202,7 +206,8 @@ class Sweep:
                 rows.setdefault((row.metric, *row.models.values()), row)  # the same models need no second row
         ordered = _ranked(list(rows.values()), list(pairs))
         spent = sum(RunFolder(self.folder / each.folder).money()["spent"] for each in self.combinations)
-        found = Swept(self.folder, ordered, outcomes, failed, spent, status)
+        pool = best_pool(list(pairs), {row.name: _higher(row) for row in ordered})
+        found = Swept(self.folder, ordered, outcomes, failed, spent, status, pool)
         if outcomes:
             text = orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
             RunFolder(self.folder).write("sweep.json", text)

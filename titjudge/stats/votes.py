@@ -13,6 +13,7 @@ import numpy as np
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair, Table
 from titjudge.stats.bootstrap import Floats, Interval, multiplicities, percentile_interval
+from titjudge.stats.intervals import share_intervals
 
 ANNOTATORS = 15
 PANEL = 3
@@ -69,12 +70,41 @@ class Alpha:
 
 
 @dataclass(frozen=True, slots=True)
+class Ceiling:
+    """How often one person's vote is what the others prefer: no judge of people's taste needs to do better.
+
+    `accuracy` with its 95% interval (prompts are the unit), over `votes` of `annotators` people; None without any vote on a
+    pair that the others decide. A vote for a tie is wrong, as a judge's equal scores are; where the others are split there
+    is nothing to be right about.
+    """
+
+    accuracy: float | None
+    interval: Interval | None
+    votes: int
+    annotators: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def line(self) -> str:
+        """Say it in a line; empty where it is undefined."""
+        if self.accuracy is None:
+            return ""
+        span = f" [{100 * self.interval[0]:.1f}, {100 * self.interval[1]:.1f}]" if self.interval else ""
+        return (
+            f"human ceiling: one person prefers what most of the others prefer in {100 * self.accuracy:.1f}%{span} "
+            f"({self.votes:,} votes of {self.annotators:,} people)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class VoteSummary:
     """Everything the votes say. `pairs` are the decided ones, ready to be written as `pairs.csv`."""
 
     outcomes: tuple[Outcome, ...]
     agreement: Alpha
     rules: Mapping[str, int] = field(default_factory=dict)
+    ceiling: Ceiling = field(default_factory=lambda: Ceiling(None, None, 0, 0))
 
     @property
     def pairs(self) -> list[Pair]:
@@ -96,6 +126,7 @@ class VoteSummary:
             "alpha_pairs": alpha.pairs,
             "annotators": alpha.annotators,
             "alpha_reason": alpha.reason,
+            "human_ceiling": self.ceiling.to_json(),
         }
 
     def table(self) -> Table:
@@ -103,7 +134,8 @@ class VoteSummary:
         rows += [("pairs", len(self.outcomes)), ("annotators", self.agreement.annotators)]
         low, high = self.agreement.interval or (None, None)
         rows += [("Krippendorff's alpha", self.agreement.alpha), ("  95% low", low), ("  95% high", high)]
-        return Table("Votes", ("what", "value"), tuple(rows), (self.agreement.reason,) if self.agreement.reason else ())
+        notes = tuple(filter(None, (self.ceiling.line(), self.agreement.reason)))
+        return Table("Votes", ("what", "value"), tuple(rows), notes)
 
 
 def decide(
@@ -166,7 +198,31 @@ def aggregate_votes(
         resamples=resamples,
         seed=seed,
     )
-    return VoteSummary(tuple(outcomes), agreement, {rule.value: used[rule] for rule in Rule})
+    return VoteSummary(tuple(outcomes), agreement, {rule.value: used[rule] for rule in Rule}, human_ceiling(votes))
+
+
+def human_ceiling(votes: Iterable[Vote]) -> Ceiling:
+    """Compare each vote with the majority of the other people on that pair (leave one out).
+
+    Raises:
+        DataError: As `aggregate_votes`.
+    """
+    tally, _ = _tally(votes)
+    hits: Counter[str] = Counter()
+    trials: Counter[str] = Counter()
+    people = set()
+    for (prompt, _, _), by_annotator in tally.items():
+        counts = Counter(by_annotator.values())
+        for annotator, choice in by_annotator.items():
+            lead = counts["a"] - counts["b"] - (choice == "a") + (choice == "b")
+            if lead:
+                people.add(annotator)
+                trials[prompt] += 1
+                hits[prompt] += choice == ("a" if lead > 0 else "b")
+    if not trials:
+        return Ceiling(None, None, 0, 0)
+    top, bottom = (np.array([of[prompt] for prompt in trials], dtype=np.float64) for of in (hits, trials))
+    return Ceiling(float(top.sum() / bottom.sum()), share_intervals(top, bottom)[0], int(bottom.sum()), len(people))
 
 
 def _tally(

@@ -1,0 +1,119 @@
+"""A pool of at most three judges: the plain mean of their standardised scores, and how right it is on prompts it never saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.types import Pair
+from titjudge.stats.bootstrap import Floats, Interval, group_sums
+from titjudge.stats.equality import with_ties
+from titjudge.stats.intervals import share_intervals
+from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
+
+MOST = 3  # judges of a pool
+FOLDS = 5
+_CANDIDATES = 20  # the most accurate judges are tried together; C(20, 3) pools are 1,140
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The best pool on all pairs, and what choosing one that way is worth on prompts that had no say in the choice.
+
+    `accuracy` and `single` (the best one judge, chosen likewise) are cross-fitted over prompts; pairs are those that all
+    judges have scored and people have decided.
+    """
+
+    judges: tuple[str, ...]
+    accuracy: float
+    interval: Interval | None
+    single: str
+    single_accuracy: float
+    pairs: int
+    prompts: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def line(self) -> str:
+        """Say it in a line."""
+        span = f" [{100 * self.interval[0]:.1f}, {100 * self.interval[1]:.1f}]" if self.interval else ""
+        what = (
+            f"pool of {len(self.judges)}: {' + '.join(self.judges)}"
+            if len(self.judges) > 1
+            else "no pool is better than"
+        )
+        what += "" if len(self.judges) > 1 else f" {self.judges[0]} alone"
+        return (
+            f"{what}: accuracy {100 * self.accuracy:.1f}%{span} on prompts that had no say in the choice, the best single judge "
+            f"{100 * self.single_accuracy:.1f}% (mean of standardised scores, {self.pairs:,} pairs, {FOLDS} folds of prompts)"
+        )
+
+
+def best_pool(
+    pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *, most: int = MOST, seed: int = 0
+) -> Pool | None:
+    """Find the pool that agrees best with people; None with one judge, or fewer prompts than folds.
+
+    Args:
+        pairs: Human pairs.
+        values: Judge -> score by image id, higher is better.
+        most: Judges of a pool at most.
+        seed: Of the folds.
+    """
+    index = pair_index(pairs)
+    names = list(values)
+    if len(names) < 2 or not len(index):
+        return None
+    scores = np.array([_standardised(index.scores(values[name])) for name in names])
+    usable = (index.preference != 0) & np.isfinite(scores[:, index.a] + scores[:, index.b]).all(axis=0)
+    prompts = np.unique(index.group[usable])
+    if len(prompts) < FOLDS:
+        return None
+    fold_of = np.full(len(index.groups), -1)
+    fold_of[prompts] = np.random.default_rng(seed).permutation(len(prompts)) % FOLDS
+    fold = fold_of[index.group]
+    right, alone = np.zeros(len(index)), np.zeros(len(index))
+    for k in range(FOLDS):
+        train, test = usable & (fold != k), usable & (fold == k)
+        pool, single = _choose(index, scores, train, most)
+        right[test], alone[test] = _right(index, scores, pool)[test], _right(index, scores, single)[test]
+    pool, single = _choose(index, scores, usable, most)
+    sums = group_sums(index.group, len(index.groups), right * usable, usable.astype(np.float64))
+    return Pool(
+        tuple(names[k] for k in pool), float(right[usable].mean()), share_intervals(sums[:, 0], sums[:, 1])[0],
+        names[single[0]], float(alone[usable].mean()), int(usable.sum()), len(prompts),
+    )  # fmt: skip
+
+
+def _standardised(scores: Floats) -> Floats:
+    known = scores[np.isfinite(scores)]
+    spread = float(known.std()) if len(known) else 0.0
+    made: Floats = (scores - known.mean()) / spread if spread > 0 else scores * 0.0
+    return made
+
+
+def _right(index: PairIndex, scores: Floats, pool: Sequence[int]) -> Floats:
+    """1 where the pool prefers what people prefer; a tie is wrong."""
+    mean = with_ties(scores[list(pool)].mean(axis=0))
+    found: Floats = (np.sign(mean[index.a] - mean[index.b]) == index.preference).astype(np.float64)
+    return found
+
+
+def _choose(
+    index: PairIndex, scores: Floats, train: np.ndarray[Any, np.dtype[np.bool_]], most: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Choose the most accurate pool on some pairs, and the most accurate single judge; of equal ones the smaller."""
+    alone = np.array([_right(index, scores, (k,))[train].mean() for k in range(len(scores))])
+    candidates = np.argsort(-alone, kind="stable")[:_CANDIDATES].tolist()
+    best, reached = (candidates[0],), float(alone[candidates[0]])
+    for size in range(2, most + 1):
+        for pool in combinations(candidates, size):
+            accuracy = float(_right(index, scores, pool)[train].mean())
+            if accuracy > reached + 1e-12:
+                best, reached = pool, accuracy
+    return best, (candidates[0],)
