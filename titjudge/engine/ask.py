@@ -119,7 +119,7 @@ class BoundAsk:
         return self._engine.roles[self._alias.get(role, role)].provider.capabilities.tools
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """Unit vectors of texts, in order."""
+        """Embed texts as unit vectors, in order."""
         pairs = await self._engine.embed(texts, self._reservation)
         self.keys.extend(key for key, _ in pairs)
         return [vector for _, vector in pairs]

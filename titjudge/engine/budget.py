@@ -71,7 +71,7 @@ class _Amount:
         return _Amount(self.cost - other.cost, self.tokens - other.tokens, self.requests - other.requests)
 
     def up_to(self, limit: _Amount) -> _Amount:
-        """The smaller of both, dimension by dimension."""
+        """Take the smaller of both, dimension by dimension."""
         return _Amount(min(self.cost, limit.cost), min(self.tokens, limit.tokens), min(self.requests, limit.requests))
 
 
@@ -88,7 +88,7 @@ class _Wait:
     granted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def top_up(self) -> _Amount:
-        """What is still missing, after taking what the reservation can give."""
+        """Compute what is still missing, after taking what the reservation can give."""
         if self.parent is not None:
             self.taken += self.parent._take(self.want - self.taken)
         return self.want - self.taken
@@ -206,7 +206,7 @@ class Budget:
         return entry in self._in_jobs
 
     def draw_in_job(self, entry: str) -> Hold | None:
-        """The room that is kept for a question in a batch job of an earlier session; None where there is none."""
+        """Take over the room that is kept for a question in a batch job of an earlier session; None where there is none."""
         amount = self._in_jobs.pop(entry, None)
         if amount is None:
             return None
@@ -292,7 +292,7 @@ class Budget:
         wait.granted.set_result(None)
 
     def _refuse(self, wait: _Wait) -> None:
-        """This draw cannot be had: for now, or because the budget is exhausted; others may fit once its holder lets go."""
+        """Say why a draw cannot be had: for now, or because the budget is exhausted; others may fit once its holder lets go."""
         self._draws.remove(wait)
         if wait.parent is not None and self._fits(wait.want, _NOTHING):
             held = BudgetHeld(
@@ -330,7 +330,7 @@ class Budget:
     # -- called by reservations and draws ----------------------------------------------------------------------------
 
     def _return(self, amount: _Amount, parent: Reservation | None) -> None:
-        """What was held and not used goes back to where it came from: a repeated request may need it."""
+        """Give what was held and not used back to where it came from: a repeated request may need it."""
         if parent is not None and parent._open:
             parent._rest += amount
         else:
@@ -346,7 +346,7 @@ class Budget:
 
 
 def _head(queue: deque[_Wait]) -> _Wait | None:
-    """The first in a queue who is still waiting."""
+    """Find the first in a queue who is still waiting."""
     while queue and queue[0].granted.done():
         queue.popleft()
     return queue[0] if queue else None
@@ -374,7 +374,7 @@ class Reservation:
         return Hold(self._budget, self, wait.want)
 
     def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
-        """What was billed in all, for an item that made no draws; then `release`. A second call does nothing."""
+        """Book what was billed in all, for an item that made no draws; then `release`. A second call does nothing."""
         if self._open:
             self._rest = self._budget._bill(self._rest, _Amount.of(cost, tokens, requests))
             self.release()
@@ -414,19 +414,19 @@ class Hold:
         budget._flying += 1
 
     def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
-        """The request was answered, well or badly, and this was billed: USD, input plus output tokens."""
+        """Book what an answered request, well or badly, was billed: USD, input plus output tokens."""
         if self._open:
             self._close(self._budget._bill(self._amount, _Amount.of(cost, tokens, requests)))
 
     def lost(self) -> None:
-        """The request was sent and no answer came: it may have been billed, so its worst case stays out of reach."""
+        """Mark a request that was sent and got no answer: it may have been billed, so its worst case stays out of reach."""
         if self._open:
             self._budget._uncertain += self._amount
             self._budget._held -= self._amount
             self._close(_NOTHING)
 
     def release(self) -> None:
-        """The request was not sent."""
+        """Let go what was held for a request that was not sent."""
         if self._open:
             self._close(self._amount)
 

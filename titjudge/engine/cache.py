@@ -139,7 +139,7 @@ class AnswerCache:
         return fresh
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The stored object, or None when it is absent or damaged.
+        """Get the stored object, or None when it is absent or damaged.
 
         Raises:
             CacheWriteError: the database cannot be reached (locked, no memory, disk): asking on could pay twice.
@@ -170,7 +170,7 @@ class AnswerCache:
         logger.warning("the entry %(key)s of the cache is damaged: its question is asked again", {"key": key})
 
     def notes(self) -> list[str]:
-        """What a person should know of the cache, damage found so far included."""
+        """Say what a person should know of the cache, damage found so far included."""
         if not self.damaged:
             return self.warnings
         rows = "1 answer was" if self.damaged == 1 else f"{self.damaged} answers were"
@@ -299,7 +299,7 @@ def _readable(database: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _file_system(folder: Path) -> str:
-    """The type of the file system that holds `folder`, as /proc/mounts names it; empty where there is none to ask."""
+    """Find the type of the file system that holds `folder`, as /proc/mounts names it; empty where there is none to ask."""
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -70,7 +70,7 @@ class Planner:
         return self.roles.embedder_role() if name == "embedder" else self.roles[name]
 
     async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
-        """The requests an item would send now; what is cached is not among them."""
+        """List the requests an item would send now; what is cached is not among them."""
         found = await asyncio.gather(
             *(self._panel.score(self.engine, item, name, each) for name, each in metrics.items() if each.applies(item))
         )
@@ -154,7 +154,7 @@ class Forecast:
     notes: list[str] = field(default_factory=list)
 
     def lines(self, examples: int = 3) -> list[str]:
-        """What was found in the data, for people: how much of it can be judged, and why the rest cannot."""
+        """Say what was found in the data, for people: how much of it can be judged, and why the rest cannot."""
         said = list(self.notes)
         if not self.refused:
             return [*said, f"{self.items:,} items found, all of them usable"]

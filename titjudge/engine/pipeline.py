@@ -130,7 +130,7 @@ class Engine:
         params: Mapping[str, Any],
         sample: int = 0,
     ) -> Request:
-        """A request as it will be sent: what the model cannot take is left out, what it thinks is allowed for."""
+        """Make a request as it will be sent: what the model cannot take is left out, what it thinks is allowed for."""
         return Request(
             provider=role.provider.name,
             model=role.model,
@@ -155,7 +155,7 @@ class Engine:
         accept_truncated: bool = False,
         reservation: Reservation | None = None,
     ) -> Reply:
-        """The answer to a request: from the cache, from the same question in flight, or from the model.
+        """Get the answer to a request: from the cache, from the same question in flight, or from the model.
 
         Raises:
             Unanswered: there is no usable answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
@@ -234,13 +234,13 @@ class Engine:
         return False
 
     async def _keep_failure(self, key: str, role: ProviderRole, request: Request, reply: Reply, *, new: bool) -> None:
-        """It was paid: it goes into the journal once, and into the cache, so that it is not paid again."""
+        """Keep a failure that was paid: it goes into the journal once, and into the cache, so that it is not paid again."""
         self._note(request, reply)
         if new and self.failed != "drop":
             await self._keep(key, role, reply)
 
     def _read(self, reply: Reply, schema: type[Any] | None, request: Request) -> Reply | None:
-        """The reply with its data; None when a schema was asked for and nothing validates."""
+        """Read the data of a reply; None when a schema was asked for and nothing validates."""
         if reply.status is Status.UNPARSED:  # as it was kept: by what is asked today it may be read
             reply = reply.with_(status=Status.OK)
         if schema is None:
@@ -375,12 +375,12 @@ class Engine:
 
 
 def _names(request: Request) -> dict[str, str]:
-    """What a log line says of a request."""
+    """Name in a log line the parts of a request."""
     return {"role": request.role, "template": request.template, "item": request.item_id}
 
 
 def _short(key: str) -> bytes:
-    """A key in 16 bytes, for sets of very many."""
+    """Shorten a key to 16 bytes, for sets of very many."""
     return bytes.fromhex(key.rpartition(":")[2][:32])
 
 

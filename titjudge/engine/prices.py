@@ -101,7 +101,7 @@ def at_vendor(provider: str, base_url: str) -> bool:
 
 
 def batch_price(provider: str, price: Price, on: date | None = None, *, base_url: str = "") -> Price:
-    """The price of a batch job on a day (default today); without a discount on file, and at any address but the vendor's
+    """Find the price of a batch job on a day (default today); without a discount on file, and at any address but the vendor's
     own, the list price: never too low.
 
     Cached input keeps its list rate unless the discounted input is cheaper: Google's two discounts do not stack
@@ -143,7 +143,7 @@ def price_of(
     embedding: bool = False,
     at: datetime | None = None,
 ) -> Price | None:
-    """The list price of a model, or None when nobody knows it.
+    """Find the list price of a model, or None when nobody knows it.
 
     Args:
         provider: our name of it (`openai`, `gemini`, `litellm`, ...); a litellm model names its own (`anthropic/x`).
@@ -166,7 +166,7 @@ def price_of(
 
 
 def _names(provider: str, model: str) -> list[str]:
-    """What a user may have called a model, the most precise name first."""
+    """List what a user may have called a model, the most precise name first."""
     names = [f"{provider}/{model}", model]
     if provider == "litellm":
         names.append(model.rpartition("/")[2])
@@ -191,7 +191,7 @@ def parse_price_flag(text: str) -> tuple[str, dict[str, float]]:
 
 
 def _rate(value: Any) -> float:
-    """A rate in USD per million tokens: finite and not negative."""
+    """Read a rate in USD per million tokens: finite and not negative."""
     if isinstance(value, bool):
         raise ValueError(f"{value!r} is not a number")
     try:
@@ -245,7 +245,7 @@ def _bundled(provider: str, model: str, base_url: str, embedding: bool, at: date
 
 
 def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | None:
-    """The vendor's id, genai-prices' model record, and whether the address is one that genai-prices does not know."""
+    """Look up the vendor's id, genai-prices' model record, and whether the address is one that genai-prices does not know."""
     from genai_prices.data_snapshot import find_provider_by_id, get_snapshot
 
     snapshot = get_snapshot()
@@ -271,7 +271,7 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | N
 
 
 def _listed_at(providers: Iterable[Any], address: str) -> str:
-    """The provider that genai-prices lists for an address, or an empty string.
+    """Find the provider that genai-prices lists for an address, or an empty string.
 
     Its patterns are matched from the left and without an end, so that they fit strangers' addresses that begin like a
     vendor's, or have one in their path: here the whole host must fit, and no other host may.
@@ -312,7 +312,7 @@ class _Rates:
         return sorted(found)
 
     def flat(self, key: str, tokens: int = 0) -> float:
-        """The dearest rate of a key for a request of so many input tokens; 0 when the key has none."""
+        """Find the dearest rate of a key for a request of so many input tokens; 0 when the key has none."""
         rates = [0.0]
         for value in self._values(key):
             reached = [tier.price for tier in getattr(value, "tiers", ()) if tokens > tier.start]

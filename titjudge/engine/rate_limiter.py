@@ -241,7 +241,7 @@ class Slot:
         self.limited, self.recent = False, True
 
     def used(self, tokens: int) -> None:
-        """What the request really took: the surplus goes back to an explicit tpm, which counts the worst case."""
+        """Say what the request really took: the surplus goes back to an explicit tpm, which counts the worst case."""
         for pacer in self.limiter._tokens:
             pacer.give_back(max(0, self.tokens - tokens))
 

@@ -76,7 +76,8 @@ class RetryState:
 
     def attempts(self) -> AsyncRetrying:
         """Make the loop: `async for attempt in state.attempts(): with attempt: ...`. An attempt says by `AttemptFailed`
-        that it failed; any other exception, and cancellation, ends the loop untouched."""
+        that it failed; any other exception, and cancellation, ends the loop untouched.
+        """
         return AsyncRetrying(
             sleep=self._sleep,
             retry=_IF_MAY_PASS,
@@ -88,7 +89,7 @@ class RetryState:
         )
 
     def terminal_error(self, failure: Failure) -> TitjudgeError:
-        """The error that ends the question, after the last of its failures."""
+        """Make the error that ends the question, after the last of its failures."""
         why = self._exhausted(failure) if _may_pass(failure) else None
         return terminal_error(failure) if why is None else Unanswered(Status.FAILED, why)
 
@@ -133,7 +134,7 @@ class RetryState:
 
 
 def terminal_error(failure: Failure) -> TitjudgeError:
-    """The error that ends a question whose failure is not followed by another attempt."""
+    """Make the error that ends a question whose failure is not followed by another attempt."""
     if failure.kind in (FailureKind.FATAL, FailureKind.BARRED):
         return FatalProviderError(failure.message)
     refused = failure.kind is FailureKind.REFUSED

@@ -93,7 +93,7 @@ class Role(Generic[M, Q, A]):
 
     @abstractmethod
     def bound(self, question: Q) -> Usage:
-        """The tokens that one request can cost at most."""
+        """Bound the tokens that one request can cost at most."""
 
     @abstractmethod
     async def ask(self, question: Q, bound: Usage) -> tuple[A, Bill]:
@@ -104,11 +104,11 @@ class Role(Generic[M, Q, A]):
         return ""
 
     def item_of(self, question: Q) -> str:
-        """The item a question is about, where it is about one."""
+        """Name the item a question is about, where it is about one."""
         return ""
 
     def unsent(self, protocol: str) -> list[str]:
-        """The sampling parameters that are wanted of a model that does not take them."""
+        """List the sampling parameters that are wanted of a model that does not take them."""
         return []
 
 
@@ -148,12 +148,12 @@ class ProviderRole(Role[Provider, Request, Reply]):
         return question.item_id
 
     def unsent(self, protocol: str) -> list[str]:
-        """The sampling parameters that are wanted of a model that does not take them."""
+        """List the sampling parameters that are wanted of a model that does not take them."""
         wanted = set(self.config.sampling) | ({"temperature"} if protocol == "strict" else set())
         return sorted(wanted & SAMPLING & self.provider.capabilities.omit)
 
     def sampling(self, params: Mapping[str, Any], protocol: str) -> dict[str, Any]:
-        """The parameters to send: the configuration before the metric's, those before the defaults.
+        """Collect the parameters to send: the configuration before the metric's, those before the defaults.
 
         `max_tokens` counts the answer; what a thinking model may think comes on top of it.
         """
@@ -233,7 +233,7 @@ class Roles:
         return ProviderRole(name, config, provider, price, limiter, priced_as=priced_as)
 
     def _price(self, config: RoleConfig, model: Model, *, name: str = "") -> prices.Price | None:
-        """The list price of a provider's or an embedder's model; an estimating stand-in says itself what is free."""
+        """Find the list price of a provider's or an embedder's model; an estimating stand-in says itself what is free."""
         embedding = isinstance(model, Embedder)
         user = {each: price.model_dump() for each, price in self.config.prices.items()}
         price = prices.price_of(
@@ -261,7 +261,7 @@ class Roles:
         return limiter
 
     def _provider(self, config: RoleConfig) -> Provider:
-        """A model of this machine that plays several roles is there once: its weights are held once."""
+        """Share a model of this machine among the roles it plays: its weights are held once."""
         settings = config.settings(self.config.limits.timeout)
         for name, known, provider in self._here:
             if (name, known) == (config.provider, settings):
@@ -309,7 +309,7 @@ class Roles:
                 )
 
     def notes(self) -> list[str]:
-        """What should be known of the models in use: prices that are guesses, parameters that are not sent."""
+        """Say what should be known of the models in use: prices that are guesses, parameters that are not sent."""
         lines = []
         roles: list[Role[Any, Any, Any] | None] = [*self.open(), self._embedder_role]
         for role in filter(None, roles):
@@ -336,16 +336,16 @@ class Roles:
                 self._make(config)
 
     def made(self, config: RoleConfig) -> Provider:
-        """The provider of a role's configuration; the role is not opened by it."""
+        """Make the provider of a role's configuration; the role is not opened by it."""
         return adapted_provider(self._make(config))
 
     def with_panel(self, names: Iterable[str]) -> list[str]:
-        """The role names, with the judge its whole panel; each once."""
+        """List the role names, with the judge its whole panel; each once."""
         wanted = set(names)
         return sorted(wanted.union(self.config.judge_roles) if "judge" in wanted else wanted)
 
     def open(self) -> list[ProviderRole]:
-        """The roles in use so far."""
+        """List the roles in use so far."""
         return list(self._roles.values())
 
     async def aclose(self) -> None:

@@ -74,7 +74,7 @@ class Sender:
 
     @contextmanager
     def not_dropped(self) -> Iterator[None]:
-        """What the running task has sent or paid for is not dropped when the run ends."""
+        """Keep what the running task has sent or paid for when the run ends."""
         task = asyncio.current_task()
         assert task is not None
         self._protected.add(task)
@@ -208,8 +208,9 @@ class Sender:
                 await asyncio.sleep(0)
 
     def _in_reach(self, role: Role[Any, Any, Any], item: str, failure: Failure) -> Failure:
-        """The failure in the light of what else came from its address: fatal where nobody answers, or all are barred; an
-        outage where somebody has answered, and is gone for now."""
+        """Read a failure in the light of what else came from its address: fatal where nobody answers, or all are barred; an
+        outage where somebody has answered, and is gone for now.
+        """
         reach, now = self._reach[role.address], time.monotonic()
         if failure.kind is FailureKind.BARRED:
             return self._barred(role, reach, item, failure)
@@ -257,7 +258,7 @@ class Sender:
         return entry
 
     def _book(self, draw: Hold, role: Role[Any, Any, Any], entry: str, failure: Failure, worst: Bill) -> None:
-        """What a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
+        """Book what a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
         if failure.usage is not None and failure.usage != Usage():
             tokens = failure.usage.input + failure.usage.output
             said = Bill(role.cost(failure.usage), tokens)
@@ -269,7 +270,7 @@ class Sender:
             self._bill(draw, role.name, entry, Bill())
 
     def _bill(self, draw: Hold, name: str, entry: str, bill: Bill) -> None:
-        """What one request cost goes into the budget and, before anything else can happen, into the run's ledger."""
+        """Put what one request cost into the budget and, before anything else can happen, into the run's ledger."""
         draw.settle(bill.cost, bill.tokens)
         self._write(name, entry, bill)
 
@@ -279,8 +280,9 @@ class Sender:
         self.write("bill", line)
 
     def write(self, kind: str, record: dict[str, Any]) -> bool:
-        """A line in the run's journal; whether it could be written. Where it cannot, nothing new is sent, but what is paid
-        goes on its way: the cache may take it."""
+        """Write a line into the run's journal; says whether it could be written. Where it cannot, nothing new is sent, but what is paid
+        goes on its way: the cache may take it.
+        """
         if self._journal is None:
             return True
         try:

@@ -55,7 +55,7 @@ class HeaderLimit:
 
 
 def read_limits(headers: Mapping[str, str]) -> dict[str, HeaderLimit]:
-    """The limits in an answer's headers, by `requests` and `tokens`; what cannot be read is left out."""
+    """Read the limits in an answer's headers, by `requests` and `tokens`; what cannot be read is left out."""
     found = {name.lower(): value for name, value in headers.items() if "ratelimit" in name.lower()}
     if not found:
         return {}
@@ -97,7 +97,7 @@ def _until(when: str | None, now: str) -> float | None:
 
 
 def _number(text: str | None) -> float | None:
-    """A finite number of 0 or more; of a list ("100, 100;w=60") the first."""
+    """Read a finite number of 0 or more; of a list ("100, 100;w=60") the first."""
     try:
         value = float(re.split(r"[,;]", text or "", maxsplit=1)[0])
     except ValueError:

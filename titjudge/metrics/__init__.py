@@ -84,7 +84,7 @@ class Metric:
         }
 
     def configured(self, given: Mapping[str, Any]) -> Metric:
-        """The metric with these options, each read as its parameter's annotation says ("8" is the whole number 8).
+        """Make the metric with these options, each read as its parameter's annotation says ("8" is the whole number 8).
 
         Raises:
             ConfigError: an option it does not have, or a value that does not fit; says what there is.

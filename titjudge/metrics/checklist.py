@@ -48,7 +48,7 @@ _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 @functools.cache
 def rubric() -> Rubric:
-    """The published rubric: pillar -> sub-capability -> facet -> criterion, in the published order."""
+    """Read the published rubric: pillar -> sub-capability -> facet -> criterion, in the published order."""
     from titjudge.core.paths import bundled_root
 
     loaded: Rubric = json.loads((bundled_root() / "qwen_image_bench" / "rubric.json").read_text(encoding="utf-8"))
@@ -57,7 +57,7 @@ def rubric() -> Rubric:
 
 @functools.cache
 def checklist_text(pillar: str) -> str:
-    """The checklist of one pillar as it stands in the published prompt.
+    """Write the checklist of one pillar as it stands in the published prompt.
 
     Raises:
         ConfigError: there is no such pillar.
@@ -96,7 +96,7 @@ class Verdict:
 
 
 def extract(text: str) -> Any:
-    """The JSON value in an answer by the official rule, or None when there is none (or it is `null`).
+    """Read the JSON value in an answer by the official rule, or None when there is none (or it is `null`).
 
     What follows the last `</think>`, stripped; as a whole, else from its first `{` to its last `}`. So two objects, a
     brace in the prose, comments, trailing commas and truncated JSON have no value.
@@ -158,13 +158,13 @@ def plain_points(mark: Any) -> float | None:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of what is there; None of nothing."""
+    """Compute the mean of what is there; None of nothing."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def judge_answer(text: Any, pillar: str, targeted: Sequence[Sequence[str]] | None = None) -> Verdict:
-    """The verdict in a judge's answer on one pillar.
+    """Read the verdict in a judge's answer on one pillar.
 
     Args:
         text: the answer; None and blank texts are parse failures, other types invalid.
@@ -215,7 +215,7 @@ def _is_na(mark: Any) -> bool:
 
 
 def _targeted(corrected: Facets, targeted: Sequence[Sequence[str]]) -> Facets:
-    """The activated facets only; one that the judge left out stands there without a mark."""
+    """Keep the activated facets only; one that the judge left out stands there without a mark."""
     kept: Facets = {}
     for sub, facet in targeted:
         kept.setdefault(sub, {})[facet] = corrected.get(sub, {}).get(facet)
@@ -228,7 +228,7 @@ def _foreign(corrected: Facets, pillar: str) -> set[str]:
 
 
 def gate(protocol: str, activated: Activated, pillar: str) -> Sequence[Sequence[str]] | None:
-    """The facets that count in a pillar under a protocol; None means all of them.
+    """List the facets that count in a pillar under a protocol; None means all of them.
 
     Raises:
         ConfigError: the protocol is none of official, strict, paper-gated.

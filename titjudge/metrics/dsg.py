@@ -88,7 +88,7 @@ def dsg_score(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> 
 
 
 def read_yes_no(text: str) -> bool | None:
-    """True, False, or None where an answer starts with neither yes nor no (any case, signs before it ignored)."""
+    """Read True, False, or None where an answer starts with neither yes nor no (any case, signs before it ignored)."""
     match = _YES_NO.match(after_thinking(text))
     return None if match is None else match[1].lower() == "yes"
 

@@ -30,7 +30,7 @@ class Answer(BaseModel):
 def external(
     name: str, *, range: tuple[float, float], source: str, summary: str, higher_is_better: bool = True
 ) -> Metric:
-    """A metric computed by the command of `external/NAME`, for an entry point of your own.
+    """Declare a metric computed by the command of `external/NAME`, for an entry point of your own.
 
     Args:
         name: of the metric and of its command (`TITJUDGE_EXTERNAL_NAME`).

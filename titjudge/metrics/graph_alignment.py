@@ -102,14 +102,14 @@ class Graph:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Graph:
-        """The inverse of `to_json`."""
+        """Read what `to_json` wrote."""
         attributes = tuple((str(entity), str(attribute)) for entity, attribute in raw.get("attributes", ()))
         relations = tuple((str(one), str(relation), str(two)) for one, relation, two in raw.get("relations", ()))
         return cls(tuple(map(str, raw["entities"])), attributes, relations)
 
 
 def forced(alignment: Alignment) -> tuple[Alignment, int]:
-    """The alignment with every attribute and relation of a misaligned entity misaligned, and how many that changed."""
+    """Make the alignment with every attribute and relation of a misaligned entity misaligned, and how many that changed."""
     absent = {element[0].casefold() for element, aligned in alignment["entity"] if not aligned}
     present = {element[0].casefold() for element, aligned in alignment["entity"] if aligned}
     absent -= present
@@ -132,7 +132,7 @@ def ratio(alignment: Alignment) -> float | None:
 
 
 async def extract_graph(prompt: str, ask: Ask) -> Graph:
-    """The graph of a prompt, by a language model.
+    """Extract the graph of a prompt, by a language model.
 
     Raises:
         Unanswered: there is no usable answer.
@@ -147,7 +147,7 @@ async def extract_graph(prompt: str, ask: Ask) -> Graph:
 
 
 def read_verdict(graph: Graph, verdict: GraphVerdict) -> tuple[Alignment | None, str]:
-    """The alignment of a graph by a judge's numbered verdicts; None and the reason when one is missing or given twice.
+    """Read the alignment of a graph by a judge's numbered verdicts; None and the reason when one is missing or given twice.
 
     Attributes and relations of an entity that is not there need no verdict: they are misaligned.
     """

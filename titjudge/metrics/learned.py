@@ -32,7 +32,7 @@ class Measurement(BaseModel):
 
 
 def _elements(item: Item) -> list[str]:
-    """The item's elements.
+    """List the item's elements.
 
     Raises:
         ValueError: they are no list of texts.

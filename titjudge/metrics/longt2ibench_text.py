@@ -45,7 +45,7 @@ class Parsed:
 
 
 def parse_target(text: str, known: Mapping[str, Collection[str]] | None = None) -> Parsed | None:
-    """The alignment that a text states; None when it has none of the three score sections.
+    """Read the alignment that a text states; None when it has none of the three score sections.
 
     Args:
         text: an answer; what comes before the first "all entity:" (and before the last `</think>`) is left out.
@@ -79,7 +79,7 @@ def parse_target(text: str, known: Mapping[str, Collection[str]] | None = None) 
 
 
 def _sections(text: str) -> dict[str, tuple[str, bool]]:
-    """The body of each section (the first of its name), and whether it is the last thing in the text."""
+    """Find the body of each section (the first of its name), and whether it is the last thing in the text."""
     labels = list(_SECTION.finditer(text))
     found: dict[str, tuple[str, bool]] = {}
     for i, label in enumerate(labels):
@@ -90,7 +90,7 @@ def _sections(text: str) -> dict[str, tuple[str, bool]]:
 
 
 def _lists(body: str, last: bool) -> dict[bool, tuple[str, bool]]:
-    """The inside of the lists by verdict (True: align), and whether it is cut off by the end of the text."""
+    """Find the inside of the lists by verdict (True: align), and whether it is cut off by the end of the text."""
     labels = list(_LIST.finditer(body))
     found: dict[bool, tuple[str, bool]] = {}
     for i, label in enumerate(labels):
@@ -128,7 +128,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def split_list(text: str, known: Collection[str] = ()) -> list[str]:
-    """The names in a comma-separated list; those in `known` (compared case-folded) are kept whole with their commas."""
+    """Split the names in a comma-separated list; those in `known` (compared case-folded) are kept whole with their commas."""
     merged = _merge(_pieces(text), {_folded(name) for name in known if "," in name})
     return [name.strip() for name in merged if name.strip()]
 
@@ -153,7 +153,7 @@ def _folded(name: str) -> str:
 def read_elements(
     body: str, category: str, known: Mapping[str, Collection[str]] | None = None, *, cut: bool = False
 ) -> tuple[list[Element], list[str]]:
-    """The elements in the inside of a list, and the entries that are none. `cut` drops the last entry, which is not whole."""
+    """Read the elements in the inside of a list, and the entries that are none. `cut` drops the last entry, which is not whole."""
     known = known or {}
     if category == "entity":
         names = split_list(body, known.get("entity", ()))
@@ -187,7 +187,7 @@ def _glued(pieces: Sequence[str], starts: Callable[[str], bool]) -> list[str]:
 
 
 def _attributes(entry: str, known: Mapping[str, Collection[str]]) -> list[Element] | None:
-    """`[a, b]entity` as single attributes; None when it has another form."""
+    """Read `[a, b]entity` as single attributes; None when it has another form."""
     end = _closing(entry[1:]) if entry.startswith("[") else None
     if end is None:
         return None

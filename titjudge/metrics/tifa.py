@@ -65,7 +65,7 @@ class Quiz(QuestionModel):
 
 
 def usable(drafts: Sequence[DraftQuestion]) -> list[ChoiceQuestion]:
-    """The questions whose choices differ and hold the answer."""
+    """Keep the questions whose choices differ and hold the answer."""
     found = []
     for draft in drafts:
         try:
@@ -80,7 +80,7 @@ class _ReadyQuiz(QuestionModel):
 
 
 def plain(text: str) -> str:
-    """A choice as it is compared: case, outer signs and runs of blanks do not count."""
+    """Write a choice as it is compared: case, outer signs and runs of blanks do not count."""
     return re.sub(r"\s+", " ", text.casefold()).strip(" .,;:!?'\"()*`")
 
 
@@ -138,7 +138,7 @@ async def tifa(item: Item, ask: Ask) -> Score:
 
 
 def by_type(questions: Sequence[ChoiceQuestion], right: Sequence[bool]) -> dict[str, float]:
-    """The fraction of right answers for each type of question; humans and animals are one type, as in TIFA's tables."""
+    """Compute the fraction of right answers for each type of question; humans and animals are one type, as in TIFA's tables."""
     hits: dict[str, list[bool]] = {}
     for question, hit in zip(questions, right, strict=True):
         hits.setdefault(_MERGED.get(question.type, question.type), []).append(hit)

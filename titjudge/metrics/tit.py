@@ -24,7 +24,7 @@ class Verdict(BaseModel):
 
 
 async def describe(item: Item, ask: Ask) -> Reply:
-    """The captioner's description of the image, by the paper's instruction (A.4.1).
+    """Ask for the captioner's description of the image, by the paper's instruction (A.4.1).
 
     A description that hit its token limit is scored only under the official protocol, which does not notice.
     """

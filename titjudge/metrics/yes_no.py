@@ -20,7 +20,7 @@ _ANSWER = re.compile(r"(yes|no)\b", re.IGNORECASE)
 
 
 def parse(text: str, count: int, *, drop_thinking: bool = False) -> list[str] | None:
-    """The answers in a model's reply by the official rule, or None when there are not exactly `count`.
+    """Read the answers in a model's reply by the official rule, or None when there are not exactly `count`.
 
     Lines are stripped, blank ones dropped, and those that start with the word yes or no (any case) are the answers;
     every other line is ignored. With `drop_thinking` what a reasoning model thought aloud is cut off first: everything
@@ -42,7 +42,7 @@ def draw_template(item_id: str, seed: int, sample: int) -> str:
 
 
 def choose_template(item: Item, protocol: str, sample: int) -> str:
-    """The template of one try: the one in `meta["template"]` (1, 2, 3, a prompt name), else by the protocol."""
+    """Choose the template of one try: the one in `meta["template"]` (1, 2, 3, a prompt name), else by the protocol."""
     wanted = item.meta.get("template")
     if wanted in (1, 2, 3):
         return TEMPLATES[wanted - 1]

@@ -26,7 +26,7 @@ ImageFile = Any  # PIL.Image.Image
 
 
 def _written(text: str, share: float) -> Callable[[ImageFile, str], ImageFile]:
-    """Writes a text (`{prompt}` stands for the prompt) on a light band over the lowest `share` of the picture."""
+    """Write a text (`{prompt}` stands for the prompt) on a light band over the lowest `share` of the picture."""
 
     def change(image: ImageFile, prompt: str) -> ImageFile:
         from PIL import Image, ImageDraw, ImageFont
@@ -67,7 +67,7 @@ def _larger(image: ImageFile, prompt: str) -> ImageFile:
 
 
 def _warmer(image: ImageFile, prompt: str) -> ImageFile:
-    """A little more red, a little less blue: no colour changes its name."""
+    """Make an image with a little more red, a little less blue: no colour changes its name."""
     from PIL import Image
 
     red, green, blue = image.split()
@@ -116,11 +116,11 @@ def changed_picture(source: Path, name: str, prompt: str, folder: Path) -> Path:
 
 
 def with_order(text: str, order: str = ORDER) -> str:
-    """The text with a hidden instruction in its middle."""
+    """Hide an instruction in the middle of a text. instruction in its middle."""
     at = text.find(". ", len(text) // 2)
     return f"{text} {order}" if at < 0 else f"{text[: at + 2]}{order} {text[at + 2 :]}"
 
 
 def longer(text: str) -> str:
-    """The same content in more words."""
+    """Say the same content in more words."""
     return text.rstrip() + PADDING

@@ -40,18 +40,18 @@ class Test:
 
 
 def adherence_item(item: Item) -> Item:
-    """The item as a judge of adherence meets it: the answers that the PROMPT requires."""
+    """Make the item as a judge of adherence meets it: the answers that the PROMPT requires."""
     return replace(item, meta={**item.meta, "gold_answers": item.meta["prompt_answers"]})
 
 
 def with_prompt(item: Item, prompt: str, mark: str) -> Item:
-    """The item with another prompt; its graph is left out, for it belongs to the old one."""
+    """Copy the item with another prompt; its graph is left out, for it belongs to the old one."""
     meta = {key: value for key, value in item.meta.items() if key != "graph"}
     return replace(item, id=f"{item.id}#{mark}", prompt=prompt, meta=meta)
 
 
 def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
-    """A prompt with one error of a kind, and with up to three, against every image that shows what was changed.
+    """Test a prompt with one error of a kind, and with up to three, against every image that shows what was changed.
 
     Args:
         most: errors of a kind, one at a time, for each image.
@@ -80,7 +80,7 @@ def _several(
 
 
 def shown(item: Item) -> set[prompt_edits.Element] | None:
-    """The elements of the prompt that the image shows; None when it shows everything."""
+    """List the elements of the prompt that the image shows; None when it shows everything."""
     if item.meta["alignment"] >= 1:
         return None
     graph, truth = item.meta["graph"], item.meta["graph_truth"]
@@ -111,7 +111,7 @@ def severity(items: Sequence[Item]) -> list[Test]:
 
 
 def pictures(items: Sequence[Item], folder: Path) -> list[Test]:
-    """The same image with a border, a stamp and so on.
+    """Test the same image with a border, a stamp and so on.
 
     Raises:
         DataError: an image cannot be read.
@@ -129,7 +129,7 @@ def pictures(items: Sequence[Item], folder: Path) -> list[Test]:
 
 
 def instructions(items: Sequence[Item]) -> Test:
-    """The same prompt with an instruction to the judge in it."""
+    """Test the same prompt with an instruction to the judge in it."""
     name = "instruction in the prompt"
     trials = tuple(
         Trial(item, replace(item, id=f"{item.id}#{name} {k + 1}", prompt=attacks.with_order(item.prompt, order)))
@@ -140,7 +140,7 @@ def instructions(items: Sequence[Item]) -> Test:
 
 
 def descriptions(items: Iterable[tuple[Item, str]]) -> list[Test]:
-    """The same description with an instruction in it, and in more words; for judges that read descriptions."""
+    """Test the same description with an instruction in it, and in more words; for judges that read descriptions."""
     told = [
         replace(item, id=f"{item.id}#told", image=None, meta={**item.meta, "description": text}) for item, text in items
     ]
@@ -162,5 +162,5 @@ def descriptions(items: Iterable[tuple[Item, str]]) -> list[Test]:
 
 
 def attacked(items: Sequence[Item]) -> list[Item]:
-    """The images whose score has room to rise."""
+    """Keep the images whose score has room to rise."""
     return [item for item in items if item.meta.get("level") in ATTACKED]

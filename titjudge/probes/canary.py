@@ -85,7 +85,7 @@ class CanaryReport:
         return self.state == "drift"
 
     def lines(self) -> list[str]:
-        """What to tell people; empty when nothing has changed."""
+        """Say what to tell people; empty when nothing has changed."""
         if self.state == "frozen":
             return [f"canaries: {self.asked} answers frozen in {self.frozen}"]
         if self.state == "incomplete":
@@ -173,6 +173,7 @@ async def ask_canaries(
 
     Args:
         metrics: the metrics of the run, by name. data: a known-answer folder (the bundled example does).
+
     Raises:
         DataError: the file is damaged, or belongs to other models, metrics or data.
         FatalProviderError: as the engine raises it.
@@ -236,7 +237,7 @@ def _incomplete(file: Path, fingerprint: str, why: str) -> CanaryReport:
 async def _ask(
     engine: Engine, metrics: Mapping[str, Metric], asked: Sequence[tuple[str, Item]], round_: int
 ) -> dict[tuple[str, str], float | None]:
-    """The value of each item and metric, asked anew: no round shares its sample numbers with another."""
+    """Ask each item and metric anew for its value: no round shares its sample numbers with another."""
     gate = asyncio.Semaphore(32)
     sample = Sample(round_, purpose=Purpose.CANARY)
 
@@ -315,7 +316,7 @@ def _report(
 
 
 def _models(versions: Iterable[str]) -> set[str]:
-    """The model versions without the fingerprints of the backends that ran them (`version@fingerprint`)."""
+    """Strip the model versions of the fingerprints of the backends that ran them (`version@fingerprint`)."""
     return {version.partition("@")[0] for version in versions}
 
 
@@ -380,7 +381,7 @@ def drift_between(manifests: Mapping[str, Manifest]) -> list[str]:
 
 
 def refuse_drift(manifests: Mapping[str, Manifest], *, allow: bool) -> list[str]:
-    """The reasons of `drift_between`, as warnings, when they are allowed.
+    """Give the reasons of `drift_between`, as warnings, when they are allowed.
 
     Raises:
         UserError: there are some and they are not.

@@ -97,7 +97,7 @@ async def ask_before(
 async def plan_before(
     config: RunConfig, metrics: Mapping[str, Metric], library: PromptLibrary, cache: AnswerCache
 ) -> tuple[list[Expected], str]:
-    """The requests of the canaries of a run, and a line on them, as a dry run tells."""
+    """Count the requests of the canaries of a run, and a line on them, as a dry run tells."""
     seats = _seats(config, metrics)
     if isinstance(seats, str):
         return [], f"canaries: none would be asked: {seats}"
@@ -113,6 +113,6 @@ async def plan_before(
 
 
 def _changeable(metric: Metric, recorded: set[str]) -> bool:
-    """It asks a live model, and no recorded judge, who has no answer to a new question."""
+    """Say whether a role asks a live model, and no recorded judge, who has no answer to a new question."""
     asked = set(metric.roles) & set(_MODELS)
     return bool(asked - recorded) and "judge" not in asked & recorded

@@ -9,7 +9,7 @@ CLEAR = 0.1  # least share of all its scores' spread by which a judge keeps the 
 
 
 def spread(values: Iterable[float], limits: tuple[float, float]) -> float:
-    """The distance between the least and the greatest score, at most that between a metric's `limits`.
+    """Measure the distance between the least and the greatest score, at most that between a metric's `limits`.
 
     Where scores do not differ, or there are none: the distance between the limits, and 1 where those are infinite.
     """
@@ -22,7 +22,7 @@ def spread(values: Iterable[float], limits: tuple[float, float]) -> float:
 
 
 def span(by_level: Mapping[int, Sequence[float]], limits: tuple[float, float]) -> float:
-    """The distance between the mean of the images without errors and that of the images with most; always positive.
+    """Measure the distance between the mean of the images without errors and that of the images with most; always positive.
 
     Args:
         by_level: scores by number of errors, more is better.

@@ -69,7 +69,7 @@ class Prober:
         self.seconds += time.perf_counter() - started
 
     def value(self, item: Item | str) -> float | None:
-        """The value of an item, more is better; None without one."""
+        """Get the value of an item, more is better; None without one."""
         score = self.scores.get(item if isinstance(item, str) else item.id)
         if score is None or score.value is None:
             return None
@@ -82,7 +82,7 @@ class Prober:
         return (low, high) if self.metric.higher_is_better else (-high, -low)
 
     def span(self, items: Iterable[Item]) -> float:
-        """The unit of effects: how far apart the judge keeps the best and the worst of these images."""
+        """Compute the unit of effects: how far apart the judge keeps the best and the worst of these images."""
         by_level: dict[int, list[float]] = {}
         for item in items:
             value = self.value(item)

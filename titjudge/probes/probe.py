@@ -55,6 +55,7 @@ async def probe(
             and leaves `shown_first` and `shown_second`, 0 to 1, in each of its `parts["duels"]`.
         rivals: names of further roles whose models describe the images and judge, for the self-preference.
         on_score: called with each score. on_items: called with the items that are judged.
+
     Raises:
         DataError: the folder holds no known answers.
         FatalProviderError, ConfigError: as the engine raises them.
@@ -85,7 +86,7 @@ async def probe(
 
 
 async def _tests(run: Prober, items: Sequence[Item], work: Path, edits: int) -> tuple[list[Test], dict[str, str]]:
-    """The tests that this judge can take, and the names of the others with the reason."""
+    """List the tests that this judge can take, and the names of the others with the reason."""
     skipped: dict[str, str] = {}
     tests = battery.severity(items)
     if "questions" in run.metric.needs:
@@ -108,7 +109,7 @@ async def _tests(run: Prober, items: Sequence[Item], work: Path, edits: int) -> 
 
 
 def _told(run: Prober, items: Iterable[Item]) -> list[tuple[Item, str]]:
-    """The items whose description the metric has read, with it."""
+    """List the items whose description the metric has read, with it."""
     both = [(item, description(run.scores[item.id].parts)) for item in items]
     return [(item, text) for item, text in both if text]
 
@@ -176,7 +177,7 @@ def _errors(run: Prober, tests: Sequence[Test]) -> Line | tuple[str, str]:
 
 
 def _tested(run: Prober, test: Test, span: float) -> Line | tuple[str, str]:
-    """The line of a test, or its name and why this judge cannot take it."""
+    """Make the line of a test, or its name and why this judge cannot take it."""
     rows = []
     for trial in test.trials:
         before, after = run.value(trial.base), run.value(trial.changed)

@@ -116,7 +116,7 @@ def _attributes(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[El
 
 
 def _counts(prompt: str, annotation: Mapping[str, Any], *, every: bool) -> Iterator[tuple[Element, Place]]:
-    """The annotated counts, and with `every` all numbers of things in the prompt."""
+    """List the annotated counts, and with `every` all numbers of things in the prompt."""
     taken = set()
     for entity, pairs in annotation.get("attributes", {}).items():
         for name, value in pairs.items():
@@ -135,7 +135,7 @@ def _put(prompt: str, match: re.Match[str], other: str) -> str:
 
 
 def _beside(prompt: str, entity: str, word: str, others: Collection[str]) -> Place:
-    """The prompt with `word` replaced where it stands next to the entity's noun, before it or else behind it."""
+    """Replace `word` in the prompt where it stands next to the entity's noun, before it or else behind it."""
     noun = re.escape(entity.split()[-1])
     for pattern in (rf"\b({word})\b{_NEAR}\b{noun}\b", rf"\b{noun}\b{_NEAR}\b({word})\b"):
         match = re.search(pattern, prompt)
@@ -181,7 +181,7 @@ def _texts(prompt: str, words: list[str]) -> Iterator[tuple[Element, Place]]:
 
 
 def _misspelt(word: str) -> list[str]:
-    """The word with two neighbours inside it exchanged; the first letter stays."""
+    """Exchange two neighbours inside a word; the first letter stays."""
     swapped = [word[:k] + word[k + 1] + word[k] + word[k + 2 :] for k in range(1, len(word) - 1)]
     return [wrong for wrong in swapped if wrong != word]
 
@@ -195,7 +195,7 @@ def several(
     shown: Collection[Element] | None = None,
     skip: int = 0,
 ) -> str | None:
-    """A prompt with `count` errors of that kind in as many places; None when there is no room for so many.
+    """Make a prompt with `count` errors of that kind in as many places; None when there is no room for so many.
 
     The errors that come first are taken, after `skip` of them: another number gives another prompt where there is room.
     """

@@ -23,7 +23,7 @@ _SAME = {"o": "gpt", "chatgpt": "gpt", "gemma": "gemini", "qwq": "qwen", "qvq": 
 
 
 def family(model: str) -> str:
-    """The family of `provider/model`: the first word of the model's name, where OpenAI's and others' aliases are one.
+    """Name the family of `provider/model`: the first word of the model's name, where OpenAI's and others' aliases are one.
 
     >>> family("openai/gpt-4o") == family("litellm/openai/o3-mini")
     True
@@ -57,7 +57,7 @@ def excess(scores: Mapping[tuple[str, str], Told], judge: str, groups: Mapping[s
 
 
 async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str]) -> Line:
-    """The line of the judge who is probed, in the role `judge`, against the models in the roles `rivals`.
+    """Make the line of the judge who is probed, in the role `judge`, against the models in the roles `rivals`.
 
     Each of these models describes every image and judges every description; descriptions of the role `captioner` are a
     third author's where that is of another family.

@@ -74,11 +74,12 @@ def line(
     bounds: tuple[float, float] | None = None,
     note: str = "",
 ) -> Line:
-    """A line from (prompt, effect) rows.
+    """Make a line from (prompt, effect) rows.
 
     Args:
         rule: `at most`, `at least` or `within`.
         bounds: what the effect of a prompt cannot leave; an effect in spans is taken to lie between nothing and one span.
+
     Raises:
         ValueError: no such rule.
     """
@@ -112,7 +113,7 @@ def line(
 
 
 def _ends(means: Floats, rule: str, limit: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
-    """What a prompt that was not seen may show, at the least and at the most."""
+    """Bound what a prompt that was not seen may show, at the least and at the most."""
     least, most = bounds or (0.0, 1.0)
     if rule == "within":  # of what moves one way, no prompt is taken to move the other way
         effect = float(means.mean())
@@ -135,7 +136,7 @@ def _p_of(means: Floats, rule: str, limit: float, bounds: tuple[float, float] | 
 
 
 def with_verdicts(lines: Sequence[Line]) -> list[Line]:
-    """The lines with p-values after Holm over those of their family, and their verdicts."""
+    """Give the lines p-values after Holm over those of their family, and their verdicts."""
     done = list(lines)
     for family in dict.fromkeys(each.family for each in lines):
         tested = [
@@ -274,7 +275,7 @@ def _p(value: float | None) -> str | None:
 
 
 def _lacks(each: Line) -> str | None:
-    """What a line without a verdict lacks, and what else is to be said of it."""
+    """Say what a line without a verdict lacks, and what else is to be said of it."""
     if each.verdict != OPEN or each.deviation is None:
         return each.note or ("more answers" if each.verdict == OPEN and each.trials else None)
     prompts = f"over {MOST_PROMPTS} prompts: it is at the limit" if each.more is None else f"about {each.more} prompts"

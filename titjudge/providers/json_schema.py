@@ -74,7 +74,7 @@ _MAPS = ("properties", "$defs", "definitions")
 
 
 def strict(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """A pydantic JSON schema in OpenAI's strict form, and whether it can be strict at all.
+    """Rewrite a pydantic JSON schema in OpenAI's strict form, and whether it can be strict at all.
 
     Every object is closed and requires all its properties. A schema with free-form objects (`dict[str, ...]`) cannot be
     strict: it comes back as it is, with False. The result is shared by all who ask: it is not to be changed.
@@ -126,7 +126,7 @@ def _free_form(node: Any) -> bool:
 
 
 def gemini(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A pydantic JSON schema with only the keywords Gemini's `responseJsonSchema` reads; `const` becomes an `enum`."""
+    """Rewrite a pydantic JSON schema with only the keywords Gemini's `responseJsonSchema` reads; `const` becomes an `enum`."""
     return _gemini(schema)  # type: ignore[no-any-return]
 
 
@@ -147,11 +147,11 @@ def _gemini(node: Any) -> Any:
 
 
 def instruction(schema: Mapping[str, Any]) -> str:
-    """What is appended to a prompt when the server has no structured answers."""
+    """Write what is appended to a prompt when the server has no structured answers."""
     text = json.dumps(schema, ensure_ascii=False)
     return f"Answer with one JSON object that validates against this JSON schema, and with nothing else:\n{text}"
 
 
 def name_of(name: str) -> str:
-    """A schema name as OpenAI takes it: letters, digits, `_` and `-`, at most 64."""
+    """Make a schema name as OpenAI takes it: letters, digits, `_` and `-`, at most 64."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:64].strip("_") or "answer"

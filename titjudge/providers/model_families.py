@@ -58,7 +58,7 @@ class Family:
         return Capabilities(images=self.images, schema=self.schema, omit=self.omit, thinking=self.thinking, tools=tools)
 
     def sent(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters that go out: those given, without those the family rejects."""
+        """Choose the parameters that go out: those given, without those the family rejects."""
         return {name: value for name, value in params.items() if name not in self.omit and value is not None}
 
 
@@ -109,7 +109,7 @@ _FAMILIES: dict[str, tuple[Family, ...]] = {
 
 @lru_cache(maxsize=256)
 def family(provider: str, model: str) -> Family:
-    """The row for a model; `provider` is openai, gemini, anthropic or litellm (then the model's prefix says which).
+    """Find the row for a model; `provider` is openai, gemini, anthropic or litellm (then the model's prefix says which).
 
     >>> family("openai", "o4-mini").limit_name
     'max_completion_tokens'
@@ -132,7 +132,7 @@ def vendor(model: str) -> str:
 
 
 def bare(model: str) -> str:
-    """The model's own name: `models/gemini-2.5-pro` and `bedrock/eu.anthropic.claude-3` without what stands before."""
+    """Find the model's own name: `models/gemini-2.5-pro` and `bedrock/eu.anthropic.claude-3` without what stands before."""
     name = model.rsplit("/", 1)[-1].lower()
     found = re.search(r"(claude|gemini)-.*", name)
     return found.group(0) if found else name

@@ -34,7 +34,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 def question_key(messages: Sequence[Any], sample: int = 0) -> str:
-    """What identifies a question wherever and by whom it is answered: 64 hex digits.
+    """Compute what identifies a question wherever and by whom it is answered: 64 hex digits.
 
     Args:
         messages: the conversation as `records.request_record` has it (texts, and pictures by the hash of their bytes).
@@ -96,7 +96,7 @@ class Recorded(Provider):
                 self._texts[(self.file.parent / str(record["image"])).resolve()] = str(record["description"])
 
     async def complete(self, request: Request) -> Reply:
-        """The recorded answer.
+        """Find the recorded answer.
 
         Raises:
             Unanswered: nothing is recorded for this question.
@@ -110,7 +110,7 @@ class Recorded(Provider):
     def recall(
         self, messages: Sequence[Any], sample: int, template: str, image: Path | None
     ) -> tuple[str, Path] | None:
-        """What is recorded for a question, and in which file; `image` is the picture it shows, when it is one.
+        """Find what is recorded for a question, and in which file; `image` is the picture it shows, when it is one.
 
         Args: as `question_key`.
         """

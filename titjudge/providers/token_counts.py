@@ -98,7 +98,7 @@ def qwen(unit: int, least: int, most: int) -> Rule:
 
 
 def unknown(width: int, height: int, detail: str) -> int:
-    """A model nobody published a rule for: the most of what is known of others.
+    """Assume for a model nobody published a rule for the most of what is known of others.
 
     16-pixel patches of the picture within 1024 x 1024 (Pixtral), 28-pixel patches of all of it (Qwen-VL), and the 3,328
     of thirteen 448-pixel tiles (InternVL).
@@ -151,7 +151,7 @@ RULES: tuple[ImageRule, ...] = (
 
 @lru_cache(maxsize=256)
 def image_rule(provider: str, model: str) -> ImageRule:
-    """The row of `RULES` for a model."""
+    """Find the row of `RULES` for a model."""
     maker, name = provider if provider in ("gemini", "anthropic") else vendor(model), bare(model)
     return next(row for row in RULES if row.vendor in ("", maker) and re.match(row.pattern, name))
 
@@ -168,7 +168,7 @@ def image_tokens(provider: str, model: str, width: int, height: int, detail: str
 
 
 def text_tokens_bound(text: str) -> int:
-    """A number no tokenizer exceeds: one token a byte of UTF-8.
+    """Bound the tokens of a text by a number no tokenizer exceeds: one token a byte of UTF-8.
 
     Byte-level BPE (GPT, Qwen, Llama 3) and SentencePiece with byte fallback (Gemini, Llama 2) make no token of less
     than a byte, so this holds for any text, with no vocabulary to download; plain English takes about a quarter.

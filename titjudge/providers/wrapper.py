@@ -104,10 +104,10 @@ class _DuckEmbedder(Embedder):
 
 
 def adapted_provider(made: Any) -> Provider:
-    """The provider that was made; where it does not subclass `Provider`, one that speaks for it."""
+    """Return the provider that was made; where it does not subclass `Provider`, one that speaks for it."""
     return made if isinstance(made, Provider) else _DuckProvider(made)
 
 
 def adapted_embedder(made: Any) -> Embedder:
-    """The embedder that was made; where it does not subclass `Embedder`, one that speaks for it."""
+    """Return the embedder that was made; where it does not subclass `Embedder`, one that speaks for it."""
     return made if isinstance(made, Embedder) else _DuckEmbedder(made)

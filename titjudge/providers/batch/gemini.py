@@ -141,7 +141,7 @@ class GeminiBatches(BaseBatchService[Gemini]):
         raise self.real.read_error(wire.Answer(status, {}, orjson.dumps({"error": dict(error)})), tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
-        """The failure of a request whose job was refused."""
+        """Make the failure of a request whose job was refused."""
         return self.real.failure(FailureKind.RETRY, f"the batch job failed: {code} {message}".strip())
 
     def _translated(self, error: Exception) -> Exception:

@@ -31,7 +31,8 @@ from titjudge.core.files import Appender, read_jsonl
 @dataclass(slots=True)
 class Job:
     """One batch job. `state` is unsure (an intent without an id), live, done or void; `born` in seconds since 1970;
-    `in_prompt` says that schemas were asked for in words."""
+    `in_prompt` says that schemas were asked for in words.
+    """
 
     tag: str
     keys: tuple[str, ...]
@@ -89,16 +90,16 @@ class JobJournal:
     # -- what is known ---------------------------------------------------------------------------------------------
 
     def those(self, state: str) -> list[Job]:
-        """The jobs in a state, oldest first."""
+        """List the jobs in a state, oldest first."""
         return [job for job in self.jobs.values() if job.state == state]
 
     def holder(self, key: str) -> Job | None:
-        """The job a request is in, when it is live."""
+        """Find the job a request is in, when it is live."""
         job = self.jobs.get(self._held.get(key, ""))
         return job if job is not None and job.state == "live" else None
 
     def take(self, key: str) -> tuple[Job, Any] | None:
-        """The answer a job gave to a request, once; None when there is none. The line comes parsed."""
+        """Take the answer a job gave to a request, once; None when there is none. The line comes parsed."""
         place = self._kept.pop(key, None)
         if place is None:
             return None
@@ -116,11 +117,11 @@ class JobJournal:
     # -- events ----------------------------------------------------------------------------------------------------
 
     def intent(self, tag: str, keys: Sequence[str], source: str, in_prompt: bool) -> None:
-        """A job is about to be created."""
+        """Note that a job is about to be created."""
         self._write(event="intent", tag=tag, source=source, in_prompt=in_prompt, time=time.time(), keys=list(keys))
 
     def job(self, tag: str, ident: str) -> None:
-        """The job exists."""
+        """Note that the job exists."""
         self._write(event="job", tag=tag, id=ident)
 
     def void(self, tag: str, reason: str) -> None:
@@ -128,7 +129,7 @@ class JobJournal:
         self._write(event="void", tag=tag, reason=reason)
 
     def done(self, tag: str, word: str, lines: Iterable[ResultLine]) -> None:
-        """The job has ended; its answers are on disk before the event is."""
+        """Note that the job has ended; its answers are on disk before the event is."""
         target = self._answers(tag)
         aside = target.with_suffix(".part")
         try:
@@ -143,7 +144,7 @@ class JobJournal:
         self._index(self.jobs[tag])
 
     def note_taken(self, job: Job, key: str, *, final: bool) -> None:
-        """An answer was handed over; on disk at `close`.
+        """Note that an answer was handed over; on disk at `close`.
 
         A later session gets it again unless it was `final` (a refusal: asked again, it is a new question) or handed over
         twice (nobody could read it). A process that dies notes nothing, so what it had not kept yet is not lost.
@@ -151,7 +152,7 @@ class JobJournal:
         self._taken.setdefault(job.tag, []).extend([key] * (2 if final else 1))
 
     def note_unusable(self, key: str) -> None:
-        """An answer that may have been billed cannot be used; on disk at once."""
+        """Note that an answer that may have been billed cannot be used; on disk at once."""
         self._write(event="unusable", keys=[key])
 
     def close(self) -> None:

@@ -124,7 +124,7 @@ class OpenAIBatches(BaseBatchService[OpenAI]):
         return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
-        """The failure of a request whose job was refused."""
+        """Make the failure of a request whose job was refused."""
         body = orjson.dumps({"error": {"message": f"{code}: {message}", "code": code}})
         return self.real.read_error(wire.Answer(400, {}, body), native=False)
 

@@ -115,7 +115,8 @@ class Batch(WrappedProvider):
 
     def classify(self, error: Exception) -> Failure:
         """As the real provider does, but for what may have been billed: a job that may have been begun is found again,
-        and its answers are paid when they are handed over. Only what a job has ended with may be lost."""
+        and its answers are paid when they are handed over. Only what a job has ended with may be lost.
+        """
         failure = self.real.classify(error)
         return replace(failure, lost=failure.answered and failure.usage is None)
 
@@ -181,7 +182,7 @@ def live_jobs(folder: Path) -> int:
 
 
 def _final(failure: Failure, why: str) -> ProviderFailure:
-    """The same failure, after which the question is not asked again."""
+    """Make the same failure one after which the question is not asked again."""
     return ProviderFailure(FailureKind.REJECTED, why, usage=failure.usage, lost=failure.lost, answered=True)
 
 
@@ -190,7 +191,7 @@ def _label(real: Provider) -> str:
 
 
 def batch_service_for(real: Provider) -> BatchService:
-    """The batch service of a provider.
+    """Make the batch service of a provider.
 
     Raises:
         ConfigError: it has none that is spoken here.

@@ -72,7 +72,8 @@ class _Asked:
 class BatchTiming:
     """Seconds and sizes. `poll` between looks at live jobs; `idle` without a new request before a job is sent; `settle`
     before a job that cannot be found counts as never created; `gone` before a job, or its answers, that the provider says
-    it does not know is given up (and three polls at least); None takes the provider's own limit of a job."""
+    it does not know is given up (and three polls at least); None takes the provider's own limit of a job.
+    """
 
     poll: float = 30.0
     idle: float = 2.0
@@ -128,7 +129,7 @@ class BatchQueue:
         self._say(f"batch {self.label}: {text}")
 
     async def ask(self, key: str, request: Request) -> Answered:
-        """The answer of a job to a request. Waits for as long as the provider takes.
+        """Get the answer of a job to a request; waits for as long as the provider takes.
 
         Raises:
             what the wire raises, for this request or for its job; CancelledError: the desk was left.
@@ -362,8 +363,9 @@ class BatchQueue:
                     raise
 
     def _miss(self, job: Job) -> None:
-        """A job, or what it answered, is not known to the provider. That may pass, and the job is paid all the same: it is
-        given up only when it has been so for a while."""
+        """Handle a job, or an answer, that the provider does not know. That may pass, and the job is paid all the same: it is
+        given up only when it has been so for a while.
+        """
         times = self._missed.setdefault(job.tag, [])
         times.append(time.monotonic())
         if len(times) < _MISSES or times[-1] - times[0] < self.pace.gone:
@@ -397,7 +399,7 @@ class BatchQueue:
                 asked.fail(self._reason(job, look, number))
 
     def _put_back(self, job: Job) -> None:
-        """The account has too much queued: wait for another job to end, or send smaller ones."""
+        """Handle an account that has too much queued: wait for another job to end, or send smaller ones."""
         self.log.void(job.tag, "too much is queued")
         for key in job.keys:
             asked = self._waiting.pop(key, None)

@@ -40,7 +40,8 @@ class JobNotFound(Exception):
 class JobStatus:
     """A job as the provider sees it. `word` is the provider's own; `files` hold its answers; `errors` are those of the
     job itself, as (line from 1 or None, code, message); `crowded`: too much is queued already, try later; `complete`: it
-    has worked through its lines, so that each is billed."""
+    has worked through its lines, so that each is billed.
+    """
 
     id: str
     ended: bool
@@ -79,7 +80,7 @@ class BatchService(Protocol):
     async def answers(self, look: JobStatus, keys: Sequence[str]) -> list[ResultLine]: ...
 
     def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
-        """The reply in a line.
+        """Read the reply in a line.
 
         Raises:
             ProviderFailure: it holds none.
@@ -120,7 +121,7 @@ class BaseBatchService(Generic[H]):
             raise self._translated(error) from None
 
     def _lost(self, error: Exception) -> Exception:
-        """What is behind an exception that is not an HTTP status."""
+        """Find what is behind an exception that is not an HTTP status."""
         causes = list(_causes(error))
         ours = next((each for each in causes if isinstance(each, wire.TransportError)), None)
         if ours is not None:
@@ -139,7 +140,7 @@ class BaseBatchService(Generic[H]):
         return self.real.unusable(f"the batch answer cannot be read: {str(line)[:200]}")
 
     def _http(self, timeout: float) -> Any:
-        """The HTTP client for an SDK: it goes to one host alone, follows no redirect, and reads no answer without end."""
+        """Make the HTTP client for an SDK: it goes to one host alone, follows no redirect, and reads no answer without end."""
         import httpx
 
         home = self._endpoint.host
@@ -166,7 +167,7 @@ class BaseBatchService(Generic[H]):
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception and what it came from, the first cause last."""
+    """List an exception and what it came from, the first cause last."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -175,7 +176,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 async def known(doing: Awaitable[T]) -> T:
-    """A 404 means that it is gone, not that no request will ever pass."""
+    """Read a 404 as gone, not as a sign that no request will ever pass."""
     try:
         return await doing
     except Exception as error:
@@ -187,7 +188,7 @@ async def known(doing: Awaitable[T]) -> T:
 def parse_result_lines(
     content: bytes, name: str, good: Any, keys: Collection[str], *, ordered: bool
 ) -> Iterable[ResultLine]:
-    """The lines of an answer file that belong to the job; without keys in them, they go by their order."""
+    """Read the lines of an answer file that belong to the job; without keys in them, they go by their order."""
     in_order = list(keys)
     known = set(in_order)
     number = -1

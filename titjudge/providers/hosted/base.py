@@ -152,7 +152,7 @@ class Hosted(Provider):
         raise missing or wire.Unreachable("no address to send to")
 
     def headers_for(self, endpoint: wire.Endpoint) -> dict[str, str]:
-        """The headers that authorise a request to an address; reads `key` from the environment.
+        """Make the headers that authorise a request to an address; reads `key` from the environment.
 
         Raises:
             ConfigError: There is no key, and the address needs one, or it cannot be one.
@@ -185,7 +185,7 @@ class Hosted(Provider):
     def failure(
         self, kind: FailureKind, message: str, *, wait: float | None = None, lost: bool = False
     ) -> ProviderFailure:
-        """A classified failure whose message holds no key."""
+        """Make a classified failure whose message holds no key."""
         return ProviderFailure(kind, one_line(message, [self.key]), retry_after=wait, lost=lost)
 
     def unusable(
@@ -195,7 +195,7 @@ class Hosted(Provider):
         kind: FailureKind = FailureKind.RETRY,
         wait: float | None = None,
     ) -> ProviderFailure:
-        """The failure behind an answer with a status of success. It may have been billed, whatever is wrong with it."""
+        """Make the failure behind an answer with a status of success. It may have been billed, whatever is wrong with it."""
         return ProviderFailure(
             kind,
             one_line(message, [self.key]),
@@ -207,7 +207,7 @@ class Hosted(Provider):
 
 
 def parsed(body: bytes) -> Any:
-    """The JSON of an answer; also what orjson is too strict for (half an emoji at the end of a cut answer, NaN).
+    """Read the JSON of an answer; also what orjson is too strict for (half an emoji at the end of a cut answer, NaN).
 
     Raises:
         ValueError: it is not JSON.
@@ -221,7 +221,7 @@ def parsed(body: bytes) -> Any:
 
 
 def unreadable(body: bytes) -> str:
-    """What to say of an answer that is not in the form it should have."""
+    """Say what is wrong with an answer that is not in the form it should have."""
     if not body.strip():
         return "the answer is empty"
     try:

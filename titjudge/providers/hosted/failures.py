@@ -75,7 +75,7 @@ def _date(raw: str | None) -> float | None:
 
 
 def kind_of_status(status: int) -> FailureKind:
-    """What an HTTP status alone says. A redirect is fatal: the address is wrong and keys are not sent elsewhere."""
+    """Read what an HTTP status alone says. A redirect is fatal: the address is wrong and keys are not sent elsewhere."""
     if status == 429:
         return FailureKind.RATE_LIMIT
     if status in (408, 409, 425) or status >= 500:
@@ -93,7 +93,7 @@ def gave_up(status: int) -> bool:
 
 
 def classify(error: Exception) -> Failure:
-    """The classification all HTTP providers share; raises nothing."""
+    """Classify an exception as all HTTP providers do; raises nothing."""
     if isinstance(error, ProviderFailure):
         return error.failure
     message = one_line(str(error) or type(error).__name__)

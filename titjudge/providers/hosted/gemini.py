@@ -92,7 +92,7 @@ class Gemini(Hosted):
         return f"{'' if versioned else '/v1beta'}/{where}:generateContent"
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
-        """What is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
+        """Make what is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
         params = self.family.sent(request.params)
         safety = params.pop("safety_settings", None)
         system = [message.text for message in request.messages if message.role == "system"]

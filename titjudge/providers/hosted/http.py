@@ -121,7 +121,7 @@ class Transport:
         users.add(user)
 
     async def leave(self, user: object) -> None:
-        """The opposite of `join`; the last one out closes the session."""
+        """Undo `join`; the last one out closes the session."""
         users = self._users.get(asyncio.get_running_loop())
         if users is None:
             return
@@ -162,7 +162,7 @@ def _new_session() -> aiohttp.ClientSession:
 
 
 async def whole(chunks: AsyncIterator[bytes], encoding: str, most: int = LONGEST_ANSWER) -> bytes:
-    """The body of an answer, decompressed.
+    """Read the body of an answer, decompressed.
 
     Raises:
         TooLong: it has more than `most` bytes. zlib.error: it cannot be decompressed.
@@ -179,7 +179,7 @@ async def whole(chunks: AsyncIterator[bytes], encoding: str, most: int = LONGEST
 
 
 def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
-    """What turns a piece of a body into at most so many bytes of its text."""
+    """Make what turns a piece of a body into at most so many bytes of its text."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return lambda chunk, most: chunk
@@ -212,7 +212,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=64)
 def _proxy(scheme: str, host: str) -> str | None:
-    """The proxy the environment names, as the SDKs do; asked once: aiohttp's own look-up takes a thread a request."""
+    """Find the proxy the environment names, as the SDKs do; asked once: aiohttp's own look-up takes a thread a request."""
     if is_private(host) or urllib.request.proxy_bypass(host):
         return None
     proxies = urllib.request.getproxies()
@@ -266,7 +266,7 @@ class Endpoint:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Counts the request in flight; an address that cannot be reached is put aside for a while."""
+        """Count the request in flight; an address that cannot be reached is put aside for a while."""
         self.in_flight += 1
         try:
             yield

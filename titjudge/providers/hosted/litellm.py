@@ -248,8 +248,9 @@ def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    """The calls of an answer. Gemini's signatures stand in the ids that litellm gives; Anthropic's thinking goes with
-    the first call."""
+    """Read the calls of an answer. Gemini's signatures stand in the ids that litellm gives; Anthropic's thinking goes with
+    the first call.
+    """
     made = tool_calls.openai_calls(message.get("tool_calls"))
     blocks = message.get("thinking_blocks")
     if made and blocks:

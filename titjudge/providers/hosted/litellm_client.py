@@ -38,7 +38,8 @@ _PACKED = ("content-encoding", "content-length", "transfer-encoding")
 @dataclass(slots=True)
 class Trace:
     """What one call did on the wire: `sent` a request, and got a whole answer with this `status` (0: none); `uncounted` where the answer
-    has a truth value for a count of tokens, which litellm takes for 1 or 0."""
+    has a truth value for a count of tokens, which litellm takes for 1 or 0.
+    """
 
     sent: bool = False
     status: int = 0
@@ -50,7 +51,7 @@ _current: ContextVar[Trace | None] = ContextVar("litellm_trace", default=None)
 
 @contextmanager
 def traced() -> Iterator[Trace]:
-    """A trace of the calls that start inside."""
+    """Make a trace of the calls that start inside."""
     trace = Trace()
     token = _current.set(trace)
     try:
@@ -60,8 +61,9 @@ def traced() -> Iterator[Trace]:
 
 
 def own_error(error: BaseException) -> Exception | None:
-    """The error of ours behind an exception of litellm's, or None: `Unreachable` where there was no connection, `Untrusted`
-    where there could be none that is safe."""
+    """Find the error of ours behind an exception of litellm's, or None: `Unreachable` where there was no connection, `Untrusted`
+    where there could be none that is safe.
+    """
     causes = list(_chain(error))
     for each in causes:
         if isinstance(each, ProviderFailure | TransportError):

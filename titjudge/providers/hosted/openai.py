@@ -67,7 +67,7 @@ class OpenAI(Hosted):
         return reply.with_(endpoint=endpoint.identity)
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
-        """What is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
+        """Make what is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
         params = self.family.sent(request.params)
         detail = params.pop("detail", None)
         messages = [await message_of(each, detail) for each in request.messages]
@@ -151,7 +151,7 @@ class OpenAI(Hosted):
         return Status.OK, ""
 
     def read_error(self, answer: wire.Answer, *, native: bool, tools: bool = False) -> ProviderFailure:
-        """The failure behind an error status; learns from it when the server knows no JSON schemas or no tools."""
+        """Make the failure behind an error status; learns from it when the server knows no JSON schemas or no tools."""
         try:
             data = parsed(answer.body)
             error = data.get("error", data)
@@ -240,7 +240,7 @@ def response_format(request: Request) -> dict[str, Any]:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message whose content is a string, a list of parts, or null."""
+    """Read the text of a message whose content is a string, a list of parts, or null."""
     if isinstance(content, str):
         return content
     if content is None:
@@ -281,6 +281,6 @@ def _wait_in(message: str) -> float | None:
 
 
 def _status_in(error: Any) -> int:
-    """The status of an error that came in an answer with status 200 (OpenRouter): its numeric code, else 502."""
+    """Find the status of an error that came in an answer with status 200 (OpenRouter): its numeric code, else 502."""
     code = error.get("code") if isinstance(error, Mapping) else None
     return code if isinstance(code, int) and 400 <= code < 600 else 502

@@ -22,7 +22,7 @@ _ABOUT_TOOLS = re.compile(r"\btools?\b|tool_choice|function.?call", re.IGNORECAS
 
 
 def wanted(settings: ProviderSettings) -> bool | None:
-    """The option `tools` of a role: True or False; None when it is not set.
+    """Read the option `tools` of a role: True or False; None when it is not set.
 
     Raises:
         ConfigError: it is neither.
@@ -54,7 +54,7 @@ def openai_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 
 def openai_turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
-    """A turn with its calls, or the results it brings and then the turn itself where it says something, too."""
+    """Write a turn with its calls, or the results it brings and then the turn itself where it says something, too."""
     if message.calls:
         return [{**turn, "content": turn["content"] or None, "tool_calls": [_openai_call(c) for c in message.calls]}]
     results = [{"role": "tool", "tool_call_id": each.call.id, "content": each.text} for each in message.results]
@@ -62,13 +62,13 @@ def openai_turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def _openai_call(call: ToolCall) -> dict[str, Any]:
-    """A call as the model made it; arguments that are no object become none, a name no tool could have a possible one."""
+    """Write a call as the model made it; arguments that are no object become none, a name no tool could have a possible one."""
     arguments = "{}" if json_object(call.arguments) is None else call.arguments
     return {"id": call.id, "type": "function", "function": {"name": name_of(call.name), "arguments": arguments}}
 
 
 def openai_calls(given: Any) -> tuple[ToolCall, ...]:
-    """The calls of an answer's `tool_calls`; each has an id, and no two the same."""
+    """Read the calls of an answer's `tool_calls`; each has an id, and no two the same."""
     calls: list[ToolCall] = []
     seen: set[str] = set()
     for number, each in enumerate(given or ()):
@@ -119,7 +119,7 @@ def gemini_parts(message: Message) -> tuple[list[dict[str, Any]], list[dict[str,
 
 
 def gemini_calls(parts: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    """The calls among the parts of an answer."""
+    """Read the calls among the parts of an answer."""
     calls = []
     for part in parts:
         call = part.get("functionCall")

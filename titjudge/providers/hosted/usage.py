@@ -18,7 +18,7 @@ BEYOND_BELIEF = 10  # times the bound of a request; a usage above that is no cou
 
 
 def count(value: Any) -> int | None:
-    """A count of tokens, or None for what is none: missing, negative, a boolean, not a finite number."""
+    """Read a count of tokens, or None for what is none: missing, negative, a boolean, not a finite number."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -82,7 +82,7 @@ def gemini_usage(usage: Any) -> Usage | None:
 
 
 def believed(usage: Usage, bound: Usage) -> tuple[Usage, bool]:
-    """What to book of a usage, and whether it is more than its request can have used.
+    """Decide what to book of a usage, and whether it is more than its request can have used.
 
     A little above the bound is booked as said (a server may add a prompt of its own); what is far beyond it is no count,
     and the bound is booked.
@@ -92,7 +92,7 @@ def believed(usage: Usage, bound: Usage) -> tuple[Usage, bool]:
 
 
 def billed(reply: Reply, bound: Usage) -> Reply:
-    """The reply with the usage that is booked for it."""
+    """Give the reply the usage that is booked for it."""
     if NO_USAGE in reply.flags:
         return reply
     usage, odd = believed(reply.usage, bound)
@@ -105,5 +105,5 @@ def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _said(usage: Usage) -> Usage | None:
-    """A request without any token does not exist: all zeros say nothing."""
+    """Say whether a usage says anything: all zeros say nothing, as a request without any token does not exist."""
     return usage if usage.input or usage.output else None

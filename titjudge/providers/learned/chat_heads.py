@@ -25,13 +25,13 @@ _INSIDE = "\u200b"  # put into control tokens that stand in a prompt, so that th
 
 
 def filled(template: str, text: str) -> str:
-    """The template with `text` at its one `{}`; braces in the text, and elsewhere in the template, are text."""
+    """Fill the template with `text` at its one `{}`; braces in the text, and elsewhere in the template, are text."""
     before, after = template.split("{}")
     return before + text + after
 
 
 def harmless(text: str, controls: Sequence[str]) -> str:
-    """The text with every control token of the model broken up, so that no prompt can place one."""
+    """Break up every control token of the model in a text, so that no prompt can place one."""
     for token in controls:
         if len(token) > 1:
             text = text.replace(token, token[0] + _INSIDE + token[1:])
@@ -39,7 +39,7 @@ def harmless(text: str, controls: Sequence[str]) -> str:
 
 
 def controls_of(tokenizer: Any) -> list[str]:
-    """The tokenizer's special and added tokens, longest first."""
+    """List the tokenizer's special and added tokens, longest first."""
     added = [str(token) for token in tokenizer.get_added_vocab()]
     return sorted({*map(str, tokenizer.all_special_tokens), *added}, key=len, reverse=True)
 

@@ -42,7 +42,7 @@ class Source:
         return _pinned(self.base_commit)
 
     def state(self) -> dict[str, Any]:
-        """The state dict in `file`; a pickle that holds more than tensors is refused."""
+        """Load the state dict in `file`; a pickle that holds more than tensors is refused."""
         assert self.file is not None
         if self.file.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -68,7 +68,7 @@ def _settled(model: Any, source: Source) -> Any:
 
 
 def chat_model(row: Baseline, source: Source, options: Mapping[str, Any]) -> loading.Loaded:
-    """The chat model with eyes that a row scores with.
+    """Load the chat model with eyes that a row scores with.
 
     Raises:
         UserError: it cannot be loaded, or reads no pictures.
@@ -82,7 +82,7 @@ def chat_model(row: Baseline, source: Source, options: Mapping[str, Any]) -> loa
 
 
 def measured(score: float, length: tuple[int, int], **parts: float) -> Measured:
-    """What a scorer says of one picture and text."""
+    """Compute what a scorer says of one image and text."""
     return {"score": score, "tokens_used": length[0], "tokens_total": length[1], "parts": parts}
 
 
@@ -152,14 +152,14 @@ class DualEncoder:
 
 
 def cleaned(text: str) -> str:
-    """The text as OpenAI's CLIP and open_clip tokenise it: characters mended, HTML entities resolved twice."""
+    """Clean a text as OpenAI's CLIP and open_clip tokenise it: characters mended, HTML entities resolved twice."""
     import ftfy
 
     return html.unescape(html.unescape(ftfy.fix_text(text))).strip()
 
 
 def centred(processor: Any, images: Sequence[Any]) -> Any:
-    """The processor's pixels, cropped where torchvision crops: its margin is rounded half to even, transformers' is floored.
+    """Make the processor's pixels, cropped where torchvision crops: its margin is rounded half to even, transformers' is floored.
 
     They differ by a pixel where the longer side has an odd number of pixels too many, as 1216x832 has at 224.
     """

@@ -80,7 +80,7 @@ _LINE = 64 * 2**10  # bytes of output that one request may need
 
 
 def variable(name: str) -> str:
-    """The environment variable that holds the command of `external/NAME`."""
+    """Name the environment variable that holds the command of `external/NAME`."""
     return "TITJUDGE_EXTERNAL_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
@@ -96,7 +96,7 @@ class Command:
 
 
 def command_of(name: str, options: Mapping[str, Any]) -> Command:
-    """The command of `external/NAME`: from the role's options, else from its environment variable.
+    """Find the command of `external/NAME`: from the role's options, else from its environment variable.
 
     Raises:
         ConfigError: there is none, it is malformed, or its program is not to be found.
@@ -243,7 +243,7 @@ def _written(requests: Sequence[Request], folder: Path) -> tuple[dict[str, str],
 
 
 def _environment(passed: Sequence[str]) -> dict[str, str]:
-    """What a stranger's program is told of ours: no key, whatever it is called, unless the person names it."""
+    """Choose what a stranger's program is told of ours: no key, whatever it is called, unless the person names it."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -253,7 +253,7 @@ def _environment(passed: Sequence[str]) -> dict[str, str]:
 
 
 def read(outcome: Outcome, wanted: set[str]) -> tuple[dict[str, dict[str, Any] | str], str]:
-    """What a command answered: a measurement or the reason of a failure by id, and the reason for ids without a line.
+    """Read what a command answered: a measurement or the reason of a failure by id, and the reason for ids without a line.
 
     A line that came whole counts even if the command then crashed or ran out of time; an id with two lines does not.
     """

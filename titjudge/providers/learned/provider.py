@@ -216,7 +216,7 @@ class Scorer(Provider):
 
 
 def _from_file(key: str) -> dict[str, Any]:
-    """The options of a row in the file that the environment names; `all` holds those of every row.
+    """Read the options of a row in the file that the environment names; `all` holds those of every row.
 
     Raises:
         ConfigError: unreadable, not a mapping of mappings, or a key that is no row.
@@ -236,7 +236,7 @@ def _from_file(key: str) -> dict[str, Any]:
 
 
 def _elements(request: Request) -> list[str]:
-    """The elements of the prompt that are asked for, from the system turn of `baselines/elements`."""
+    """List the elements of the prompt that are asked for, from the system turn of `baselines/elements`."""
     first = request.messages[0]
     return [str(each) for each in json.loads(first.text)] if first.role == "system" else []
 

@@ -15,7 +15,7 @@ State = dict[str, Any]
 
 
 def unwrapped(state: Mapping[str, Any]) -> State:
-    """The tensors themselves: some files hold them under `state_dict` or `model`, or behind `module.`."""
+    """Find the tensors themselves: some files hold them under `state_dict` or `model`, or behind `module.`."""
     for key in ("state_dict", "model"):
         if isinstance(state.get(key), Mapping):
             state = state[key]

@@ -95,7 +95,7 @@ class ClipFlanT5:
 
 
 def padded(image: Any, colour: tuple[int, int, int]) -> Any:
-    """The picture in the middle of a square of `colour`."""
+    """Put the image in the middle of a square of `colour`."""
     from PIL import Image
 
     image = image.convert("RGB")
@@ -124,7 +124,7 @@ def _projector(row: Baseline, source: Source) -> Any:
 
 
 def _weight_files(source: Source) -> list[Path]:
-    """The files that transformers loads, those with a projector alone: by their index, else the one file of the model.
+    """List the files that transformers loads, those with a projector alone: by their index, else the one file of the model.
 
     Other `.bin` files beside them (training_args.bin) hold no tensors.
     """

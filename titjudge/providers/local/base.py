@@ -110,7 +110,7 @@ class InProcess(Provider, Generic[M]):
         raise NotImplementedError
 
     def _ready_model(self) -> M:
-        """The loaded model; one that could not be loaded is not tried again."""
+        """Load the model, once; one that could not be loaded is not tried again."""
         if self._broken is not None:
             raise self._broken
         if self._loaded is None:
@@ -136,12 +136,12 @@ class InProcess(Provider, Generic[M]):
 
 
 def answer_limit(request: Request) -> int:
-    """The longest answer to a request, in tokens."""
+    """Bound the longest answer to a request, in tokens."""
     return int(request.params.get("max_tokens") or _ANSWER)
 
 
 def _templates(folder: Path) -> str:
-    """The chat templates in a model's small files, one after the other."""
+    """Read the chat templates in a model's small files, one after the other."""
     files = [*folder.glob("*.jinja"), *folder.glob("additional_chat_templates/*.jinja")]
     found = [path.read_text(encoding="utf-8", errors="replace") for path in files]
     for name in ("chat_template.json", "tokenizer_config.json", "processor_config.json"):

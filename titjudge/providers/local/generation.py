@@ -109,7 +109,7 @@ def _free() -> None:
 
 
 def plan(loaded: Loaded, at: int, request: Request) -> Plan:
-    """The conversation of a request, parts in their order, and its length.
+    """Encode the conversation of a request, parts in their order, and its length.
 
     Raises:
         RowError: pictures for a model that reads none.
@@ -213,7 +213,7 @@ def _generate(
 
 
 def _inputs(loaded: Loaded, batch: Sequence[Plan], template: Mapping[str, Any]) -> tuple[Any, list[bool]]:
-    """The padded batch, and for each row whether its prompt ends inside a thought."""
+    """Pad the batch, and find for each row whether its prompt ends inside a thought."""
     conversations = [[{**turn, "content": _shown(turn["content"])} for turn in each.turns] for each in batch]
     arguments: dict[str, Any] = {"add_generation_prompt": True, **template}
     if loaded.images:
@@ -253,7 +253,7 @@ def _shown(content: Any) -> Any:
 
 
 def _sampling(loaded: Loaded, batch: Sequence[Plan], room: int) -> tuple[Any, list[Any]]:
-    """Generation settings: the model's own where none are given, greedy at temperature 0, else what the request says."""
+    """Make generation settings: the model's own where none are given, greedy at temperature 0, else what the request says."""
     params = batch[0].request.params
     config = copy.deepcopy(loaded.model.generation_config)
     config.max_new_tokens, config.max_length, config.num_return_sequences = room, None, 1
@@ -277,7 +277,7 @@ def _sampling(loaded: Loaded, batch: Sequence[Plan], room: int) -> tuple[Any, li
 
 
 def _shaping(config: Any, device: Any) -> list[Any]:
-    """What `config` does to the distribution before a token is drawn from it, in transformers' order."""
+    """List what `config` does to the distribution before a token is drawn from it, in transformers' order."""
     from transformers.generation import logits_process as made
 
     top_k = 50 if config.top_k is None else config.top_k  # transformers' own default
@@ -302,7 +302,7 @@ def _shaping(config: Any, device: Any) -> list[Any]:
 
 
 def _seed(request: Request) -> int:
-    """A number for the request's own draws: the same question, seed and sample give the same answer."""
+    """Derive a number for the request's own draws: the same question, seed and sample give the same answer."""
     digest = hashlib.sha256(f"{request.params.get('seed', 0)}\0{request.sample}\0{request.attempt}".encode())
     for message in request.messages:
         for part in message.parts:

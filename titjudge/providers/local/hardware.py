@@ -48,7 +48,8 @@ class Device:
 @dataclass(frozen=True, slots=True)
 class Model:
     """A known model: `parameters` (all of them, in billions), the shape of its text part (or of an encoder's larger half,
-    with `layers` 0), tokens of one request, bytes of a number; `about`: the count could not be built from the shapes."""
+    with `layers` 0), tokens of one request, bytes of a number; `about`: the count could not be built from the shapes.
+    """
 
     name: str
     parameters: float
@@ -113,7 +114,7 @@ KNOWN: tuple[Model, ...] = (
 
 
 def batch_size(model: Model, free: int) -> int:
-    """Requests that fit into `free` bytes beside the weights; 0 when the model does not fit with one."""
+    """Count the requests that fit into `free` bytes beside the weights; 0 when the model does not fit with one."""
     room = int(SHARE * free) - RESERVE - model.weights
     return max(0, min(MOST, room // model.row))
 
@@ -144,7 +145,7 @@ def _gib(count: int) -> str:
 
 
 def memory() -> Device:
-    """Main memory, or the share of it that this container may use; 0 where it cannot be told."""
+    """Measure main memory, or the share of it that this container may use; 0 where it cannot be told."""
     total, free = _main_memory()
     limit, used = _container()
     if limit is not None and limit < total:
@@ -242,7 +243,7 @@ def _library(name: str) -> Row:
 
 
 def local_report() -> list[Row]:
-    """(what, state, facts) of memory, devices, libraries, and each known model: `fits` or `too large`."""
+    """List (what, state, facts) of memory, devices, libraries, and each known model: `fits` or `too large`."""
     main, found = memory(), accelerators()
     rows: list[Row] = [
         ("memory", "ok" if main.total else "unknown", f"{_gib(main.total)}, {_gib(main.free)} free; {main.label}")

@@ -28,7 +28,7 @@ def offline() -> bool:
 
 
 def absent(model: str) -> UserError:
-    """The one line for a model that is neither a folder nor to be had."""
+    """Write the one line for a model that is neither a folder nor to be had."""
     why = "HF_HUB_OFFLINE is set, so nothing is downloaded" if offline() else "the hub did not give it"
     return UserError(
         f"no model '{model}': it is no folder here, not in the local cache, and {why}. "
@@ -37,7 +37,7 @@ def absent(model: str) -> UserError:
 
 
 def untrusted(model: str) -> UserError:
-    """The one line for a model that comes with code of its own."""
+    """Write the one line for a model that comes with code of its own."""
     return UserError(
         f"model '{model}' wants to run its own code: give --trust-remote-code if you trust it (or the option "
         "trust_remote_code: true)"
@@ -93,13 +93,13 @@ def _hidden(path: Path, folder: Path) -> bool:
 
 
 def identity_of(model: str, revision: str = "") -> dict[str, str]:
-    """What pins a model's weights: the commit on the hub, or the content hash of a folder (which may be moved, renamed)."""
+    """Find what pins a model's weights: the commit on the hub, or the content hash of a folder (which may be moved, renamed)."""
     folder, commit = folder_of(model, revision)
     return {"model": model, "revision": commit} if commit else {"content": content_hash(folder)}
 
 
 def read_json(folder: Path, name: str) -> Any:
-    """A JSON file of a model folder, {} when there is none.
+    """Read a JSON file of a model folder, {} when there is none.
 
     Raises:
         UserError: the file is damaged.
@@ -151,7 +151,7 @@ def quiet_transformers() -> None:
 
 
 def loading_error(model: str, error: BaseException) -> UserError:
-    """The one line a person needs when a model does not load."""
+    """Write the one line a person needs when a model does not load."""
     said = " ".join(str(error).split())
     lower, kind = said.lower(), type(error).__name__
     brief = said if len(said) <= 300 else said[:297] + "..."

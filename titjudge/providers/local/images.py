@@ -10,7 +10,7 @@ from titjudge.core.types import ImageFile, Status
 
 
 def decoded(picture: ImageFile, *, on_white: bool) -> Any:
-    """The picture as a PIL image in RGB.
+    """Decode the image to a PIL image in RGB.
 
     Args:
         on_white: lay what is transparent on white; otherwise transparency is dropped, as the published code of the learned
@@ -27,7 +27,7 @@ def decoded(picture: ImageFile, *, on_white: bool) -> Any:
 
 
 def rgb(image: Any, *, on_white: bool) -> Any:
-    """A PIL image of any mode in RGB. 16 bits a pixel become 8 (PIL's own conversion would turn them white)."""
+    """Convert a PIL image of any mode to RGB. 16 bits a pixel become 8 (PIL's own conversion would turn them white)."""
     from PIL import Image
 
     image = eight_bits(image)

@@ -36,7 +36,7 @@ class Loaded:
 
 
 def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> Loaded:
-    """The model `name`, whose small files lie in `folder`.
+    """Load the model `name`, whose small files lie in `folder`.
 
     Raises:
         UserError: not there, too large, unknown architecture, remote code, damaged or pickled weights.
@@ -84,7 +84,7 @@ def _device(options: Mapping[str, Any]) -> str:
 
 
 def load_processor(source: str, **arguments: Any) -> Any:
-    """The model's processor with PIL image processing; its video half is left out where torchvision is missing.
+    """Load the model's processor with PIL image processing; its video half is left out where torchvision is missing.
 
     transformers refuses to build a processor without torchvision when it has a video half, even for pictures alone. Where
     torchvision is there it would take its image processing, whose pixels differ: an answer must not depend on that.
@@ -110,7 +110,7 @@ def load_processor(source: str, **arguments: Any) -> Any:
 
 
 def _sized(source: str, size: Any, arguments: Mapping[str, Any]) -> Any:
-    """The picture half of a processor with the size that is asked for.
+    """Take the image half of a processor with the size that is asked for.
 
     Where the released preprocessor_config.json has min_pixels and max_pixels (Qwen2-VL, Qwen2.5-VL), transformers lets these
     win over `size`, writes them into the caller's mapping, and keeps that mapping for the text half, which hands it on.

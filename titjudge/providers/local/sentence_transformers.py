@@ -226,7 +226,7 @@ class SentenceTransformers(Embedder):
         return str(self._options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu"))
 
     def _modules(self) -> list[Any]:
-        """Transformer, pooling as the person says, normalisation; the text modality pinned (no chat template)."""
+        """Put together transformer, pooling as the person says, normalisation; the text modality pinned (no chat template)."""
         from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
         common = {key: value for key, value in self._arguments().items() if key in ("revision", "trust_remote_code")}

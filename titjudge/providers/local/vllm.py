@@ -154,7 +154,7 @@ class VLLM(InProcess[Any]):
         return llm
 
     def _reply(self, output: Any) -> Reply:
-        """What came; a thought that the model wrote before its answer is a flag, not part of the answer."""
+        """Read what came; a thought that the model wrote before its answer is a flag, not part of the answer."""
         from titjudge.providers.local.generation import split_thought
 
         made = output.outputs[0]
@@ -193,7 +193,7 @@ class VLLM(InProcess[Any]):
 
 
 def conversation(request: Request) -> list[dict[str, Any]]:
-    """A request as `LLM.chat` takes it, pictures as data URLs; a schema is also said in words, which the model reads.
+    """Write a request as `LLM.chat` takes it, pictures as data URLs; a schema is also said in words, which the model reads.
 
     Raises:
         DataError: a picture changed or went away.
@@ -225,7 +225,7 @@ def _url(picture: ImageFile) -> str:
 
 
 def constrained(schema: dict[str, Any]) -> dict[str, Any]:
-    """The sampling argument that holds an answer to a schema, by whichever name this vLLM has; none where it has none."""
+    """Make the sampling argument that holds an answer to a schema, by whichever name this vLLM has; none where it has none."""
     from vllm import sampling_params
 
     if hasattr(sampling_params, "StructuredOutputsParams"):
