@@ -20,14 +20,14 @@ import orjson
 from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.redaction import environment_secrets, one_line, register_secret
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import Failure, FailureKind, Message, Reply, Request, Status, ToolCall, Usage
+from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
 from titjudge.providers import Capabilities, Provider, ProviderSettings, model_families, token_counts
 from titjudge.providers.hosted import litellm_client as wire
 from titjudge.providers.hosted import tool_calls
 from titjudge.providers.hosted.base import encoded
 from titjudge.providers.hosted.failures import ProviderFailure, classify, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.http import Endpoint
-from titjudge.providers.hosted.openai import IN_PROMPT, append_text, response_format, text_of
+from titjudge.providers.hosted.openai import IN_PROMPT, append_text, message_of, response_format, status_of, text_of
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
 from titjudge.providers.json_schema import instruction
 
@@ -170,7 +170,7 @@ class LiteLLM(Provider):
     async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:
         params = self.family.sent(request.params)
         detail, budget = params.pop("detail", None), params.pop("thinking_budget", None)
-        messages = [await _message_of(each, detail) for each in request.messages]
+        messages = [await message_of(each, detail, _data_url) for each in request.messages]
         if request.tools:
             pairs = zip(request.messages, messages, strict=True)
             messages = [turn for each, made in pairs for turn in _turns(each, made)]
@@ -224,19 +224,8 @@ def _lowered(headers: Any) -> dict[str, str]:
     return {str(name).lower().removeprefix("llm_provider-"): str(value) for name, value in dict(headers or {}).items()}
 
 
-async def _message_of(message: Message, detail: str | None) -> dict[str, Any]:
-    if all(isinstance(part, str) for part in message.parts):
-        return {"role": message.role, "content": message.text}
-    content: list[dict[str, Any]] = []
-    for part in message.parts:
-        if isinstance(part, str):
-            content.append({"type": "text", "text": part})
-        else:
-            url = f"data:{part.media_type};base64,{(await encoded.get(part)).decode()}"
-            content.append(
-                {"type": "image_url", "image_url": {"url": url} if detail is None else {"url": url, "detail": detail}}
-            )
-    return {"role": message.role, "content": content}
+async def _data_url(image: ImageFile) -> str:
+    return f"data:{image.media_type};base64,{(await encoded.get(image)).decode()}"
 
 
 def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
@@ -281,15 +270,9 @@ def _read(data: Mapping[str, Any], usage: Usage | None, flag: str, *, tools: boo
     refusal = message.get("refusal") or special.get("refusal")
     text = without_surrogates(text_of(message.get("content")))
     called = _calls(message) if tools else ()
-    status, reason = Status.OK, ""
-    if refusal:
-        status, reason = Status.REFUSED, f"the model declined: {without_surrogates(refusal)}"
-    elif finish in ("content_filter", "refusal"):
-        status, reason = Status.REFUSED, "the content filter stopped the answer"
-    elif finish == "length":
-        status, reason = Status.TRUNCATED, "the answer reached its token limit"
-    elif not (called or text.strip()):
-        raise _unusable(f"the answer holds no text (finish: {finish or 'none'})", usage)
+    status, reason = status_of(text, refusal, finish, called=bool(called))
+    if status is Status.FAILED:
+        raise _unusable(reason, usage)
     version = "@".join(filter(None, (data.get("model"), data.get("system_fingerprint"))))
     flags = tuple(each for each in (flag, NO_USAGE if usage is None else "") if each)
     return Reply(text, status, reason, usage or Usage(), finish, model_version=version, flags=flags, tool_calls=called)

@@ -85,7 +85,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def load() -> Any:
-    """litellm, imported without its telemetry and its price list, behind the guarded transport."""
+    """Import litellm without its telemetry and its price list, its transport guarded for calls in a `traced` block.
+
+    The guard stands in litellm's own classes, since not every vendor's code takes a client from outside; calls that a
+    program makes beside titjudge go through it untouched. Without telemetry, debug hints and the price list from the
+    network litellm is for the whole process.
+    """
     os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS="True")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -95,23 +100,31 @@ def load() -> Any:
     warnings.filterwarnings("ignore", message="Item '.*' on TypedDict class", category=UserWarning)
     litellm.suppress_debug_info = True
     litellm.telemetry = False
-    AsyncHTTPHandler.single_connection_post_request = _not_again
-    AsyncHTTPHandler.should_use_aiohttp_transport = staticmethod(lambda: True)
     if LiteLLMAiohttpTransport.handle_async_request.__module__ != __name__:
+        AsyncHTTPHandler.single_connection_post_request = _once(AsyncHTTPHandler.single_connection_post_request)
+        AsyncHTTPHandler.should_use_aiohttp_transport = staticmethod(lambda: True)
         LiteLLMAiohttpTransport.handle_async_request = _guarded(LiteLLMAiohttpTransport.handle_async_request)
     return litellm
 
 
-async def _not_again(*_: Any, **__: Any) -> None:
-    """Stands where litellm sends a request anew after a broken connection: that decision is the engine's."""
-    raise sys.exception() or ConnectionError("the connection broke")
+def _once(send_anew: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Replace what sends a request anew after a broken connection: in calls of ours that decision is the engine's."""
+
+    async def single_connection_post_request(*arguments: Any, **named: Any) -> Any:
+        if _current.get() is None:
+            return await send_anew(*arguments, **named)
+        raise sys.exception() or ConnectionError("the connection broke")
+
+    return single_connection_post_request
 
 
 def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
     async def handle_async_request(self: Any, request: Any) -> Any:
         import httpx
 
-        trace = _current.get() or Trace()
+        trace = _current.get()
+        if trace is None:  # a call of somebody else in this process
+            return await send(self, request)
         trace.sent, trace.status = True, 0
         request.headers["accept-encoding"] = "gzip, deflate"
         answer = await send(self, request)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
 
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Usage
+from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, Usage
 from titjudge.providers.hosted import http as wire
 from titjudge.providers.hosted import tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
@@ -121,7 +121,9 @@ class OpenAI(Hosted):
             text, refusal = text_of(message.get("content")), message.get("refusal")
             finish = choice.get("finish_reason") or ""
             called = tool_calls.openai_calls(message.get("tool_calls")) if tools else ()
-            status, reason = self._status(text, refusal, finish, usage, called=bool(called))
+            status, reason = status_of(text, refusal, finish, called=bool(called))
+            if status is Status.FAILED:
+                raise self.unusable(reason, usage)
             return Reply(
                 without_surrogates(text),
                 status,
@@ -136,19 +138,6 @@ class OpenAI(Hosted):
             raise
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
             raise self.unusable(unreadable(answer.body), usage) from None
-
-    def _status(
-        self, text: str, refusal: str | None, finish: str, usage: Usage | None, *, called: bool = False
-    ) -> tuple[Status, str]:
-        if refusal:
-            return Status.REFUSED, f"the model declined: {without_surrogates(refusal)}"
-        if finish == "content_filter":
-            return Status.REFUSED, "the content filter stopped the answer"
-        if finish == "length":
-            return Status.TRUNCATED, "the answer reached its token limit"
-        if not (called or text.strip()):
-            raise self.unusable(f"the answer holds no text (finish: {finish or 'none'})", usage)
-        return Status.OK, ""
 
     def read_error(self, answer: wire.Answer, *, native: bool, tools: bool = False) -> ProviderFailure:
         """Make the failure behind an error status; learns from it when the server knows no JSON schemas or no tools."""
@@ -202,7 +191,27 @@ class OpenAI(Hosted):
         return self.failure(kind, said, wait=wait, lost=gave_up(status))
 
 
-async def message_of(message: Message, detail: str | None = None) -> dict[str, Any]:
+def status_of(text: str, refusal: str | None, finish: str, *, called: bool) -> tuple[Status, str]:
+    """What an answer in chat form is, and why; FAILED: of no use."""
+    if refusal:
+        return Status.REFUSED, f"the model declined: {without_surrogates(refusal)}"
+    if finish in ("content_filter", "refusal"):
+        return Status.REFUSED, "the content filter stopped the answer"
+    if finish == "length":
+        return Status.TRUNCATED, "the answer reached its token limit"
+    if not (called or text.strip()):
+        return Status.FAILED, f"the answer holds no text (finish: {finish or 'none'})"
+    return Status.OK, ""
+
+
+async def data_url(image: ImageFile) -> orjson.Fragment:
+    """An image as a JSON text, made without a copy of its base64 as a string."""
+    return orjson.Fragment(b'"data:%s;base64,%s"' % (image.media_type.encode(), await encoded.get(image)))
+
+
+async def message_of(
+    message: Message, detail: str | None = None, url_of: Callable[[ImageFile], Awaitable[Any]] = data_url
+) -> dict[str, Any]:
     """One turn in chat form: a plain string when it holds only text, else its parts in their order."""
     if all(isinstance(part, str) for part in message.parts):
         return {"role": message.role, "content": message.text}
@@ -211,7 +220,7 @@ async def message_of(message: Message, detail: str | None = None) -> dict[str, A
         if isinstance(part, str):
             content.append({"type": "text", "text": part})
             continue
-        url = orjson.Fragment(b'"data:%s;base64,%s"' % (part.media_type.encode(), await encoded.get(part)))
+        url = await url_of(part)
         image: dict[str, Any] = {"url": url} if detail is None else {"url": url, "detail": detail}
         content.append({"type": "image_url", "image_url": image})
     return {"role": message.role, "content": content}

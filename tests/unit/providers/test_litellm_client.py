@@ -1,0 +1,41 @@
+"""What guards litellm's network guards the calls of titjudge alone: a program's own calls beside it are as they were."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from titjudge.providers.hosted import litellm_client
+from titjudge.providers.hosted.failures import ProviderFailure
+
+REQUEST = httpx.Request("POST", "http://127.0.0.1:9/v1/chat/completions")
+
+
+async def _moved(client: Any, request: httpx.Request) -> httpx.Response:
+    return httpx.Response(302, headers={"Location": "http://elsewhere/"}, request=request)
+
+
+async def _anew(*arguments: Any, **named: Any) -> str:
+    return "sent again"
+
+
+def test_a_call_of_a_program_is_not_touched() -> None:
+    answer = asyncio.run(litellm_client._guarded(_moved)(None, REQUEST))
+    assert answer.status_code == 302
+    assert "accept-encoding" not in REQUEST.headers
+    assert asyncio.run(litellm_client._once(_anew)()) == "sent again"
+
+
+def test_a_call_of_titjudge_follows_no_redirect_and_is_sent_once() -> None:
+    async def guarded() -> None:
+        with litellm_client.traced() as trace:
+            with pytest.raises(ProviderFailure, match="points to another address"):
+                await litellm_client._guarded(_moved)(None, REQUEST)
+            assert trace.sent
+            with pytest.raises(ConnectionError, match="broke"):
+                await litellm_client._once(_anew)()
+
+    asyncio.run(guarded())
