@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.terminal import say
 
 
@@ -35,21 +35,14 @@ def _show(work: Callable[[], tuple[dict[str, Any], list[Any]]], json_file: Path 
 
 
 @aggregate.command()
-@click.option("--answers", type=PATH, metavar="DIR", help="Holds GENERATOR/TYPE/{short,long}/INDEX.json.")
-@click.option(
-    "--run", "run_folder", type=PATH, metavar="RUN", help="A run of the tiif suite instead of an answer tree."
-)
-@click.option("--write-answers", type=PATH, metavar="DIR", help="Write the run's answers as the official tree.")
-@click.option("--xlsx", type=PATH, metavar="FILE", help="Write the official result_summary.xlsx.")
-@click.option("--summary", type=PATH, metavar="FILE", help="Write the official summary by dimension (text).")
-@click.option(
-    "--scores", type=PATH, metavar="FILE", help="Write the answers' scores as CSV: `compare runs --human` reads it."
-)
-@click.option(
-    "--published",
-    type=PATH,
-    metavar="FILE",
-    help="Read an official result_summary.xlsx or summary by dimension instead of answers.",
+@option("--answers", "Holds GENERATOR/TYPE/{short,long}/INDEX.json.", "DIR", type=PATH)
+@option("--run", "A run of the tiif suite instead of an answer tree.", "RUN", name="run_folder", type=PATH)
+@option("--write-answers", "Write the run's answers as the official tree.", "DIR", type=PATH)
+@option("--xlsx", "Write the official result_summary.xlsx.", "FILE", type=PATH)
+@option("--summary", "Write the official summary by dimension (text).", "FILE", type=PATH)
+@option("--scores", "Write the answers' scores as CSV: `compare runs --human` reads it.", "FILE", type=PATH)
+@option(
+    "--published", "Read an official result_summary.xlsx or summary by dimension instead of answers.", "FILE", type=PATH
 )
 @JSON
 def tiif(
@@ -125,8 +118,8 @@ def _judged(run_folder: Path, metric: str) -> tuple[list[Any], list[Any]]:
 
 
 @aggregate.command("tiif-text")
-@click.option("--ocr", type=PATH, required=True, metavar="FILE", help="PaddleOCR results (2 or 3) with the gold words.")
-@click.option("--questions", type=PATH, metavar="FILE", help="The text questions, when the results hold no gold words.")
+@option("--ocr", "PaddleOCR results (2 or 3) with the gold words.", "FILE", type=PATH, required=True)
+@option("--questions", "The text questions, when the results hold no gold words.", "FILE", type=PATH)
 @JSON
 def tiif_text(ocr: Path, questions: Path | None, json_file: Path | None) -> int:
     """TIIF-Bench text rendering: GNED and recall."""
@@ -136,23 +129,22 @@ def tiif_text(ocr: Path, questions: Path | None, json_file: Path | None) -> int:
 
 
 @aggregate.command("qwen-image-bench")
-@click.option("--responses", type=PATH, metavar="FILE", help="JSON lines of case, ID, model, dim, response.")
-@click.option("--metadata", type=PATH, metavar="FILE", help="bench_metadata.json.")
-@click.option("--run", "run_folder", type=PATH, metavar="RUN", help="A run of the suite instead of responses.")
-@click.option(
+@option("--responses", "JSON lines of case, ID, model, dim, response.", "FILE", type=PATH)
+@option("--metadata", "bench_metadata.json.", "FILE", type=PATH)
+@option("--run", "A run of the suite instead of responses.", "RUN", name="run_folder", type=PATH)
+@option(
     "--write-answers",
+    "Write the run's answers and scores as judge.py does: GENERATOR_judged.jsonl, GENERATOR_bench_scores.json.",
+    "DIR",
     type=PATH,
-    metavar="DIR",
-    help="Write the run's answers and scores as judge.py does: GENERATOR_judged.jsonl, GENERATOR_bench_scores.json.",
 )
-@click.option(
+@option(
     "--protocol",
+    "strict averages over the facets a prompt activates (paper, Eq. 8 to 10); a run has its own.",
     type=click.Choice(["official", "strict"]),
     default="official",
-    show_default=True,
-    help="strict averages over the facets a prompt activates (paper, Eq. 8 to 10); a run has its own.",
 )
-@click.option("--detail", type=PATH, metavar="FILE", help="Write the official scores_detail.json, with level 3.")
+@option("--detail", "Write the official scores_detail.json, with level 3.", "FILE", type=PATH)
 @JSON
 def qwen_image_bench(
     responses: Path | None,
@@ -194,16 +186,10 @@ def qwen_image_bench(
 
 
 @aggregate.command()
-@click.option(
-    "--generations", type=PATH, metavar="FILE", help="A saved generation_results file of the official script."
-)
-@click.option(
-    "--predictions", type=PATH, metavar="FILE", help="A saved prediction_results file of the official script."
-)
-@click.option("--split", type=PATH, metavar="FILE", help="The split (train, test or val .json) with the annotations.")
-@click.option(
-    "--matching", default="casefold", show_default=True, metavar="RULE", help="How predicted elements are matched."
-)
+@option("--generations", "A saved generation_results file of the official script.", "FILE", type=PATH)
+@option("--predictions", "A saved prediction_results file of the official script.", "FILE", type=PATH)
+@option("--split", "The split (train, test or val .json) with the annotations.", "FILE", type=PATH)
+@option("--matching", "How predicted elements are matched.", "RULE", default="casefold")
 @JSON
 def longt2ibench(
     generations: Path | None, predictions: Path | None, split: Path | None, matching: str, json_file: Path | None

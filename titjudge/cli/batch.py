@@ -7,24 +7,18 @@ from typing import Any, TypeVar
 
 import click
 
-from titjudge.cli.options import JSON, PATH, key_option, model_options, overrides_of
+from titjudge.cli.options import JSON, PATH, key_option, model_options, option, overrides_of, with_options
 from titjudge.cli.terminal import say
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 10  # names of each kind
 
-_WHAT = (
+_run_options: Callable[[F], F] = with_options(
     key_option("data", "DIR"),
     key_option("suite", "NAME"),
     key_option("metrics", "NAME", "--metric", multiple=True),
     key_option("limit", "N"),
 )
-
-
-def _run_options(function: F) -> F:
-    for option in reversed(_WHAT):
-        function = option(function)
-    return function
 
 
 @click.group()
@@ -54,10 +48,8 @@ def batch() -> None:
 @batch.command()
 @_run_options
 @model_options
-@click.option("--out", type=PATH, required=True, metavar="FILE", help="Where the questions go, as OpenAI batch JSONL.")
-@click.option(
-    "--crops", type=PATH, metavar="DIR", help="Where parts of pictures go, as files  [default: into the lines]."
-)
+@option("--out", "Where the questions go, as OpenAI batch JSONL.", "FILE", type=PATH, required=True)
+@option("--crops", "Where parts of pictures go, as files  [default: into the lines].", "DIR", type=PATH)
 @JSON
 def export(**flags: Any) -> int:
     """Write the questions a run would ask now; nothing is sent.
@@ -121,11 +113,9 @@ def import_(**flags: Any) -> int:
 @click.argument("files", nargs=-1, type=PATH, metavar="[FILE...]")
 @_run_options
 @model_options
-@click.option("--to", type=PATH, metavar="FILE", help="The recording  [default: answers.jsonl in the data folder].")
-@click.option("--by", metavar="WHO", help="Who gave the answers  [default: the name of the model].")
-@click.option(
-    "--replace", is_flag=True, help="Correct recorded answers by those in FILE; what was built on them is dropped."
-)
+@option("--to", "The recording  [default: answers.jsonl in the data folder].", "FILE", type=PATH)
+@option("--by", "Who gave the answers  [default: the name of the model].", "WHO")
+@option("--replace", "Correct recorded answers by those in FILE; what was built on them is dropped.", is_flag=True)
 @JSON
 def record(**flags: Any) -> int:
     """Record answers beside the data, where `recorded` replays them.

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.options import JSON, PATH
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.terminal import say
 
-_CACHE = click.option(
-    "--cache", "folder", type=PATH, metavar="DIR", help="The cache folder  [default: $TITJUDGE_CACHE or cache/]."
-)
+_CACHE = option("--cache", "The cache folder  [default: $TITJUDGE_CACHE or cache/].", "DIR", name="folder", type=PATH)
 
 
 @click.group()
@@ -63,7 +61,7 @@ def stats(folder: Path | None, json_file: Path | None) -> int:
 
 @cache.command()
 @_CACHE
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@option("--yes", "Do not ask.", is_flag=True)
 def clear(folder: Path | None, yes: bool) -> int:
     """Forget every answer. What was paid for them is lost."""
     opened = _open(folder)

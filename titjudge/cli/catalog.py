@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.terminal import say
 
 
@@ -164,9 +164,7 @@ def _models(metrics: tuple[str, ...]) -> str:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option(
-    "--prompts", "overlay", type=PATH, metavar="DIR", help="Templates that replace the bundled ones of the same name."
-)
+@option("--prompts", "Templates that replace the bundled ones of the same name.", "DIR", name="overlay", type=PATH)
 def prompts(name: str | None, overlay: Path | None) -> int:
     """List the prompt templates, or show the file of one.
 

@@ -8,21 +8,21 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, model_options, overrides_of
+from titjudge.cli.options import JSON, model_options, option, overrides_of
 
 KEYS = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
 
 
 @click.command()
-@click.option(
+@option(
     "--ask",
+    "Send one tiny question to the captioner and judge named, and say which endpoint (each of several) and model version answered.",
     is_flag=True,
-    help="Send one tiny question to the captioner and judge named, and say which endpoint (each of several) and model version answered.",
 )
-@click.option(
+@option(
     "--local",
+    "Also say what this machine can run: memory, devices, which known models fit and at what batch size.",
     is_flag=True,
-    help="Also say what this machine can run: memory, devices, which known models fit and at what batch size.",
 )
 @model_options
 @JSON

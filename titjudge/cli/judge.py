@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, key_option, model_options, overrides_of
+from titjudge.cli.options import JSON, key_option, model_options, option, overrides_of
 from titjudge.cli.terminal import say
 
 
@@ -27,33 +27,33 @@ from titjudge.cli.terminal import say
 @key_option("tpm", "N")
 @key_option("out", "DIR")
 @key_option("batch")
-@click.option("--dry-run", is_flag=True, help="Count requests and tokens and price them; send nothing.")
+@option("--dry-run", "Count requests and tokens and price them; send nothing.", is_flag=True)
 @key_option("shard", "K/N")
 @key_option("engine")
 @key_option("ray_address", "ADDRESS")
 @key_option("workers", "N")
 @key_option("canary")
 @key_option("retry_failed")
-@click.option(
+@option(
     "--settle",
-    metavar="A,B[,C...]",
-    help="Judge these generators, prompts in random order, only until it is known which one is better. For one question: "
+    "Judge these generators, prompts in random order, only until it is known which one is better. For one question: "
     "a full ranking costs as much as judging everything.",
+    "A,B[,C...]",
 )
-@click.option(
+@option(
     "--margin",
+    "With --settle: stop also when they lie within M of each other.",
+    "M",
     type=click.FloatRange(min=0, min_open=True),
-    metavar="M",
-    help="With --settle: stop also when they lie within M of each other.",
 )
 @key_option("report", flag="--report/--no-report")
 @key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True)
 @key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True)
-@click.option(
+@option(
     "--max-looks",
+    "Looks of tit-agent at one image, 1 to 64; short for tit-agent.max_looks  [default: 8].",
+    "N",
     type=int,
-    metavar="N",
-    help="Looks of tit-agent at one image, 1 to 64; short for tit-agent.max_looks  [default: 8].",
 )
 @key_option("samples", "N")
 @key_option("vote")
@@ -146,10 +146,10 @@ def _suite_options(options: tuple[str, ...]) -> dict[str, str] | None:
     from titjudge.core.errors import UserError
 
     found = {}
-    for option in options:
-        key, equals, value = option.partition("=")
+    for pair in options:
+        key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise UserError(f"--suite-option {option!r}: expected KEY=VALUE")
+            raise UserError(f"--suite-option {pair!r}: expected KEY=VALUE")
         found[key] = value
     return found or None
 
@@ -158,13 +158,11 @@ def _metric_options(options: tuple[str, ...], max_looks: int | None) -> dict[str
     from titjudge.core.errors import UserError
 
     found: dict[str, dict[str, Any]] = {} if max_looks is None else {"tit-agent": {"max_looks": max_looks}}
-    for option in options:
-        name, equals, value = option.partition("=")
+    for pair in options:
+        name, equals, value = pair.partition("=")
         metric, _, key = name.rpartition(".")  # a metric's name may hold a dot
         if not (equals and metric and key):
-            raise UserError(
-                f"--metric-option {option!r}: expected METRIC.KEY=VALUE, for example tit-agent.max_looks=12"
-            )
+            raise UserError(f"--metric-option {pair!r}: expected METRIC.KEY=VALUE, for example tit-agent.max_looks=12")
         found.setdefault(metric, {})[key] = value
     return found or None
 

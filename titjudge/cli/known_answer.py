@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from titjudge.cli.options import PATH
+from titjudge.cli.options import PATH, option
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -26,35 +26,16 @@ def known_answer() -> None:
 
 
 @known_answer.command(short_help="Render scenes at levels of adherence, with what can be seen in them.")
-@click.option(
-    "--scenes", type=click.IntRange(1, 9999), default=6, show_default=True, metavar="N", help="How many prompts."
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S", help="Another seed, other scenes."
-)
-@click.option("--out", type=PATH, required=True, metavar="DIR", help="A new folder, or one to go on with.")
-@click.option(
-    "--size",
-    type=click.IntRange(16, 4096),
-    default=512,
-    show_default=True,
-    metavar="PX",
-    help="Width and height of the images.",
-)
-@click.option(
-    "--samples",
-    type=click.IntRange(1, 4096),
-    default=16,
-    show_default=True,
-    metavar="N",
-    help="Rays a pixel: more is finer and slower.",
-)
-@click.option(
+@option("--scenes", "How many prompts.", "N", type=click.IntRange(1, 9999), default=6)
+@option("--seed", "Another seed, other scenes.", "S", type=click.IntRange(min=0), default=0)
+@option("--out", "A new folder, or one to go on with.", "DIR", type=PATH, required=True)
+@option("--size", "Width and height of the images.", "PX", type=click.IntRange(16, 4096), default=512)
+@option("--samples", "Rays a pixel: more is finer and slower.", "N", type=click.IntRange(1, 4096), default=16)
+@option(
     "--levels",
+    "Levels of adherence: 0 as asked, 1 one error, 2 a third wrong, 3 two thirds.",
+    "LIST",
     default="0,1,2,3",
-    show_default=True,
-    metavar="LIST",
-    help="Levels of adherence: 0 as asked, 1 one error, 2 a third wrong, 3 two thirds.",
 )
 def make(scenes: int, seed: int, out: Path, size: int, samples: int, levels: str) -> int:
     """Compose scenes, write long prompts, render each at levels of adherence, and annotate what is really to be seen.

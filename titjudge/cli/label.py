@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.options import JSON, PATH
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.terminal import say
 
 
@@ -33,23 +33,18 @@ def label() -> None:
 
 @label.command()
 @click.argument("data", type=PATH)
-@click.option(
-    "--annotators", default=15, show_default=True, metavar="N", help="How many people vote; each gets a link."
-)
-@click.option(
-    "--store", type=PATH, default=Path("labels.sqlite"), show_default=True, metavar="FILE", help="Where votes are kept."
-)
-@click.option(
+@option("--annotators", "How many people vote; each gets a link.", "N", default=15)
+@option("--store", "Where votes are kept.", "FILE", type=PATH, default=Path("labels.sqlite"))
+@option(
     "--plan",
+    "merge: fewer votes, by merge sort; all: every pair.",
     type=click.Choice(["merge", "all"]),
     default="merge",
-    show_default=True,
-    help="merge: fewer votes, by merge sort; all: every pair.",
 )
-@click.option("--gold", type=PATH, metavar="FILE", help="Pairs with a known answer, mixed in as attention checks.")
-@click.option("--seed", default=0, show_default=True, help="Order of pairs and sides.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=int, metavar="N", help="Port  [default: 8765, or a free one where that is taken].")
+@option("--gold", "Pairs with a known answer, mixed in as attention checks.", "FILE", type=PATH)
+@option("--seed", "Order of pairs and sides.", default=0)
+@option("--host", "Address to listen on.", default="127.0.0.1")
+@option("--port", "Port  [default: 8765, or a free one where that is taken].", "N", type=int)
 def serve(
     data: Path, annotators: int, store: Path, plan: str, gold: Path | None, seed: int, host: str, port: int | None
 ) -> int:
@@ -77,8 +72,8 @@ def serve(
 @label.command()
 @click.argument("store", type=PATH)
 @click.argument("out", type=PATH)
-@click.option("--experts", type=PATH, metavar="FILE", help="experts.jsonl with the verdicts filled in.")
-@click.option("--annotators", type=int, metavar="N", help="Annotators a pair should have  [default: as served].")
+@option("--experts", "experts.jsonl with the verdicts filled in.", "FILE", type=PATH)
+@option("--annotators", "Annotators a pair should have  [default: as served].", "N", type=int)
 @JSON
 def export(store: Path, out: Path, experts: Path | None, annotators: int | None, json_file: Path | None) -> int:
     """Write pairs, ranks, open pairs and the agreement between annotators into the folder OUT."""
@@ -94,7 +89,7 @@ def export(store: Path, out: Path, experts: Path | None, annotators: int | None,
 @label.command()
 @click.argument("data", type=PATH)
 @click.argument("out", type=PATH)
-@click.option("--address", default="", metavar="URL", help="Where Label Studio finds the images.")
+@option("--address", "Where Label Studio finds the images.", "URL", default="")
 @click.option("--seed", default=0, show_default=True)
 def tasks(data: Path, out: Path, address: str, seed: int) -> int:
     """Write the pairs of DATA as Label Studio tasks."""
@@ -117,8 +112,8 @@ def import_(file: Path, store: Path) -> int:
 
 @click.command()
 @click.argument("runs", type=PATH, default=Path("runs"))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=int, metavar="N", help="Port  [default: 8766, or a free one where that is taken].")
+@option("--host", "Address to listen on.", default="127.0.0.1")
+@option("--port", "Port  [default: 8766, or a free one where that is taken].", "N", type=int)
 def view(runs: Path, host: str, port: int | None) -> int:
     """Serve a folder of runs: those that are running, their progress and spend, and every report.
 

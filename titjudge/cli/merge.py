@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.options import JSON, PATH
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.terminal import say
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option("--out", type=PATH, required=True, metavar="DIR", help="The run folder to write.")
-@click.option("--pairs", type=PATH, metavar="FILE", help="Human pairs (jsonl or csv)  [default: those of the runs].")
+@option("--out", "The run folder to write.", "DIR", type=PATH, required=True)
+@option("--pairs", "Human pairs (jsonl or csv)  [default: those of the runs].", "FILE", type=PATH)
 @JSON
 def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path | None) -> int:
     """Join the shards of a run, made with `judge --shard`, into one run folder with tables and report.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, reduce
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,12 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
+
+
+def option(flag: str, text: str, metavar: str | None = None, name: str = "", **attributes: Any) -> Callable[[F], F]:
+    """Make an option of click with its help, and with its default shown where it has one."""
+    attributes.setdefault("show_default", attributes.get("default") not in (None, ""))
+    return click.option(flag, *([name] if name else []), help=text, metavar=metavar, **attributes)
 
 
 def _json_file(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -30,13 +36,13 @@ def _json_file(context: click.Context, parameter: click.Parameter, path: Path | 
     return path
 
 
-JSON = click.option(
+JSON = option(
     "--json",
-    "json_file",
+    "Write the results as JSON too (-: to standard output, and all else to standard error).",
+    "FILE",
+    name="json_file",
     type=PATH,
-    metavar="FILE",
     callback=_json_file,
-    help="Write the results as JSON too (-: to standard output, and all else to standard error).",
 )
 
 
@@ -97,46 +103,34 @@ def key_option(key: str, metavar: str | None = None, flag: str = "", **attribute
     return click.option(declared, key, type=kind, metavar=metavar, help=help_text, **attributes)
 
 
-MODELS = (
-    click.option(
-        "--provider", metavar="NAME", help="Captioner and judge at once: openai, gemini, ... with its default model."
-    ),
+def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Decorate a command with several options, in their order."""
+    return lambda function: reduce(lambda decorated, add: add(decorated), reversed(options), function)
+
+
+model_options: Callable[[F], F] = with_options(
+    option("--provider", "Captioner and judge at once: openai, gemini, ... with its default model.", "NAME"),
     key_option("captioner", "PROVIDER/MODEL"),
     key_option("judge", "PROVIDER/MODEL", multiple=True),
     key_option("embedder", "PROVIDER/MODEL"),
-    click.option(
+    option(
         "--base-url",
-        metavar="URL",
-        help="Address of a compatible server for captioner and judge; several, comma-separated, share the load.",
+        "Address of a compatible server for captioner and judge; several, comma-separated, share the load.",
+        "URL",
     ),
-    click.option(
-        "--trust-remote-code",
-        is_flag=True,
-        default=None,
-        help="Let models that run here run the code that comes with them.",
+    option(
+        "--trust-remote-code", "Let models that run here run the code that comes with them.", is_flag=True, default=None
     ),
-    click.option("--config", "config_file", type=PATH, metavar="FILE", help="run.yaml; flags go before its keys."),
+    option("--config", "run.yaml; flags go before its keys.", "FILE", name="config_file", type=PATH),
     key_option("protocol"),
     key_option("prompts", "DIR"),
     key_option("cache", "DIR"),
     key_option("max_cost", "USD"),
-    click.option(
-        "--price",
-        "price",
-        multiple=True,
-        metavar="MODEL=IN,OUT[,CACHED]",
-        help="Price in USD per million tokens; repeatable.",
-    ),
+    option("--price", "Price in USD per million tokens; repeatable.", "MODEL=IN,OUT[,CACHED]", multiple=True),
     key_option("concurrency", "N"),
     key_option("timeout", "SECONDS"),
     key_option("lenient"),
 )
-
-
-def model_options(function: F) -> F:
-    for option in reversed(MODELS):
-        function = option(function)
-    return function
 
 
 def overrides_of(flags: Mapping[str, Any]) -> dict[str, Any]:

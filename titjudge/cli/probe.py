@@ -6,37 +6,29 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, model_options, overrides_of
+from titjudge.cli.options import JSON, PATH, model_options, option, overrides_of
 from titjudge.cli.terminal import say
 
 
 @click.command()
-@click.option("--data", type=PATH, metavar="DIR", help="A folder of known answers  [default: the bundled example].")
-@click.option(
+@option("--data", "A folder of known answers  [default: the bundled example].", "DIR", type=PATH)
+@option(
     "--metric",
+    "How the judge is asked; see `metrics`  [default: tit-llm; lmm-score without a --judge].",
+    "NAME",
     default=None,
-    metavar="NAME",
-    help="How the judge is asked; see `metrics`  [default: tit-llm; lmm-score without a --judge].",
 )
 @model_options
-@click.option(
-    "--repeats",
-    type=click.IntRange(min=2),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="How often the same question is asked.",
-)
-@click.option(
+@option("--repeats", "How often the same question is asked.", "N", type=click.IntRange(min=2), default=3)
+@option(
     "--edits",
+    "Errors of each kind that are planted in the prompt, one at a time, for each image; fewer cost less and say less.",
+    "N",
     type=click.IntRange(min=2),
     default=6,
-    show_default=True,
-    metavar="N",
-    help="Errors of each kind that are planted in the prompt, one at a time, for each image; fewer cost less and say less.",
 )
-@click.option("--out", type=PATH, metavar="DIR", help="The run folder  [default: runs/probe-DATA-HASH].")
-@click.option("--dry-run", is_flag=True, help="Count requests and tokens and price them; send nothing.")
+@option("--out", "The run folder  [default: runs/probe-DATA-HASH].", "DIR", type=PATH)
+@option("--dry-run", "Count requests and tokens and price them; send nothing.", is_flag=True)
 @JSON
 def probe(**flags: Any) -> int:
     """Put a judge to known answers, planted errors, bribes and harmless changes, and print its trust card.

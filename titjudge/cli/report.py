@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.options import JSON, PATH
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.terminal import say
 
 _SUFFIX = {"latex": "tex", "markdown": "md"}
@@ -14,19 +14,16 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--out", type=PATH, metavar="FILE", help="The file to write, or a folder for it  [default: the first run]."
-)
-@click.option(
+@option("--out", "The file to write, or a folder for it  [default: the first run].", "FILE", type=PATH)
+@option(
     "--format",
-    "kind",
+    "The page, or its tables for other programs.",
+    name="kind",
     type=click.Choice(["html", "csv", "json", "parquet", "latex", "markdown"]),
     default="html",
-    show_default=True,
-    help="The page, or its tables for other programs.",
 )
-@click.option("--full-images", is_flag=True, help="Embed large pictures (a large file).")
-@click.option("--force", is_flag=True, help="Replace a report even by one that shows fewer pictures.")
+@option("--full-images", "Embed large pictures (a large file).", is_flag=True)
+@option("--force", "Replace a report even by one that shows fewer pictures.", is_flag=True)
 @JSON
 def report(
     runs: tuple[Path, ...], out: Path | None, kind: str, full_images: bool, force: bool, json_file: Path | None

@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, model_options, overrides_of
+from titjudge.cli.options import JSON, PATH, model_options, option, overrides_of
 
 
 @click.command()
 @click.argument("images", nargs=-1, required=True, type=PATH)
-@click.option("--prompt", metavar="TEXT", help="The prompt the images were made from.")
-@click.option("--prompt-file", type=PATH, metavar="FILE", help="The same from a file (UTF-8).")
-@click.option(
+@option("--prompt", "The prompt the images were made from.", "TEXT")
+@option("--prompt-file", "The same from a file (UTF-8).", "FILE", type=PATH)
+@option(
     "--metric",
-    "metrics",
+    "A metric; repeatable  [default: tit; tit-llm when there is a judge].",
+    "NAME",
+    name="metrics",
     multiple=True,
-    metavar="NAME",
-    help="A metric; repeatable  [default: tit; tit-llm when there is a judge].",
 )
 @model_options
 @JSON

@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, key_option
+from titjudge.cli.options import JSON, PATH, key_option, option
 from titjudge.cli.terminal import say
 
 
 @click.command()
 @click.argument("file", type=PATH)
-@click.option("--data", type=PATH, metavar="DIR", help="Data folder, instead of the file's.")
-@click.option("--out", type=PATH, metavar="DIR", help="Where the run folders go  [default: runs/NAME-OF-FILE].")
+@option("--data", "Data folder, instead of the file's.", "DIR", type=PATH)
+@option("--out", "Where the run folders go  [default: runs/NAME-OF-FILE].", "DIR", type=PATH)
 @key_option("limit", "N")
-@click.option("--max-cost", type=float, metavar="USD", help="Hard cap on what the whole sweep may spend.")
+@option("--max-cost", "Hard cap on what the whole sweep may spend.", "USD", type=float)
 @key_option("cache", "DIR")
-@click.option("--dry-run", is_flag=True, help="Price every combination; send nothing.")
+@option("--dry-run", "Price every combination; send nothing.", is_flag=True)
 @JSON
 def sweep(
     file: Path, dry_run: bool, json_file: Path | None, out: Path | None, max_cost: float | None, **keys: Any
