@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -142,6 +143,13 @@ def item_record(item: Item | InvalidItem) -> dict[str, Any]:
         "group": item.prompt_id,
         "meta": dict(item.meta),
     }
+
+
+def item_from(record: Mapping[str, Any]) -> Item | InvalidItem:
+    if "bad" in record:
+        return InvalidItem(record["id"], record["bad"], record["generator"], record["group"])
+    image = Path(record["image"]) if record["image"] else None
+    return Item(record["id"], record["prompt"], image, record["generator"], record["group"], record["meta"])
 
 
 def checksum(record: Mapping[str, Any]) -> str:

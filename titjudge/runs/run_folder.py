@@ -29,7 +29,7 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender, write_atomic
 from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
 from titjudge.core.score_parts import SUMMED
-from titjudge.core.serialization import score_from, score_record, with_checksum
+from titjudge.core.serialization import item_from, score_from, score_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.budget import JOB
 from titjudge.metrics import Metric
@@ -74,17 +74,10 @@ class RunFolder:
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
         """Read what was to be judged; `slim` leaves out prompt, image and meta, for what only counts and groups."""
         for _, record in self._read("items.jsonl"):
-            if "bad" in record:
-                yield InvalidItem(record["id"], record["bad"], record["generator"], record["group"])
-            elif slim:
-                names = (sys.intern(record[name]) for name in ("id", "generator", "group"))
-                yield Item(next(names), "", None, next(names), next(names), NOTHING)
-            else:
-                image = record["image"]
-                yield Item(
-                    record["id"], record["prompt"], Path(image) if image else None, record["generator"], record["group"],
-                    record["meta"],
-                )  # fmt: skip
+            if slim:
+                record |= {name: sys.intern(record[name]) for name in ("id", "generator", "group")}
+                record |= {"prompt": "", "image": None, "meta": NOTHING}
+            yield item_from(record)
 
     def stats(self) -> dict[str, Any]:
         """Read size and time (ns) of each item's image file when it was listed, by item id."""

@@ -23,14 +23,14 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.images import Shown
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest
-from titjudge.core.serialization import checksum_differs, score_from, score_record
+from titjudge.core.serialization import checksum_differs, item_from, score_from, score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
-from titjudge.runs.journal import flaw, torn
+from titjudge.runs import journal
 from titjudge.runs.loop import prepared
-from titjudge.runs.replay import UNSEALED, Stored, StoredPictures, parsed, replaying
+from titjudge.runs.replay import UNSEALED, Stored, StoredPictures, replaying
 from titjudge.runs.resolve import load_metrics, load_suite
 from titjudge.runs.results import summarize
 from titjudge.runs.results_diff import cells, same, shown, without_intervals
@@ -181,7 +181,7 @@ def _check_versions(
 def _check_ends(folder: RunFolder, complete: bool, found: Verification) -> None:
     """Look for a last line without its end: a kill leaves one, a complete run has none."""
     for file in (folder.path / f"{name}.jsonl" for name in ("items", *FILES)):
-        if file.is_file() and torn(file):
+        if file.is_file() and journal.torn(file):
             if complete:
                 found.add("line", file.name, "its last line has no end")
             else:
@@ -193,29 +193,19 @@ def _records(folder: RunFolder, name: str, found: Verification) -> Iterator[dict
     if not file.is_file():
         found.add("line", name, "the file is missing")
         return
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip() and line.endswith(b"\n"):
-                record = parsed(line, ())
-                if not isinstance(record, str) and (problem := flaw(name, record)):
-                    record = problem
-                if isinstance(record, str):
-                    found.add("line", f"{name}:{number}", record)
-                    continue
-                if checksum_differs(record):
-                    found.add("line", f"{name}:{number}", UNSEALED, str(record.get("item", "")))
-                yield record
+    damage: dict[str, str] = {}
+    for number, record in journal.records(file, damage):
+        if checksum_differs(record):
+            found.add("line", f"{name}:{number}", UNSEALED, str(record.get("item", "")))
+        yield record
+    for where, what in damage.items():
+        found.add("line", where, what)
 
 
 def _items(folder: RunFolder, found: Verification) -> Iterator[Item | InvalidItem]:
     for record in _records(folder, "items.jsonl", found):
         found.checked["items"] += 1
-        if "bad" in record:
-            yield InvalidItem(record["id"], record["bad"], record["generator"], record["group"])
-        else:
-            image = Path(record["image"]) if record.get("image") else None
-            meta = record.get("meta", {})
-            yield Item(record["id"], record.get("prompt", ""), image, record["generator"], record["group"], meta)
+        yield item_from(record)
 
 
 def _scores(folder: RunFolder, found: Verification) -> dict[tuple[str, str], Score]:
