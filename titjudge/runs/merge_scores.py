@@ -10,7 +10,6 @@ from typing import Any
 from titjudge.core.run_records import Manifest
 from titjudge.core.types import Status
 from titjudge.metrics import Metric
-from titjudge.runs.journal import records
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.score_digests import compares
 
@@ -32,8 +31,7 @@ class Part:
 
     def read(self, name: str) -> Iterator[Record]:
         """Read the records of one of its files, as they are; none where there is no such file."""
-        file = self.folder.path / f"{name}.jsonl"
-        return (record for _, record in records(file, self.folder.damage)) if file.is_file() else iter(())
+        return self.folder.read(f"{name}.jsonl")
 
     def said(self) -> Iterator[tuple[str, str, bytes]]:
         """Yield key, template and digest of every good answer to a question that showed no image."""

@@ -73,7 +73,7 @@ class RunFolder:
 
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
         """Read what was to be judged; `slim` leaves out prompt, image and meta, for what only counts and groups."""
-        for _, record in self._read("items.jsonl"):
+        for record in self.read("items.jsonl"):
             if slim:
                 record |= {name: sys.intern(record[name]) for name in ("id", "generator", "group")}
                 record |= {"prompt": "", "image": None, "meta": NOTHING}
@@ -81,12 +81,12 @@ class RunFolder:
 
     def stats(self) -> dict[str, Any]:
         """Read size and time (ns) of each item's image file when it was listed, by item id."""
-        return {record["id"]: record["stat"] for _, record in self._read("items.jsonl") if record.get("stat")}
+        return {record["id"]: record["stat"] for record in self.read("items.jsonl") if record.get("stat")}
 
     def scores(self, *, slim: bool = False) -> dict[tuple[str, str], Score]:
         """Read the last score of each item and metric; `slim` leaves out replies and all parts but those that tables sum up."""
         found: dict[tuple[str, str], Score] = {}
-        for _, record in self._read("scores.jsonl"):
+        for record in self.read("scores.jsonl"):
             if slim:
                 for name in ("item", "metric", "generator", "group"):
                     record[name] = sys.intern(record[name])
@@ -105,7 +105,7 @@ class RunFolder:
         """
         comparing = {name for name, metric in metrics.items() if compares(metric)}
         last: dict[tuple[str, str], str | None] = {}
-        for _, record in self._read("scores.jsonl"):
+        for record in self.read("scores.jsonl"):
             if record["metric"] in metrics:
                 part = record["metric"] in comparing and record["parts"].get("unanswered")
                 known = None if record["value"] is None or part else record.get("of", "")
@@ -115,7 +115,7 @@ class RunFolder:
         now = Marks((record for _, record in journal.records(listed, {})), groups=bool(comparing))
         then = now
         if "" in last.values():  # written before scores said what they are of
-            then = Marks((record for _, record in self._read("items.jsonl")), groups=bool(comparing))
+            then = Marks(self.read("items.jsonl"), groups=bool(comparing))
         done = set()
         for (item, name), known in last.items():
             found = now.of(item, together=name in comparing)
@@ -129,10 +129,10 @@ class RunFolder:
         return done
 
     def replies(self) -> Iterator[dict[str, Any]]:
-        yield from (record for _, record in self._read("replies.jsonl"))
+        return self.read("replies.jsonl")
 
     def vectors(self) -> Iterator[dict[str, Any]]:
-        yield from (record for _, record in self._read("vectors.jsonl"))
+        return self.read("vectors.jsonl")
 
     def results(self) -> Results:
         """Read results.json; empty results where there is none.
@@ -147,9 +147,10 @@ class RunFolder:
         """Tell whether a process is writing this run."""
         return is_locked(self.path)
 
-    def _read(self, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    def read(self, name: str) -> Iterator[dict[str, Any]]:
+        """Read the records of one of the folder's files; none where there is no such file."""
         file = self.path / name
-        return journal.records(file, self.damage) if file.is_file() else iter(())
+        return (record for _, record in journal.records(file, self.damage)) if file.is_file() else iter(())
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -284,7 +285,7 @@ class RunFolder:
         spent = uncertain = embedded = 0.0
         requests = tokens = uncertain_tokens = 0
         out: dict[str, tuple[float, int]] = {}
-        for _, line in self._read("billing.jsonl"):
+        for line in self.read("billing.jsonl"):
             if "worst" in line:
                 out[line["id"]] = line["worst"], line["tokens"]
                 continue
