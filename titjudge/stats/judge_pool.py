@@ -50,7 +50,7 @@ class Pool:
         what += "" if len(self.judges) > 1 else f" {self.judges[0]} alone"
         return (
             f"{what}: accuracy {100 * self.accuracy:.1f}%{span} on prompts that had no say in the choice, the best single judge "
-            f"{100 * self.single_accuracy:.1f}% (mean of standardised scores, {self.pairs:,} pairs, {FOLDS} folds of prompts)"
+            f"{100 * self.single_accuracy:.1f}% (mean of standardised scores, {self.pairs:,} pairs, {FOLDS} folds of prompts, equal scores are wrong)"
         )
 
 
@@ -69,7 +69,7 @@ def best_pool(
     names = list(values)
     if len(names) < 2 or not len(index):
         return None
-    scores = np.array([_standardised(index.scores(values[name])) for name in names])
+    scores = np.array([standardised(index.scores(values[name])) for name in names])
     usable = (index.preference != 0) & np.isfinite(scores[:, index.a] + scores[:, index.b]).all(axis=0)
     prompts = np.unique(index.group[usable])
     if len(prompts) < FOLDS:
@@ -90,7 +90,8 @@ def best_pool(
     )  # fmt: skip
 
 
-def _standardised(scores: Floats) -> Floats:
+def standardised(scores: Floats) -> Floats:
+    """Shift and scale scores to mean 0 and standard deviation 1; NaN stays, and equal ones are all 0."""
     known = scores[np.isfinite(scores)]
     spread = float(known.std()) if len(known) else 0.0
     made: Floats = (scores - known.mean()) / spread if spread > 0 else scores * 0.0

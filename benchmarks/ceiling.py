@@ -1,0 +1,115 @@
+"""What judges, pools of them and single people reach on ImagenHub, from the ratings and stored answers of VIEScore.
+
+    python -m benchmarks.ceiling CHECKOUT    # a copy of VIEScore's repository, which is not part of this project
+
+Five generators x 197 prompts, rated by three people. Pairs are those on which the mean ratings differ; equal scores of a
+judge, or a person, count half. Prints (1) each judge, (2) the plain mean of three judges, (3) one person against the mean of the
+other two, (4) the pool that `sweep` would name, with its accuracy on prompts that had no say in the choice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from titjudge.core.types import Pair
+from titjudge.stats.bootstrap import Floats
+from titjudge.stats.judge_pool import best_pool, standardised
+from titjudge.stats.pairwise_accuracy import Values, pairwise_accuracy
+
+GENERATORS = ("DALLE2", "DeepFloydIF", "OpenJourney", "SD", "SDXL")
+TASK = "ImagenHub_Text-Guided_IG"
+THREE = ("gpt4o_1shot", "gpt4v_0shot", "gemini_0shot")
+Image = tuple[str, str]  # generator, prompt
+
+
+def ratings(checkout: Path) -> dict[Image, list[float]]:
+    """Read how far each of three people found an image to be what the prompt says."""
+    folder = checkout / "paper_implementation" / "_human_annotations" / "ImagenHub_human_eval_results" / TASK
+    found: dict[Image, list[float]] = {}
+    for rater in (1, 2, 3):
+        head, *rows = (folder / f"Text-To-Image_rater{rater}.tsv").read_text(encoding="utf-8").strip().splitlines()
+        for row in rows:
+            prompt, *cells = row.split("\t")
+            for generator, cell in zip(head.split("\t")[1:], cells, strict=False):
+                if generator.strip() in GENERATORS:
+                    found.setdefault((generator.strip(), prompt), []).append(float(json.loads(cell)[0]))
+    return {image: given for image, given in found.items() if len(given) == 3}
+
+
+def answers(checkout: Path, images: list[Image]) -> dict[str, Floats]:
+    """Read each judge's semantic score of each image, standardised; one that is missing or no number has the mean, 0."""
+    found = {}
+    for folder in sorted((checkout / "paper_implementation" / "_answers").glob("results_*")):
+        scores: dict[Image, float] = {}
+        for generator in GENERATORS:
+            for file in (folder / TASK / generator / "SC.json", folder / TASK / f"{generator}.json"):
+                if not file.is_file():
+                    continue
+                for prompt, told in json.loads(file.read_text(encoding="utf-8")).items():
+                    value = told.get("score") if file.name == "SC.json" else next(iter(told.values()))
+                    try:
+                        scores[generator, prompt] = min(map(float, value if isinstance(value, list) else [value]))
+                    except (TypeError, ValueError):
+                        continue
+        if scores:
+            column = standardised(np.array([scores.get(image, np.nan) for image in images]))
+            found[folder.name.removeprefix("results_")] = np.where(np.isfinite(column), column, 0.0)
+    return found
+
+
+def pairs_of(images: list[Image], truth: Floats) -> list[Pair]:
+    value = dict(zip(images, truth.tolist(), strict=True))
+    by_prompt: dict[str, list[Image]] = {}
+    for image in images:
+        by_prompt.setdefault(image[1], []).append(image)
+    return [
+        Pair(prompt, "/".join(a), "/".join(b), "a" if value[a] > value[b] else "b")
+        for prompt, some in by_prompt.items()
+        for a, b in combinations(some, 2)
+        if value[a] != value[b]
+    ]
+
+
+def named(images: list[Image], column: Floats) -> Values:
+    return {"/".join(image): float(value) for image, value in zip(images, column, strict=True)}
+
+
+def accuracy(images: list[Image], truth: Floats, column: Floats) -> float:
+    found = pairwise_accuracy(pairs_of(images, truth), named(images, column)).half_credit_accuracy
+    assert found is not None
+    return found
+
+
+def reached(checkout: Path) -> dict[str, float]:
+    """Compute what the module says, by name."""
+    rated = ratings(checkout)
+    images = sorted(rated)
+    people = np.array([rated[image] for image in images])
+    truth = people.mean(axis=1)
+    judges = answers(checkout, images)
+    found = {f"judge {name}": accuracy(images, truth, column) for name, column in judges.items()}
+    found["best judge"] = max(found.values())
+    found["mean of three judges"] = accuracy(images, truth, np.mean([judges[name] for name in THREE], axis=0))
+    for k in range(3):
+        found[f"person {k + 1}"] = accuracy(images, np.delete(people, k, axis=1).mean(axis=1), people[:, k])
+    pool = best_pool(pairs_of(images, truth), {name: named(images, column) for name, column in judges.items()})
+    if pool is not None:
+        found[f"pool {' + '.join(pool.judges)}, cross-fitted"] = pool.accuracy
+        found["the best single judge, cross-fitted"] = pool.single_accuracy
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path)
+    for name, value in reached(parser.parse_args().checkout).items():
+        print(f"{name:<70} {value:.3f}")
+
+
+if __name__ == "__main__":
+    main()
