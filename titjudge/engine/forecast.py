@@ -88,10 +88,11 @@ class Planner:
     async def reserve(
         self, item: Item, metrics: Mapping[str, Metric], budget: Budget, held: BudgetHeld | None = None
     ) -> Reservation:
-        """Room in the budget for what an item is likely to ask (p90 of its answers' lengths), and at least for the worst case
-        of its dearest request: a description whose judgement cannot be paid is not worth its money. Whatever goes beyond
-        is drawn from the budget when it is asked; what a batch job of an earlier session holds is counted already. `held`:
-        why the item stepped back, when it did.
+        """Reserve room in the budget for what an item is likely to ask.
+
+        That is the p90 of its answers' lengths, and at least the worst case of its dearest request: a description whose
+        judgement cannot be paid is not worth its money. Whatever goes beyond is drawn from the budget when it is asked; what
+        a batch job of an earlier session holds is counted already. `held` says why the item stepped back, when it did.
 
         Raises:
             BudgetExhausted: there is no room, and nothing outstanding will make any.

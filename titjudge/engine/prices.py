@@ -101,9 +101,9 @@ def at_vendor(provider: str, base_url: str) -> bool:
 
 
 def batch_price(provider: str, price: Price, on: date | None = None, *, base_url: str = "") -> Price:
-    """Find the price of a batch job on a day (default today); without a discount on file, and at any address but the vendor's
-    own, the list price: never too low.
+    """Find the price of a batch job on a day (default today): never too low.
 
+    Without a discount on file, and at any address but the vendor's own, it is the list price.
     Cached input keeps its list rate unless the discounted input is cheaper: Google's two discounts do not stack
     (docs.cloud.google.com, batch prediction), and where they do (OpenAI, Anthropic) this is the upper bound.
     """

@@ -75,8 +75,9 @@ class RetryState:
         self.waited = self.delay = 0.0
 
     def attempts(self) -> AsyncRetrying:
-        """Make the loop: `async for attempt in state.attempts(): with attempt: ...`. An attempt says by `AttemptFailed`
-        that it failed; any other exception, and cancellation, ends the loop untouched.
+        """Make the loop: `async for attempt in state.attempts(): with attempt: ...`.
+
+        An attempt says by `AttemptFailed` that it failed; any other exception, and cancellation, ends the loop untouched.
         """
         return AsyncRetrying(
             sleep=self._sleep,

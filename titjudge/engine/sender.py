@@ -208,8 +208,9 @@ class Sender:
                 await asyncio.sleep(0)
 
     def _in_reach(self, role: Role[Any, Any, Any], item: str, failure: Failure) -> Failure:
-        """Read a failure in the light of what else came from its address: fatal where nobody answers, or all are barred; an
-        outage where somebody has answered, and is gone for now.
+        """Read a failure in the light of what else came from its address.
+
+        It is fatal where nobody answers, or all are barred; an outage where somebody has answered, and is gone for now.
         """
         reach, now = self._reach[role.address], time.monotonic()
         if failure.kind is FailureKind.BARRED:
@@ -280,8 +281,9 @@ class Sender:
         self.write("bill", line)
 
     def write(self, kind: str, record: dict[str, Any]) -> bool:
-        """Write a line into the run's journal; says whether it could be written. Where it cannot, nothing new is sent, but what is paid
-        goes on its way: the cache may take it.
+        """Write a line into the run's journal; says whether it could be written.
+
+        Where it cannot, nothing new is sent, but what is paid goes on its way: the cache may take it.
         """
         if self._journal is None:
             return True

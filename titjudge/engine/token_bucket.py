@@ -157,8 +157,9 @@ class TokenBucket:
         """Follow the server's bucket.
 
         Args:
-            told: what an answer's headers say.
-            in_transit: what was sent so recently that the server may not have counted it when it wrote them.
+            told: What an answer's headers say.
+            in_transit: What was sent so recently that the server may not have counted it when it wrote them.
+            now: Seconds of the monotonic clock.
         """
         self._fill(now)
         first = self._probe == math.inf

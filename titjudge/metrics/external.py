@@ -33,10 +33,11 @@ def external(
     """Declare a metric computed by the command of `external/NAME`, for an entry point of your own.
 
     Args:
-        name: of the metric and of its command (`TITJUDGE_EXTERNAL_NAME`).
-        range: span of its values.
-        source: where the formula stands.
-        summary: one line for the list of metrics.
+        name: Name of the metric and of its command (`TITJUDGE_EXTERNAL_NAME`).
+        range: The ends of its values.
+        source: Where the formula stands.
+        summary: One line for the list of metrics.
+        higher_is_better: Whether a higher value is a better image.
     """
 
     async def measure(item: Item, ask: Ask) -> Score:

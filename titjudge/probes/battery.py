@@ -54,7 +54,8 @@ def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
     """Test a prompt with one error of a kind, and with up to three, against every image that shows what was changed.
 
     Args:
-        most: errors of a kind, one at a time, for each image.
+        items: The images with known answers.
+        most: Errors of a kind, one at a time, for each image.
     """
     found = []
     for kind in prompt_edits.KINDS:

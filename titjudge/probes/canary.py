@@ -59,10 +59,10 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class CanaryReport:
-    """What the canaries say. `state` is `frozen` (the first time), `same`, `drift`, or `incomplete` (`why` says so: the
-    cap was reached, or none was answered when they were to be frozen).
+    """What the canaries say.
 
-    `flips` among `asked`; `own` is the share of flips between the askings when they were frozen; `p_value` that a
+    `state` is `frozen` (the first time), `same`, `drift`, or `incomplete` (`why` says so: the cap was reached, or none was
+    answered when they were to be frozen). `flips` among `asked`; `own` is the share of flips between the askings when they were frozen; `p_value` that a
     model which has not changed would flip so many more now. `versions`: role -> (before, now), for roles that answered as
     another model version; `backends`: role -> fingerprints of the same version that were not seen before, which is no drift
     by itself (a provider has several in use at a time). `effect` is the mean change of the values in the metric's unit.
@@ -172,7 +172,11 @@ async def ask_canaries(
     About `count` questions altogether (three times as many the first time), spread over the metrics.
 
     Args:
-        metrics: the metrics of the run, by name. data: a known-answer folder (the bundled example does).
+        engine: Asks the models of the run.
+        metrics: The metrics of the run, by name.
+        data: A known-answer folder (the bundled example does).
+        file: Where the frozen answers are kept.
+        count: Questions altogether.
 
     Raises:
         DataError: the file is damaged, or belongs to other models, metrics or data.

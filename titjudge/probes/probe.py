@@ -47,14 +47,18 @@ async def probe(
     """Probe a judge and return its card.
 
     Args:
-        metric: the metric whose models are probed, called `name`.
-        data: a known-answer folder. work: where changed pictures are written.
-        repeats: how often the same question is asked for the spread between repetitions.
-        edits: errors of each kind that are planted in the prompt, one at a time, for each image.
-        pairwise: a pairwise metric of the same judge, for the order effect: it compares the image with `ask.siblings`
+        engine: Asks the models.
+        name: What the metric is called.
+        metric: The metric whose models are probed.
+        data: A known-answer folder.
+        work: Where changed images are written.
+        repeats: How often the same question is asked for the spread between repetitions.
+        edits: Errors of each kind that are planted in the prompt, one at a time, for each image.
+        pairwise: A pairwise metric of the same judge, for the order effect: it compares the image with `ask.siblings`
             and leaves `shown_first` and `shown_second`, 0 to 1, in each of its `parts["duels"]`.
-        rivals: names of further roles whose models describe the images and judge, for the self-preference.
-        on_score: called with each score. on_items: called with the items that are judged.
+        rivals: Names of further roles whose models describe the images and judge, for the self-preference.
+        on_score: Called with each score.
+        on_items: Called with the items that are judged.
 
     Raises:
         DataError: the folder holds no known answers.

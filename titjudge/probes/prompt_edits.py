@@ -66,15 +66,18 @@ def edits(
     most: int = 6,
     shown: Collection[Element] | None = None,
 ) -> list[Edit]:
-    """Up to `most` prompts with one error of that kind each; fewer, or none, where the prompt offers no place for it.
+    """Make up to `most` prompts with one error of that kind each; fewer, or none, where the prompt offers no place for it.
 
     Every place is taken once before any is taken again with another wrong word; their order is drawn by a hash of the
     change, so it is the same every time.
 
     Args:
-        annotation: entities, attributes (entity -> name -> value) and relations, as in prompts.jsonl.
-        words: the words that the image must show.
-        shown: the elements that the image shows, and so those an edit can make wrong; None when it shows all that the
+        prompt: The prompt.
+        annotation: Entities, attributes (entity -> name -> value) and relations, as in prompts.jsonl.
+        words: The words that the image must show.
+        kind: The kind of error.
+        most: How many prompts at most.
+        shown: The elements that the image shows, and so those an edit can make wrong; None when it shows all that the
             prompt says, annotated or not.
     """
     makers: dict[str, Callable[[], Iterator[tuple[Element, Place]]]] = {

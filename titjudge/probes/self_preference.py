@@ -34,11 +34,12 @@ def family(model: str) -> str:
 
 
 def excess(scores: Mapping[tuple[str, str], Told], judge: str, groups: Mapping[str, str]) -> list[tuple[str, float]]:
-    """(prompt, effect) of each image: what `judge` adds to its own texts.
+    """Compute (prompt, effect) of each image: what a judge adds to its own texts.
 
     Args:
-        scores: by (judge, author), in spans of the judge; every judge is an author too.
-        groups: item -> prompt.
+        scores: By (judge, author), in spans of the judge; every judge is an author too.
+        judge: The judge.
+        groups: Item -> prompt.
     """
     judges = {each for each, _ in scores}
     authors = {author for _, author in scores}

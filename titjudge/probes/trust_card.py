@@ -77,8 +77,14 @@ def line(
     """Make a line from (prompt, effect) rows.
 
     Args:
+        family: The family within which p-values are adjusted.
+        name: The name of the line.
+        rows: The effect on each image, with its prompt.
         rule: `at most`, `at least` or `within`.
-        bounds: what the effect of a prompt cannot leave; an effect in spans is taken to lie between nothing and one span.
+        limit: What the effect is compared with.
+        failed: How many images have no effect, for want of an answer.
+        note: What else is to be said of it.
+        bounds: What the effect of a prompt cannot leave; an effect in spans is taken to lie between nothing and one span.
 
     Raises:
         ValueError: no such rule.

@@ -21,8 +21,9 @@ _THINKING = (0.05, 0.15, 0.40)  # share of the allowance, where a model thinks a
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One request as it would be sent. `low`, `middle`, `high` are usages at p10, p50, p90; `bound` is the worst case.
-    `structured`: its answer must fit a schema, so that there may be a repair turn.
+    """One request as it would be sent.
+
+    `low`, `middle`, `high` are usages at p10, p50, p90; `bound` is the worst case. `structured`: its answer must fit a schema, so that there may be a repair turn.
     """
 
     key: str

@@ -30,8 +30,10 @@ from titjudge.core.files import Appender, read_jsonl
 
 @dataclass(slots=True)
 class Job:
-    """One batch job. `state` is unsure (an intent without an id), live, done or void; `born` in seconds since 1970;
-    `in_prompt` says that schemas were asked for in words.
+    """One batch job.
+
+    `state` is unsure (an intent without an id), live, done or void; `born` in seconds since 1970; `in_prompt` says that
+    schemas were asked for in words.
     """
 
     tag: str

@@ -114,8 +114,10 @@ class Batch(WrappedProvider):
         return reply.with_(endpoint=self.desk.wire.address, flags=(*reply.flags, FLAG))
 
     def classify(self, error: Exception) -> Failure:
-        """As the real provider does, but for what may have been billed: a job that may have been begun is found again,
-        and its answers are paid when they are handed over. Only what a job has ended with may be lost.
+        """Classify as the real provider does, but for what may have been billed.
+
+        A job that may have been begun is found again, and its answers are paid when they are handed over. Only what a job has
+        ended with may be lost.
         """
         failure = self.real.classify(error)
         return replace(failure, lost=failure.answered and failure.usage is None)

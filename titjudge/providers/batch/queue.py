@@ -70,7 +70,9 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class BatchTiming:
-    """Seconds and sizes. `poll` between looks at live jobs; `idle` without a new request before a job is sent; `settle`
+    """Times of a batch queue, in seconds.
+
+    `poll` between looks at live jobs; `idle` without a new request before a job is sent; `settle`
     before a job that cannot be found counts as never created; `gone` before a job, or its answers, that the provider says
     it does not know is given up (and three polls at least); None takes the provider's own limit of a job.
     """
@@ -363,8 +365,9 @@ class BatchQueue:
                     raise
 
     def _miss(self, job: Job) -> None:
-        """Handle a job, or an answer, that the provider does not know. That may pass, and the job is paid all the same: it is
-        given up only when it has been so for a while.
+        """Handle a job, or an answer, that the provider does not know.
+
+        That may pass, and the job is paid all the same: it is given up only when it has been so for a while.
         """
         times = self._missed.setdefault(job.tag, [])
         times.append(time.monotonic())

@@ -38,7 +38,9 @@ class JobNotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """A job as the provider sees it. `word` is the provider's own; `files` hold its answers; `errors` are those of the
+    """A job as the provider sees it.
+
+    `word` is the provider's own; `files` hold its answers; `errors` are those of the
     job itself, as (line from 1 or None, code, message); `crowded`: too much is queued already, try later; `complete`: it
     has worked through its lines, so that each is billed.
     """

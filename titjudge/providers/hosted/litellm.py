@@ -60,7 +60,9 @@ class _Failed(Exception):
 
 
 class LiteLLM(Provider):
-    """One model behind litellm. Settings and flags as for `titjudge.providers.hosted.openai.OpenAI`; `base_url` is its
+    """One model behind litellm.
+
+    Settings and flags as for `titjudge.providers.hosted.openai.OpenAI`; `base_url` is its
     `api_base`; without `api_key_env` litellm looks for each provider's own variable (ANTHROPIC_API_KEY, ...).
     """
 
@@ -237,8 +239,9 @@ def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    """Read the calls of an answer. Gemini's signatures stand in the ids that litellm gives; Anthropic's thinking goes with
-    the first call.
+    """Read the calls of an answer.
+
+    Gemini's signatures stand in the ids that litellm gives; Anthropic's thinking goes with the first call.
     """
     made = tool_calls.openai_calls(message.get("tool_calls"))
     blocks = message.get("thinking_blocks")

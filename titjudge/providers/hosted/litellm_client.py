@@ -37,8 +37,9 @@ _PACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 @dataclass(slots=True)
 class Trace:
-    """What one call did on the wire: `sent` a request, and got a whole answer with this `status` (0: none); `uncounted` where the answer
-    has a truth value for a count of tokens, which litellm takes for 1 or 0.
+    """What one call did on the wire: it `sent` a request, and got a whole answer with this `status` (0: none).
+
+    `uncounted`: the answer has a truth value for a count of tokens, which litellm takes for 1 or 0.
     """
 
     sent: bool = False
@@ -61,8 +62,9 @@ def traced() -> Iterator[Trace]:
 
 
 def own_error(error: BaseException) -> Exception | None:
-    """Find the error of ours behind an exception of litellm's, or None: `Unreachable` where there was no connection, `Untrusted`
-    where there could be none that is safe.
+    """Find the error of ours behind an exception of litellm's, or None.
+
+    `Unreachable` where there was no connection, `Untrusted` where there could be none that is safe.
     """
     causes = list(_chain(error))
     for each in causes:

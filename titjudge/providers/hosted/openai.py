@@ -192,7 +192,7 @@ class OpenAI(Hosted):
 
 
 def status_of(text: str, refusal: str | None, finish: str, *, called: bool) -> tuple[Status, str]:
-    """What an answer in chat form is, and why; FAILED: of no use."""
+    """Say what an answer in chat form is, and why; FAILED: of no use."""
     if refusal:
         return Status.REFUSED, f"the model declined: {without_surrogates(refusal)}"
     if finish in ("content_filter", "refusal"):
@@ -205,7 +205,7 @@ def status_of(text: str, refusal: str | None, finish: str, *, called: bool) -> t
 
 
 async def data_url(image: ImageFile) -> orjson.Fragment:
-    """An image as a JSON text, made without a copy of its base64 as a string."""
+    """Write an image as a JSON text, without a copy of its base64 as a string."""
     return orjson.Fragment(b'"data:%s;base64,%s"' % (image.media_type.encode(), await encoded.get(image)))
 
 

@@ -19,8 +19,10 @@ _LOOK = 0.02  # seconds between two looks at the clock
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a command ended: `code` (negative: a signal), `late` if it was ended because its time was over, `overflow` if
-    it wrote more than `limit` bytes; `last_words` is the last line of its error output.
+    """How a command ended.
+
+    `code` is negative for a signal; it was `late` if its time was over, and there is `overflow` if it wrote more than `limit`
+    bytes; `last_words` is the last line of its error output.
     """
 
     output: bytes

@@ -45,13 +45,15 @@ def run(
     template: Mapping[str, Any],
     stopping: Callable[[], bool] = lambda: False,
 ) -> list[Reply | Exception]:
-    """Reply or exception for each request.
+    """Generate a reply, or find an exception, for each request.
 
     Args:
-        rows: requests generated for at once, at most.
-        tokens: padded tokens of a batch, answers included, at most (one request may have more).
-        template: arguments of the chat template, for example `enable_thinking`, beside those of a request.
-        stopping: asked at every token; True ends generation.
+        loaded: The model.
+        requests: What is asked.
+        rows: Requests generated for at once, at most.
+        tokens: Padded tokens of a batch, answers included, at most (one request may have more).
+        template: Arguments of the chat template, for example `enable_thinking`, beside those of a request.
+        stopping: Asked at every token; True ends generation.
     """
     results: list[Reply | Exception] = [RowError("not generated")] * len(requests)
     plans = []

@@ -47,8 +47,10 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A known model: `parameters` (all of them, in billions), the shape of its text part (or of an encoder's larger half,
-    with `layers` 0), tokens of one request, bytes of a number; `about`: the count could not be built from the shapes.
+    """A known model.
+
+    `parameters` (all of them, in billions), the shape of its text part (or of an encoder's larger half, with `layers` 0),
+    tokens of one request, bytes of a number; `about`: the count could not be built from the shapes.
     """
 
     name: str

@@ -46,10 +46,11 @@ def untrusted(model: str) -> UserError:
 
 @lru_cache(maxsize=64)
 def folder_of(model: str, revision: str = "") -> tuple[Path, str]:
-    """Folder of a model's small files and the commit they are of ("" for a folder of the person's own).
+    """Find the folder of a model's small files and the commit they are of ("" for a folder of the person's own).
 
     Args:
-        model: a folder, or `owner/name` on the hub. Only small files are downloaded, and only when the hub is allowed.
+        revision: A branch, tag or commit on the hub.
+        model: A folder, or `owner/name` on the hub. Only small files are downloaded, and only when the hub is allowed.
 
     Raises:
         UserError: no such folder or model.

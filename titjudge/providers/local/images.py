@@ -13,7 +13,8 @@ def decoded(picture: ImageFile, *, on_white: bool) -> Any:
     """Decode the image to a PIL image in RGB.
 
     Args:
-        on_white: lay what is transparent on white; otherwise transparency is dropped, as the published code of the learned
+        picture: The image.
+        on_white: Lay what is transparent on white; otherwise transparency is dropped, as the published code of the learned
             metrics does.
 
     Raises:

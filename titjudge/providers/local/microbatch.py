@@ -20,6 +20,8 @@ def halve_on_failure(
     """Run a batch; where it fails as a whole, run its halves, down to the one element that fails.
 
     Args:
+        batch: What is to be done.
+        run: Does it, one result or exception for each element.
         may_halve: Whether smaller batches may do better after this exception; where not, all elements get it.
     """
     try:
