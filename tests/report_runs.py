@@ -12,7 +12,7 @@ from PIL import Image
 
 from titjudge.core.serialization import score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
-from titjudge.report.pictures import Judged
+from titjudge.report.judged_images import Judged
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.score_digests import listed_record
 

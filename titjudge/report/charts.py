@@ -35,7 +35,7 @@ Point = tuple[float | None, Sequence[float] | None]  # a value and its interval
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture and the same in numbers: `rows` below `columns`."""
+    """An image and the same in numbers: `rows` below `columns`."""
 
     title: str
     note: str

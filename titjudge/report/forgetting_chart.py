@@ -1,4 +1,4 @@
-"""The forgetting curve as a picture."""
+"""The forgetting curve as an image."""
 
 from __future__ import annotations
 

@@ -56,10 +56,10 @@ def write_report(
         out: the file to write (written whole, or not at all).
         agreement_json: results in the shape of results.json that take the place of the first run's.
         full_images: embed images of up to 2,048 pixels, however large the file becomes; else it stays below 15 MB.
-        keep_pictures: refuse to replace a report by one that has lost pictures (the images have moved, or changed).
+        keep_pictures: refuse to replace a report by one that has lost images (their files have moved, or changed).
 
     Raises:
-        DataError: a folder is not a run, or is damaged; or pictures would be lost.
+        DataError: a folder is not a run, or is damaged; or images would be lost.
     """
     report = load(runs, agreement_json)
     page = render(report, full_images=full_images)

@@ -15,7 +15,7 @@ from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Resu
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
-from titjudge.report.pictures import Judged, Sameness
+from titjudge.report.judged_images import Judged, Sameness
 from titjudge.report.text_pool import Texts
 from titjudge.report.transcripts import DRAWN, case
 from titjudge.stats.equality import with_ties
@@ -40,9 +40,9 @@ class Judge:
 
 @dataclass(slots=True)
 class Entry:
-    """One picture with its prompt over all runs that judged it; `scores` by judge number.
+    """One image with its prompt over all runs that judged it; `scores` by judge number.
 
-    `slot` numbers what has the same id, generator and prompt: two runs that fill it with different pictures (checkpoints
+    `slot` numbers what has the same id, generator and prompt: two runs that fill it with different images (checkpoints
     whose files have the same names) have an entry each.
     """
 
@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def shown(self) -> Judged | None:
-        """The picture to show: where several runs have it at several places, the first place that still exists."""
+        """The image to show: where several runs have it at several places, the first place that still exists."""
         places = [one for one in self.judged if one.path is not None]
         return next(
             (one for one in places if one.path is not None and one.path.exists()), places[0] if places else None

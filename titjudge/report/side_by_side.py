@@ -67,7 +67,7 @@ def _of(report: Report, metric: str) -> list[list[Any]]:
 
     columns = [(judge, at) for at, judge in enumerate(report.judges) if judge.metric == metric]
     values: dict[str, dict[str, float | None]] = {}
-    for judge, at in columns:  # by slot: two checkpoints fill the same one with different pictures
+    for judge, at in columns:  # by slot: two checkpoints fill the same one with different images
         scored = [(str(entry.slot), entry) for entry in report.entries if at in entry.scores]
         values[report.runs[judge.run].name] = {slot: value(entry, at, report.judges) for slot, entry in scored}
     baseline, digits = next(iter(values)), columns[0][0].digits

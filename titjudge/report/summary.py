@@ -1,4 +1,4 @@
-"""The words and tables around the pictures: headline, agreement, leaderboard, failures, cost, provenance."""
+"""The words and tables around the images: headline, agreement, leaderboard, failures, cost, provenance."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.images import open_image, read, upright
-from titjudge.report.pictures import Judged
+from titjudge.report.judged_images import Judged
 
 Thumbnail = bytes | str  # the WebP file, or why there is none
 

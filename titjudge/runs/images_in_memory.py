@@ -1,4 +1,4 @@
-"""Pictures in memory (PIL, NumPy, bytes of a file) as files of a temporary folder, named by their content."""
+"""Images in memory (PIL, NumPy, bytes of a file) as files of a temporary folder, named by their content."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ImagesInMemory:
 
         Raises:
             TypeError: it is no image; names what is.
-            ValueError: an array of a shape or with values that no picture has.
+            ValueError: an array of a shape or with values that no image has.
         """
         if isinstance(image, str | os.PathLike):
             return str(image), Path(image)

@@ -230,7 +230,7 @@ class Judge:
         raise UserError(_RUNNING)
 
     async def aclose(self) -> None:
-        """Close connections and the cache, and forget pictures given in memory."""
+        """Close connections and the cache, and forget images given in memory."""
         self._memory.close()
         if self._engine is not None:
             await self._engine.aclose()

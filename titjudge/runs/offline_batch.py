@@ -28,7 +28,7 @@ Journal = Callable[[str, dict[str, Any]], None]
 
 @dataclass(slots=True)
 class Asked:
-    """One question as it was met on a walk: who asked it, the parts of pictures it shows, and what was wrong with its answer."""
+    """One question as it was met on a walk: who asked it, the parts of images it shows, and what was wrong with its answer."""
 
     template: str
     items: dict[str, None] = field(default_factory=dict)

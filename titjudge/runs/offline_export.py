@@ -2,7 +2,7 @@
 
 A provider that writes down what it is asked and gives no answer stands in for each model, so an item's second question
 appears once the first is answered. Where every model is `recorded`, what is not recorded yet is written, for people and
-models that see the pictures by themselves.
+models that see the images by themselves.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def export(
     goes on in NAME-2.jsonl, NAME-3.jsonl, ... Lines stand in the order of the items. Nothing is sent; with nothing to
     ask the file is empty.
     Where all seats are `recorded` a line has `custom_id`, `item` (and `items`, where it is asked for several), `template`,
-    `images` (paths), `question` and, for a structured answer, its JSON `schema`. A part of a picture is a data URL, or a
+    `images` (paths), `question` and, for a structured answer, its JSON `schema`. A part of an image is a data URL, or a
     file in the folder `crops`, and has `part_of` (path) and `box` (left, top, right, bottom in fractions). Beside
     another model's questions, those that are not recorded are left out.
 

@@ -42,7 +42,7 @@ def run_probe(
 
     `edits` and `repeats` as in `probe`; `rivals` are other models for the exchange that shows self-preference; `say` is
     called with a line of progress every 10 seconds.
-    Asked again, the answers come from the cache. Changed pictures lie in `images/` of the run folder.
+    Asked again, the answers come from the cache. Changed images lie in `images/` of the run folder.
 
     Raises:
         ConfigError: no metric or several, a model or a price is missing.
@@ -110,7 +110,7 @@ def _with_data(config: RunConfig) -> RunConfig:
 async def _battery(
     session: Session, engine: Engine, work: Path, repeats: int, edits: int, seated: RunConfig, **told: Any
 ) -> Card:
-    """Ask everything that is asked of a judge; changed pictures are written to `work`."""
+    """Ask everything that is asked of a judge; changed images are written to `work`."""
     assert session.config.data is not None
     ((name, metric),) = session.metrics.items()
     pairwise = None

@@ -2,7 +2,7 @@
 
 Every metric goes through the same engine as in the run. A stand-in for each model looks up the question among the stored
 ones: first by the key of the whole request, then, where the adapter or the model that made the key is not here, by what
-was said (messages with picture hashes, model, sample, attempt). A question that is not on file has no answer (missing).
+was said (messages with image hashes, model, sample, attempt). A question that is not on file has no answer (missing).
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ class StoredEmbedder(Embedder):
 
 
 class StoredPictures(ImageFiles):
-    """Pictures as they were judged: one that has changed is named, one that is not here is known by its hash alone."""
+    """Images as they were judged: one that has changed is named, one that is not here is known by its hash alone."""
 
     def __init__(self, complain: Complain) -> None:
         super().__init__()

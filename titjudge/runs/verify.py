@@ -1,7 +1,7 @@
 """Does a run hold? Everything it says is computed again from its own stored answers, and nothing is asked.
 
 Checked in this order: the lines of the folder, the prompt templates and metric versions against the manifest, each
-item's picture against the hash that was judged, each score against the same metric over the stored answers (values to
+item's image against the hash that was judged, each score against the same metric over the stored answers (values to
 1e-9 relative), and each table cell of results.json against the tables of the recomputed scores.
 """
 
@@ -42,7 +42,7 @@ _ABSENT = frozenset({Status.FAILED, Status.BUDGET, Status.MISSING})  # nothing c
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that does not hold. `kind`: manifest, line, prompt, metric, question, picture, score or table."""
+    """Something that does not hold. `kind`: manifest, line, prompt, metric, question, image, score or table."""
 
     kind: str
     where: str
@@ -68,7 +68,7 @@ class Verification:
 
     @property
     def first_item(self) -> Problem | None:
-        """The first problem that names an item: one of its score or picture before one of a line."""
+        """The first problem that names an item: one of its score or image before one of a line."""
         named = [each for each in self.problems if each.item]
         return next((each for each in named if each.kind in ("score", "picture")), named[0] if named else None)
 

@@ -144,7 +144,7 @@ def other_format(kind: str) -> bytes:
 
 @pytest.mark.parametrize("kind", ["EPS", "PPM", "TGA", "ICO", "JPEG2000"])
 def test_formats_nobody_needs_are_not_opened_whatever_the_name_says(tmp_path: Path, kind: str) -> None:
-    from titjudge.report.pictures import Judged
+    from titjudge.report.judged_images import Judged
     from titjudge.report.thumbnails import thumbnail
 
     file = tmp_path / "a.png"
@@ -177,7 +177,7 @@ def greys(content: bytes) -> list[int]:
 def test_zooms_thumbnails_and_attacks_show_sixteen_bits_a_pixel_as_they_are(deep: Path, tmp_path: Path) -> None:
     from titjudge.metrics.agent.crops import crop
     from titjudge.probes.attacks import changed_picture
-    from titjudge.report.pictures import Judged
+    from titjudge.report.judged_images import Judged
     from titjudge.report.thumbnails import thumbnail
 
     shown = thumbnail(Judged(deep, (deep.stat().st_size, 0)), 64, 90)

@@ -1,4 +1,4 @@
-"""Which picture a run judged: told by content, so that two files of one name are never taken for each other."""
+"""Which image a run judged: told by content, so that two files of one name are never taken for each other."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from titjudge.core.images import Shown, inspect, read
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The picture of one item of one run.
+    """The image of one item of one run.
 
-    `stat` is size and time (ns) of the file when the run listed it; `own` the SHA-256 of the picture as models were shown
-    it, where the answers tell; `sent` all pictures that were shown for the item (its rivals and crops among them).
+    `stat` is size and time (ns) of the file when the run listed it; `own` the SHA-256 of the image as models were shown
+    it, where the answers tell; `sent` all images that were shown for the item (its rivals and crops among them).
     """
 
     path: Path | None
@@ -36,7 +36,7 @@ class Judged:
         """Say why the present content of the file is not to be shown as what was judged; empty where it may be.
 
         A run folder may come from anybody, and a report goes to others: a file that neither the run's answers nor, where
-        no picture was shown, its size identify stays where it is, whatever path the folder names.
+        no image was shown, its size identify stays where it is, whatever path the folder names.
 
         Raises:
             DataError: it is no image.
@@ -58,7 +58,7 @@ def _hashes(answer: Mapping[str, Any]) -> list[str]:
 
 
 class Sameness:
-    """Says whether two runs judged the same picture; each file is hashed once."""
+    """Says whether two runs judged the same image; each file is hashed once."""
 
     def __init__(self) -> None:
         self._files: dict[tuple[Path, tuple[int, int] | None], tuple[str, ...]] = {}

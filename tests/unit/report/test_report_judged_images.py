@@ -14,8 +14,8 @@ from report_runs import PROMPT, picture, reply, score, sha256, write_run
 
 from titjudge.core.types import Item
 from titjudge.report.html import pictures_in
+from titjudge.report.judged_images import Judged
 from titjudge.report.model import Report, as_json, load
-from titjudge.report.pictures import Judged
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import thumbnail
 from titjudge.runs.run_folder import RunFolder
