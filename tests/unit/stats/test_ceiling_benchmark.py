@@ -16,7 +16,7 @@ def test_judges_and_people_of_a_known_table(tmp_path: Path) -> None:
     people = tmp_path / "paper_implementation" / "_human_annotations" / "ImagenHub_human_eval_results" / ceiling.TASK
     people.mkdir(parents=True)
     truth = rng.permuted(np.tile(np.linspace(0, 1, 5), (30, 1)), axis=1)
-    rated = [truth, truth, 1 - truth]  # the third person always says the opposite
+    rated = [truth, truth, (1 - truth) / 2]  # the third person says the opposite, less loudly
     for k, values in enumerate(rated, 1):
         rows = ["\t".join(["uid", *ceiling.GENERATORS, "Other"])]
         rows += ["\t".join([f"p{p}", *(f"[{value}, 0.5]" for value in row), "[0, 0]"]) for p, row in enumerate(values)]
