@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 
@@ -34,3 +36,17 @@ class Suite(Protocol):
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Compute the official tables."""
         return []
+
+
+def number_repeats(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]:
+    """Give items that are listed again ids of their own: `id (2)`, `id (3)` and so on."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        seen[item.id] += 1
+        yield replace(item, id=f"{item.id} ({seen[item.id]})") if seen[item.id] > 1 else item
+
+
+def first_rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], most: int = 20) -> list[Table]:
+    """Make a table of the first rows, with a note of how many there are more; none where there are no rows."""
+    notes = (f"and {len(rows) - most} more",) if len(rows) > most else ()
+    return [Table(title, columns, tuple(rows[:most]), notes)] if rows else []

@@ -14,6 +14,7 @@ from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Table
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.stats.equality import with_ties
+from titjudge.suites.base import first_rows
 
 INTERVALS = ((30, 50), (50, 70), (70, 90), (90, 110), (110, None))
 STATUSES = ("align", "misalign")
@@ -148,11 +149,8 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
     if result.get("interpretation"):
         found.insert(0, _recall_table(result))
     found.append(Table("LongT2IBench: coverage", tuple(coverage), (tuple(coverage.values()),)))
-    if result["problems"]:
-        shown = tuple((each["name"], each["reason"]) for each in result["problems"][:20])
-        more = len(result["problems"]) - len(shown)
-        notes = (f"and {more} more",) if more else ()
-        found.append(Table("LongT2IBench: not used, or used in part", ("what", "why"), shown, notes))
+    problems = [(each["name"], each["reason"]) for each in result["problems"]]
+    found += first_rows("LongT2IBench: not used, or used in part", ("what", "why"), problems)
     return found
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from titjudge.core.score_parts import alignment
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.graph_alignment import Graph, forced, ratio
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target
-from titjudge.suites.base import Suite
+from titjudge.suites.base import Suite, number_repeats
 from titjudge.suites.longt2ibench.dataset import Annotated, Generation, number, read_generations, read_split
 from titjudge.suites.longt2ibench.statistics import Recall, by_interval, interval, tables, words
 
@@ -200,15 +198,10 @@ class LongT2IBench(Suite):
             DataError: there is no split file, or it is no JSON array.
         """
         file, root = self._find(folder)
-        seen: Counter[str] = Counter()
-        for each in read_split(file):
-            if not isinstance(each, Annotated):
-                yield InvalidItem(f"{file.name}[{each[0]}]", each[1])
-                continue
-            found = _item(each, root)
-            seen[found.id] += 1
-            again = seen[found.id]
-            yield replace(found, id=f"{found.id} ({again})") if again > 1 else found
+        yield from number_repeats(
+            _item(each, root) if isinstance(each, Annotated) else InvalidItem(f"{file.name}[{each[0]}]", each[1])
+            for each in read_split(file)
+        )
 
     def _find(self, folder: Path) -> tuple[Path, Path]:
         if folder.is_file():

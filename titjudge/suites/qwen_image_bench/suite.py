@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
-from titjudge.suites.base import Suite
+from titjudge.suites.base import Suite, number_repeats
 from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
     Problem,
@@ -166,12 +164,7 @@ class QwenImageBench(Suite):
             raise DataError("no table of images: expected a csv, json or jsonl with ID, prompt and image_path", folder)
         place = self._metadata or find_metadata(folder if folder.is_dir() else folder.parent)
         known = read_metadata(place) if place else None
-        seen: Counter[str] = Counter()
-        for file in files:
-            for found in _items(file, known):
-                seen[found.id] += 1
-                again = seen[found.id]
-                yield replace(found, id=f"{found.id} ({again})") if again > 1 else found
+        yield from number_repeats(item for file in files for item in _items(file, known))
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_responses` from scores."""

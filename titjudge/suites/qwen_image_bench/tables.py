@@ -10,12 +10,12 @@ from typing import Any
 from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Score, Table
 from titjudge.metrics.checklist import COLUMNS, Verdict, homes, judge_answer, mean, rubric
+from titjudge.suites.base import first_rows
 from titjudge.suites.qwen_image_bench.dataset import Facets, Problem
 
 Levels = Mapping[
     str, Mapping[str, Any]
 ]  # "level1", "level2", "level3" -> pillar -> number, by sub-capability, by facet
-_SHOWN = 20
 
 
 def levels(row: Mapping[str, Verdict]) -> Levels:
@@ -39,31 +39,17 @@ def summarise(rows: Iterable[Levels]) -> dict[str, Any]:
     Entries that no image has a number for are not there, as in the official files; `overall` is then None.
     """
     rows = list(rows)
-    one: dict[str, list[float]] = {}
-    two: dict[str, dict[str, list[float]]] = {}
-    three: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for row in rows:
-        for pillar, value in row["level1"].items():
-            if value is not None:
-                one.setdefault(pillar, []).append(value)
-        for pillar, subs in row["level2"].items():
-            for sub, value in subs.items():
-                if value is not None:
-                    two.setdefault(pillar, {}).setdefault(sub, []).append(value)
-        for pillar, subs in row["level3"].items():
-            for sub, facets in subs.items():
-                for facet, value in facets.items():
-                    if value is not None:
-                        three.setdefault(pillar, {}).setdefault(sub, {}).setdefault(facet, []).append(value)
-    return {
-        "overall": mean(total(row) for row in rows),
-        "level1": {pillar: mean(values) for pillar, values in one.items()},
-        "level2": {pillar: {sub: mean(values) for sub, values in subs.items()} for pillar, subs in two.items()},
-        "level3": {
-            pillar: {sub: {facet: mean(values) for facet, values in of.items()} for sub, of in subs.items()}
-            for pillar, subs in three.items()
-        },
-    }
+    means = {level: _means([row[level] for row in rows]) for level in ("level1", "level2", "level3")}
+    return {"overall": mean(total(row) for row in rows), **means}
+
+
+def _means(trees: Sequence[Any]) -> Any:
+    """Average each leaf over the trees that have it; leaves that none has, and branches without any, are left out."""
+    if trees and not isinstance(trees[0], Mapping):
+        return mean(trees)
+    keys = dict.fromkeys(key for tree in trees for key, value in tree.items() if value is not None)
+    found = {key: _means([tree[key] for tree in trees if tree.get(key) is not None]) for key in keys}
+    return {key: value for key, value in found.items() if value is not None and value != {}}
 
 
 def coverage(rows: Mapping[tuple[str, Any], Mapping[str, str]], facets: Mapping[str, Facets]) -> dict[str, Any]:
@@ -100,7 +86,9 @@ def tables(models: Mapping[str, Any], counts: Mapping[str, Any], problems: Seque
         _detail("Qwen-Image-Bench: sub-capabilities", models, order, 2),
         _detail("Qwen-Image-Bench: facets", models, order, 3),
         _coverage_table(order, counts),
-        *([_problem_table(problems)] if problems else []),
+        *first_rows(
+            "Qwen-Image-Bench: not used", ("what", "generator", "why"), [(p.name, p.model, p.reason) for p in problems]
+        ),
     ]
 
 
@@ -144,14 +132,6 @@ def _coverage_table(order: Sequence[str], counts: Mapping[str, Any]) -> Table:
         "missing: a pillar that the prompt activates, without any answer",
     )
     return Table("Qwen-Image-Bench: coverage", ("generator", *columns), rows, notes)
-
-
-def _problem_table(problems: Sequence[Problem]) -> Table:
-    rows = tuple((problem.name, problem.model, problem.reason) for problem in problems[:_SHOWN])
-    more = len(problems) - _SHOWN
-    return Table(
-        "Qwen-Image-Bench: not used", ("what", "generator", "why"), rows, (f"and {more} more",) if more > 0 else ()
-    )
 
 
 def official_shape(result: Mapping[str, Any]) -> dict[str, Any]:
