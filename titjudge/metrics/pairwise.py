@@ -91,5 +91,5 @@ async def pairwise(item: Item, ask: Ask) -> Score:
 
 @metric("pairwise-text", roles=("captioner", "judge"), range=(0, 1), source="titjudge", scope="prompt")
 async def pairwise_text(item: Item, ask: Ask) -> Score:
-    """Compare the descriptions: the judge compares two texts with the prompt, in both orders."""
+    """Compare descriptions in place of images: the judge sees two texts with the prompt, in both orders."""
     return await _score(item, ask, look=False)
