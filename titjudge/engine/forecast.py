@@ -42,7 +42,7 @@ class Planner:
         self.library = library
         self.roles = Roles(config, make=self._provider, embedder=self._embedder)
         view: Any = None if cache is None else _Blank(cache)
-        self.engine = Engine(self.roles, library, view, protocol=config.protocol, dry_run=dry_run, failed=config.failed)
+        self.engine = Engine(self.roles, library, view, dry_run=dry_run, failed=config.failed)
 
     def _provider(self, config: RoleConfig) -> Provider:
         return Estimate(make_provider(config.provider, config.settings(self._timeout)), self._lengths, self._note)

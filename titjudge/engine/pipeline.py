@@ -43,14 +43,13 @@ class Engine:
     """Asks models. One engine serves one run; use it inside one event loop.
 
     Args:
-        roles: which model plays captioner, judge, embedder.
+        roles: which model plays captioner, judge, embedder; their configuration says which protocol they follow (official
+            or strict), and whether malformed JSON answers are repaired, and flagged (lenient).
         library: the prompt templates.
         cache: where answers are kept; None keeps none.
         budget: the caps; without one there are none.
-        protocol: official or strict.
         journal: called with a kind and a JSON record: `reply` or `vector` for every answer used, once for each key, and
             `bill` for every request that was or may have been billed.
-        lenient: repair malformed JSON answers, and flag them.
         dry_run: write nothing to the cache and read only the headers of pictures.
         known: keys the journal has already, and whether there is a good answer under them.
         failed: what becomes of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
@@ -64,9 +63,7 @@ class Engine:
         cache: AnswerCache | None = None,
         budget: Budget | None = None,
         *,
-        protocol: str = "strict",
         journal: Journal | None = None,
-        lenient: bool = False,
         dry_run: DryRun | None = None,
         known: Mapping[str, bool] | None = None,
         failed: Failed = "keep",
@@ -74,7 +71,8 @@ class Engine:
         self.roles, self.library, self.cache = roles, library, cache
         self.sender = Sender(budget or Budget(), journal, self.stop)
         self.sender.well_known = any((known or {}).values())
-        self.protocol, self.lenient = protocol, lenient
+        self.protocol: str = roles.config.protocol
+        self.lenient = roles.config.lenient
         self.pictures = ImageFiles(None if dry_run else cache, decode=not dry_run)
         self.killed = False
         self.dry_run = dry_run

@@ -83,10 +83,7 @@ async def ask_before(
     file = canary_file(cache_folder(config.cache), engine, seats.metrics)
     if seats.config is config:
         return Asked(await ask_canaries(engine, seats.metrics, seats.place, file))
-    other = Engine(
-        Roles(seats.config), engine.library, cache, engine.budget,
-        protocol=engine.protocol, journal=journal, lenient=config.lenient,
-    )  # fmt: skip
+    other = Engine(Roles(seats.config), engine.library, cache, engine.budget, journal=journal)
     other.sender = engine.sender  # what stops the run stops the canaries
     try:
         return Asked(await ask_canaries(other, seats.metrics, seats.place, file))

@@ -146,7 +146,6 @@ class Judge:
             self._engine = Engine(
                 roles, PromptLibrary(self._config.prompts), self._cache,
                 Budget(limits.max_cost, limits.max_requests, limits.max_tokens),
-                protocol=self._config.protocol, lenient=self._config.lenient,
             )  # fmt: skip
         return self._engine
 

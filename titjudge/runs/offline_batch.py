@@ -78,9 +78,7 @@ async def walk(
         roles,
         session.library,
         session.cache,
-        protocol=config.protocol,
         journal=journal,
-        lenient=config.lenient,
         failed="drop",
     )
     loop = RunLoop(engine, metrics, panel=Panel.of(config), on_score=lambda score, of: None, in_flight=16)

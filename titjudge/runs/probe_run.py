@@ -157,9 +157,7 @@ async def _run(
         session.library,
         session.cache,
         session.budget(folder.money()),
-        protocol=config.protocol,
         journal=folder.journal,
-        lenient=config.lenient,
         known=folder.known_keys(),
         failed=config.failed,
     )

@@ -346,6 +346,6 @@ def replaying(
         return StoredModel(role, stored, address, config.limits.timeout)
 
     roles = Roles(config, make=make, embedder=lambda role: StoredEmbedder(role, stored))
-    engine = Engine(roles, library, protocol=config.protocol, lenient=config.lenient)
+    engine = Engine(roles, library)
     engine.pictures = pictures
     return engine

@@ -244,8 +244,8 @@ class Session:
             self.restore(folder)
         roles.check_prices(role for metric in self.metrics.values() for role in metric.roles)
         engine = Engine(
-            roles, self.library, self.cache, self.budget(folder.money()), protocol=config.protocol,
-            journal=folder.journal, lenient=config.lenient, known=folder.known_keys(), failed=config.failed,
+            roles, self.library, self.cache, self.budget(folder.money()),
+            journal=folder.journal, known=folder.known_keys(), failed=config.failed,
         )  # fmt: skip
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
         planner = Planner(config, self.library, self.cache, DryRun.WORST) if capped else None

@@ -137,7 +137,8 @@ def test_what_is_no_answer_is_never_a_score_and_never_paid_twice(tmp_path: Path,
 def test_a_kept_answer_that_could_not_be_read_is_read_again(tmp_path: Path) -> None:
     async def work(lenient: bool) -> Reply:
         engine, _ = build(tmp_path, lambda r: "{'score': 5")
-        engine = Engine(engine.roles, engine.library, engine.cache, lenient=lenient)
+        engine.roles.config = engine.roles.config.model_copy(update={"lenient": lenient})
+        engine = Engine(engine.roles, engine.library, engine.cache)
         try:
             return await ask_mark(engine, item(tmp_path))
         finally:
@@ -315,10 +316,8 @@ def test_a_truncated_description_counts_under_the_official_protocol_alone(
         fake = Hosted(
             None, lambda r: Reply("A cut off descr", Status.TRUNCATED, usage=Usage(1, 1)), capabilities=REMOTE
         )
-        config = load_config(None, {"captioner": "fake/m"})
-        engine = Engine(
-            Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"), protocol=protocol
-        )
+        config = load_config(None, {"captioner": "fake/m", "protocol": protocol})
+        engine = Engine(Roles(config, make=lambda _: fake), PromptLibrary(), AnswerCache(tmp_path / "cache"))
         score = await score_item(engine, item(tmp_path), "tit", tit)
         await engine.aclose()
         return score, len(fake.requests)
