@@ -33,7 +33,8 @@ from titjudge.providers.batch.provider import Batches, BatchTiming
 from titjudge.runs.identity import default_folder
 from titjudge.runs.offline_export import export
 from titjudge.runs.offline_import import import_answers
-from titjudge.runs.session import Session, complete
+from titjudge.runs.resolve import resolve
+from titjudge.runs.session import Session
 from titjudge.runs.verify import verify
 
 PROMPT = "A blue bowl holds three oranges on a wooden table."
@@ -159,7 +160,7 @@ def test_the_same_options_are_the_same_run_wherever_they_are_given(tmp_path: Pat
     base = {"data": data, "captioner": "openai/gpt-4o", "judge": "openai/gpt-4o", "metrics": ["tit-agent"]}
 
     def folder(**more: Any) -> str:
-        return default_folder(complete(load_config(None, base | more))).name
+        return default_folder(resolve(load_config(None, base | more))).name
 
     typed, filed = ({"metric_options": {"tit-agent": {"max_looks": value}}} for value in ("12", 12))
     assert folder(**typed) == folder(**filed) != folder()

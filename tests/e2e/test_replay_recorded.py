@@ -13,7 +13,7 @@ import pytest
 from titjudge.core.config import load_config
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl
-from titjudge.runs.resolve import complete
+from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Outcome, Session
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "replay_recorded.json"
@@ -112,15 +112,15 @@ def test_a_missing_answer_is_missing_and_never_a_score(
 
 def test_answers_are_replayed_to_the_templates_they_were_given_to(example: Path, tmp_path: Path) -> None:
     """Templates beside a recording are used where all of a run is recorded, and nowhere else."""
-    recorded = complete(load_config(None, {"data": example, "captioner": "recorded", "judge": "recorded"}))
+    recorded = resolve(load_config(None, {"data": example, "captioner": "recorded", "judge": "recorded"}))
     assert recorded.prompts == example / "prompts"
-    asked = complete(load_config(None, {"data": example, "captioner": "recorded", "judge": "fake/m"}))
+    asked = resolve(load_config(None, {"data": example, "captioner": "recorded", "judge": "fake/m"}))
     assert asked.prompts is None
     data = moved(example, tmp_path)
     shutil.rmtree(data / "prompts")
     outcome = replay(data, tmp_path / "run", ["tit-agent"], limit=1)
     assert [status for _, status, _ in outcome.failures] == ["missing"]
-    mine = complete(load_config(None, {"data": example, "captioner": "recorded", "judge": "recorded", "prompts": data}))
+    mine = resolve(load_config(None, {"data": example, "captioner": "recorded", "judge": "recorded", "prompts": data}))
     assert mine.prompts == data
 
 
@@ -165,12 +165,12 @@ def test_every_recorded_answer_says_what_was_asked_of_which_image_and_who_answer
 
 def test_the_suite_alone_replays_what_is_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("titjudge.runs.resolve._installed", lambda metric: True)
-    whole = complete(load_config(None, {"suite": "known-answer"}))
+    whole = resolve(load_config(None, {"suite": "known-answer"}))
     assert whole.metrics == ["tit", "tit-llm", "yes-no", "graph-alignment", "text-rendering"]
     assert (whole.captioner.model, whole.judge.model) == ("recorded", "recorded")  # type: ignore[union-attr]
-    seen = complete(load_config(None, {"suite": "known-answer", "captioner": "openai/gpt-4o"}))
+    seen = resolve(load_config(None, {"suite": "known-answer", "captioner": "openai/gpt-4o"}))
     assert seen.judge is None  # nothing is recorded about other descriptions
-    assert complete(load_config(None, {})).judge is None
+    assert resolve(load_config(None, {})).judge is None
 
 
 def test_what_lacks_its_package_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import Card
 from titjudge.runs.identity import default_folder
 from titjudge.runs.manifest import provenance
-from titjudge.runs.resolve import complete
+from titjudge.runs.resolve import resolve
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Session
 
@@ -62,7 +62,7 @@ def run_probe(
 
 def probe_folder(config: RunConfig) -> Path:
     """Name the folder in which the probe of a configuration is kept."""
-    whole = complete(_with_data(config))
+    whole = resolve(_with_data(config))
     usual = default_folder(whole)
     return whole.out or usual.with_name(f"probe-{usual.name}")
 

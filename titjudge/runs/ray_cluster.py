@@ -31,7 +31,7 @@ from titjudge.core.run_records import ProgressRecord
 from titjudge.runs.identity import default_folder
 from titjudge.runs.merge import merge
 from titjudge.runs.outcome import Outcome
-from titjudge.runs.resolve import complete, load_metrics
+from titjudge.runs.resolve import load_metrics, resolve
 from titjudge.runs.run_folder import CAPS, RunFolder
 from titjudge.runs.session import Session
 
@@ -121,7 +121,7 @@ class Cluster:
     ) -> None:
         if config.shard is not None:
             raise ConfigError("--shard and --engine ray are two ways to divide a run: give one")
-        self.config = complete(config)
+        self.config = resolve(config)
         self.out = (self.config.out or default_folder(self.config)).resolve()
         manifest = self.out / "manifest.json"
         if manifest.is_file() and RunFolder(self.out).manifest().merged is None:

@@ -15,7 +15,7 @@ from titjudge.core.paths import example_folder
 from titjudge.metrics import Metric
 
 
-def complete(config: RunConfig) -> RunConfig:
+def resolve(config: RunConfig) -> RunConfig:
     """Fill in the defaults of a configuration from the data.
 
     Raises:

@@ -15,7 +15,7 @@ from titjudge.runs.prompt_languages import Foreign
 from titjudge.runs.subset import Drawn, prompt_of
 
 
-class Reading:
+class RunInput:
     """Reads the data again each time it is asked, so that no run needs them all in memory."""
 
     def __init__(self, config: RunConfig, suite: Any) -> None:

@@ -29,9 +29,9 @@ from titjudge.runs.identity import default_folder
 from titjudge.runs.loop import Progress, RunLoop, prepared
 from titjudge.runs.manifest import changed_versions, mixed, provenance
 from titjudge.runs.outcome import Outcome, finish
-from titjudge.runs.resolve import complete, left_out, load_metrics, load_suite
+from titjudge.runs.resolve import left_out, load_metrics, load_suite, resolve
 from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.run_input import Reading
+from titjudge.runs.run_input import RunInput
 from titjudge.runs.score_digests import compares
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ class Session:
     """
 
     def __init__(self, config: RunConfig) -> None:
-        self.config = complete(config)
+        self.config = resolve(config)
         self.metrics = load_metrics(self.config)
         self.suite = load_suite(self.config)
-        self.reading = Reading(self.config, self.suite)
+        self.input = RunInput(self.config, self.suite)
         self.library = PromptLibrary(self.config.prompts)
         self.cache = AnswerCache(cache_folder(self.config.cache))
         self.warnings = left_out(config, self.config)
@@ -112,7 +112,7 @@ class Session:
         return (item for item, _ in self.listed())
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
-        return self.reading.listed()
+        return self.input.listed()
 
     def pairs(self) -> list[Pair]:
         from titjudge.suites.folder import known_prompts, read_pairs
@@ -149,7 +149,7 @@ class Session:
             found = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
             live = self._live_jobs()
             found.notes = [
-                *self.reading.notes(self.metrics.values()),
+                *self.input.notes(self.metrics.values()),
                 *([said] if said else []),
                 *planner.roles.notes(),
                 *(
@@ -172,7 +172,7 @@ class Session:
         folder = RunFolder(self.config.out or default_folder(self.config))
         pairs = self.pairs()  # what is wrong with them is said before anything is paid
         self._check_recordings()
-        self.reading.check()
+        self.input.check()
         folder.open(self.config)
         try:
             end = asyncio.run(self._run(folder, watcher or Silent()))  # what asking took is free when counting begins
@@ -182,7 +182,7 @@ class Session:
                 *self.cache.notes(),
                 *self.warnings,
                 *end.models,
-                *self.reading.notes(self.metrics.values(), pairs, kept),
+                *self.input.notes(self.metrics.values(), pairs, kept),
                 *changed_versions(manifest),
                 *manifest.mixed,
                 *end.canaries,

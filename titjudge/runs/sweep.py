@@ -29,7 +29,7 @@ from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
 from titjudge.runs.identity import without_credentials
 from titjudge.runs.outcome import Outcome
-from titjudge.runs.resolve import complete, load_metrics
+from titjudge.runs.resolve import load_metrics, resolve
 from titjudge.runs.run_folder import RunFolder, rest_of_caps
 from titjudge.runs.session import Session, Watcher
 from titjudge.stats.judge_pool import Pool, best_pool
@@ -255,7 +255,7 @@ def _slug(value: Any) -> str:
 
 def rows_of(combination: Combination, outcome: Outcome) -> list[Row]:
     """Make a row for each metric of a combination, with the models that metric uses."""
-    config = complete(combination.config)
+    config = resolve(combination.config)
     folder = RunFolder(outcome.folder)
     scores = folder.scores()
     answers = {record["key"]: (record["list_cost"], record["seconds"]) for record in folder.replies()}

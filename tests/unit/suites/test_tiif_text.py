@@ -16,7 +16,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.ocr import gned_and_recall, strings_of, words_from_questions, words_read
 from titjudge.core.types import Item, Reply, Request, Score, Status, Usage
 from titjudge.providers import Capabilities
-from titjudge.runs.resolve import complete
+from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
 from titjudge.suites.tiif.suite import Tiif, aggregate_text
 
@@ -275,7 +275,7 @@ def test_a_run_without_a_judge_is_no_run_of_its_texts_alone(tmp_path: Path) -> N
     small_set(tmp_path)
     config = load_config(None, {"data": tmp_path, "suite": "tiif"})
     with pytest.raises(ConfigError, match="yes-no needs a judge"):
-        complete(config)
+        resolve(config)
 
 
 def write(path: Path, record: dict[str, Any]) -> None:
