@@ -1,0 +1,177 @@
+"""HPSv2, Long-CLIP and Q-Eval beside their official code, on tiny random weights, where that code is fetched.
+
+TITJUDGE_OFFICIAL names a folder with, each under its own name (what is not there is skipped):
+
+    hpsv2       pip download --no-deps hpsv2==1.2.0, unpacked    the whole model behind the score
+    Long-CLIP   github.com/beichenzbc/Long-CLIP                  the whole model, 248 positions
+    Q-Eval      github.com/zzc-1998/Q-Eval                       prompt, and words weighed to a score
+
+The pictures are this project's (the official transforms need torchvision). ImageReward and LAVIS' BLIP-2, with FGA-BLIP2,
+import parts that transformers 5 no longer has, and run beside 4.36 alone; LongT2IExpert is a script around its checkpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_models
+from test_official_code import functions, module, official, strings
+
+from titjudge.core.learned_metrics import TABLE
+from titjudge.core.types import ImageFile, Message, Request
+from titjudge.providers import ProviderSettings
+from titjudge.providers.learned import clip_and_blip, state_dicts
+from titjudge.providers.learned.provider import Scorer
+
+TEXTS = ("two dogs", "a red cube on the left of a blue ball", "no " * 60)
+
+
+def pictures() -> list[Any]:
+    return [
+        tiny_models.picture(width, height, seed) for seed, (width, height) in enumerate(((90, 50), (56, 56), (40, 70)))
+    ]
+
+
+def scores(key: str, images: Sequence[Any], **options: Any) -> list[float]:
+    provider = Scorer(ProviderSettings(key, options={"device": "cpu", **options}))
+
+    def shown(image: Any) -> ImageFile:
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG")
+        raw = buffer.getvalue()
+        return ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", *image.size, Path("x.png"), lambda: raw)
+
+    async def run() -> list[Any]:
+        try:
+            asked = [
+                Request("scorer", key, (Message("user", (shown(image), text)),))
+                for image, text in zip(images, TEXTS, strict=True)
+            ]
+            return await asyncio.gather(*map(provider.complete, asked))
+        finally:
+            await provider.aclose()
+
+    return [float(json.loads(reply.text)["score"]) for reply in asyncio.run(run())]
+
+
+def randomised(model: Any) -> Any:
+    import torch
+
+    torch.manual_seed(7)
+    for name, value in model.named_parameters():
+        norm = name.endswith("weight") and "ln_" in name
+        value.data = 1 + 0.2 * torch.randn_like(value) if norm else torch.randn_like(value) * 0.3
+    return model.eval()
+
+
+def padded(tokenizer: Any, text: str, length: int) -> Any:
+    """Ids as the official tokenizers give them: zeros behind the end token, which the models find by its number."""
+    import torch
+
+    ids = tokenizer(text, truncation=True, max_length=length)["input_ids"]
+    return torch.tensor([ids + [0] * (length - len(ids))])
+
+
+def cosine(image: Any, text: Any) -> float:
+    import torch
+
+    return float(torch.nn.functional.cosine_similarity(image, text))
+
+
+@pytest.mark.slow
+def test_hpsv2_scores_as_its_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    folder = official("hpsv2/hpsv2/src/open_clip/model.py").parent
+    package = ModuleType("official_hpsv2")
+    package.__path__ = [str(folder)]  # its own __init__ wants training's packages
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "official_hpsv2", package)
+        other = ModuleType("official_hpsv2.hf_model")  # text towers of other makers
+        other.HFTextEncoder = None  # type: ignore[attr-defined]
+        patch.setitem(sys.modules, other.__name__, other)
+        if find_spec("torchvision") is None:  # a class for freezing ResNets, which is not used here
+            misc = ModuleType("torchvision.ops.misc")
+            misc.FrozenBatchNorm2d = type("FrozenBatchNorm2d", (), {})  # type: ignore[attr-defined]
+            for stub in (ModuleType("torchvision"), ModuleType("torchvision.ops"), misc):
+                patch.setitem(sys.modules, stub.__name__, stub)
+        code = import_module("official_hpsv2.model")
+    tok = tiny_models.clip_tokenizer()
+    vision = {"layers": 2, "width": 32, "head_width": 16, "patch_size": 14, "image_size": 56, "mlp_ratio": 2.0}
+    text = {"context_length": 77, "vocab_size": len(tok), "width": 32, "heads": 2, "layers": 2}
+    theirs = randomised(code.CLIP(16, vision, text))
+    base = tiny_models.clip(tmp_path / "base", hidden_act="gelu")
+    config = json.loads((base / "config.json").read_text())
+    config["text_config"]["intermediate_size"] = 128
+    (base / "config.json").write_text(json.dumps(config))
+    torch.save({"state_dict": theirs.state_dict()}, tmp_path / "HPS_v2.1_compressed.pt")
+    found = scores("hpsv2.1", pictures(), weights=tmp_path / "HPS_v2.1_compressed.pt", base=base)
+    with torch.no_grad():
+        wanted = [
+            cosine(
+                theirs.encode_image(clip_and_blip.letterbox(image, 56)[None]),
+                theirs.encode_text(padded(tok, each, 77)),
+            )
+            for image, each in zip(pictures(), TEXTS, strict=True)
+        ]
+    assert found == pytest.approx(wanted, abs=1e-5)
+    assert np.ptp(wanted) > 0.01
+
+
+@pytest.mark.slow
+def test_longclip_scores_as_its_own_model(tmp_path: Path) -> None:
+    import torch
+    from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel
+
+    tok = tiny_models.clip_tokenizer()
+    code = module(official("Long-CLIP/model/model_longclip.py"), "official_longclip")
+    theirs = randomised(code.CLIP(16, 56, 2, 128, 14, 248, len(tok), 128, 2, 2, load_from_clip=False))
+    state = theirs.state_dict()
+    rest = state.pop("positional_embedding_res")
+    state["positional_embedding"] = torch.cat([state["positional_embedding"][:20], rest[20:]])  # as the rows are used
+    shape = {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 2}
+    shape |= {"projection_dim": 16, "hidden_act": "quick_gelu"}  # type: ignore[dict-item]
+    ends = {"bos_token_id": tok.bos_token_id, "eos_token_id": tok.eos_token_id, "pad_token_id": tok.pad_token_id}
+    words = {"vocab_size": len(tok), "max_position_embeddings": 248, **ends, **shape}
+    ours = CLIPModel(
+        CLIPConfig(text_config=words, vision_config={"image_size": 56, "patch_size": 14, **shape}, projection_dim=16)
+    )
+    state_dicts.fill(ours, state_dicts.open_clip(state), "longclip")
+    ours.save_pretrained(tmp_path)
+    tok.save_pretrained(tmp_path)
+    processor = CLIPImageProcessorPil(size={"shortest_edge": 56}, crop_size={"height": 56, "width": 56})
+    processor.save_pretrained(tmp_path)
+    found = scores("longclip", pictures(), weights=tmp_path)
+    with torch.no_grad():
+        wanted = [
+            cosine(
+                theirs.encode_image(clip_and_blip.centred(processor, [image])),
+                theirs.encode_text(padded(tok, text, 248)),
+            )
+            for image, text in zip(pictures(), TEXTS, strict=True)
+        ]
+    assert found == pytest.approx(wanted, abs=1e-5)
+    assert np.ptp(wanted) > 0.01
+
+
+def test_q_eval_asks_and_weighs_as_upstream() -> None:
+    file = official("Q-Eval/utils/infer.py")
+    row = TABLE["q-eval-score"]
+    assert row.options["template"] in strings(file)
+    wa5 = functions(file, "wa5")["wa5"]
+    labels = dict(row.options["labels"])
+    logits = dict(zip(labels, np.random.default_rng(1).normal(0, 2, len(labels)), strict=True))
+    chances = np.exp(list(logits.values())) / np.exp(list(logits.values())).sum()
+    assert wa5(logits) == pytest.approx(float(chances @ list(labels.values())))
