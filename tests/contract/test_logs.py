@@ -181,3 +181,11 @@ def test_every_command_can_be_asked_for_its_log() -> None:
         for leaf in leaves(command_of(name)):
             options = [option for parameter in leaf.params for option in parameter.opts]
             assert options.count("--log-level") == options.count("--log-file") == 1, (name, leaf.name)
+
+
+def test_a_program_that_sets_up_no_logging_hears_nothing() -> None:
+    import titjudge.engine
+
+    assert titjudge.engine
+    handlers = logging.getLogger("titjudge").handlers
+    assert any(isinstance(handler, logging.NullHandler) for handler in handlers)

@@ -1,1 +1,5 @@
 """Ask models: cache, budget, rate limits, retries, prices, forecasts."""
+
+import logging
+
+logging.getLogger("titjudge").addHandler(logging.NullHandler())  # silent unless somebody asks for the log

@@ -12,6 +12,7 @@ from titjudge.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = [
+    "logging",
     "openai",
     "google",
     "litellm",
@@ -46,7 +47,7 @@ import click
 for name in COMMANDS:
     text = command_of(name).get_help(click.Context(command_of(name), info_name=name))
     print(name, 'ok' if 'Usage' in text else 'none')
-print([m for m in {[m for m in HEAVY if m != "asyncio"]!r} if m in sys.modules])
+print([m for m in {[m for m in HEAVY if m not in ("asyncio", "logging")]!r} if m in sys.modules])
 """
     lines = run(code).splitlines()
     assert lines[-1] == "[]"
