@@ -259,6 +259,8 @@ def main() -> None:
     parser.add_argument("--answers", type=Path, nargs=2, metavar=("OLD", "NEW"))
     parser.add_argument("--quick", action="store_true", help="a fifth of the draws")
     given = parser.parse_args()
+    if not given.human.is_file():
+        parser.error(f"{given.human}: no such file: name the table with --human FILE")
     started = time.perf_counter()
     table = read_scores(given.human, given.metric)
     scale = 5 if given.quick else 1

@@ -17,6 +17,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.runs.generator_scores import run_scores
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.settling import STOPPED, Question, SettlingSession
+from titjudge.runs.verify import verify
 
 PROMPTS, CONCURRENCY = 150, 4
 PRICE = {"gpt-4o": {"input": 2.5, "output": 10}}
@@ -88,6 +89,8 @@ def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_p
     assert record["spent"] == pytest.approx(price * server.count("openai"), rel=1e-3)
     assert record["saved"] == pytest.approx(price * (2 * PROMPTS - server.count("openai")), rel=0.05)
     assert json.loads((tmp_path / "run" / "results.json").read_text())["settle"]["pairs"] == [pair]
+    assert RunFolder(first.folder).results().spent == first.results["spent"]
+    assert verify(first.folder).holds
     asked = server.count()
     again = settled(data, tmp_path, "old", "new")
     assert server.count() == asked
@@ -157,6 +160,8 @@ def test_the_command_says_the_verdict(
     assert "settled: new is the better one, old - new between" in capsys.readouterr().out
     found = json.loads(Path("out.json").read_text())
     assert found["saved"] > 0 < found["spent"]
+    assert found["pairs"][0]["verdict"] == "new"
+    assert found["human_pairs"] == []
     assert run_command("cli.py", [*common, "--settle", "old,near", "--max-cost", "0.05", "--out", "capped"]) == 3
     assert "not settled below $0.0" in capsys.readouterr().out
     for flags in (["--margin", "1"], ["--settle", "old,new", "--batch"], ["--settle", "old,new", "--metric", "tit"]):

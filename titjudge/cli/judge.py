@@ -178,7 +178,7 @@ def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
     """Show the results of a run, and write them as JSON; returns the exit code."""
     from titjudge.cli.output import show_notes, show_tables, write_json
 
-    write_json(json_file, {key: value for key, value in outcome.results.items() if key != "tables"})
+    write_json(json_file, _as_json(outcome.results))
     nothing = outcome.failures and not any(each.get("scored") for each in outcome.results["metrics"].values())
     if not nothing:
         show_tables(outcome.tables)
@@ -216,6 +216,17 @@ def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
         if "interrupted" in outcome.status
         else 1
     )
+
+
+def _as_json(results: dict[str, Any]) -> dict[str, Any]:
+    """Take what --json writes from the results of a run.
+
+    Of a run with --settle, `pairs` are those of the verdict, as `compare settle` writes them.
+    """
+    record = {key: value for key, value in results.items() if key != "tables"}
+    if "settle" in record:
+        record |= {"pairs": record["settle"]["pairs"], "human_pairs": record["pairs"]}
+    return record
 
 
 def _coverage(outcome: Any, least: float | None) -> bool:
