@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import pkgutil
 import re
 import tomllib
 from pathlib import Path
@@ -63,6 +65,27 @@ def test_the_reference_has_every_exported_name(project: Path) -> None:
     text = (project / "docs" / "api" / "titjudge.md").read_text(encoding="utf-8")
     asked = re.findall(r"^::: titjudge\.(\w+)$", text, re.MULTILINE)
     assert asked == [name for name in sorted(titjudge.__all__) if name != "__version__"]
+
+
+def test_what_is_exported_says_what_it_is(site: ModuleType) -> None:
+    def bare(name: str, found: object) -> list[str]:
+        if inspect.ismodule(found):
+            own = {
+                key: value for key, value in vars(found).items() if getattr(value, "__module__", "") == found.__name__
+            }
+            return [
+                one for key, value in own.items() if not key.startswith("_") for one in bare(f"{name}.{key}", value)
+            ]
+        if not (inspect.isclass(found) or inspect.isroutine(found) or isinstance(found, property)):
+            return []
+        members = {key: getattr(found, key) for key in vars(found) if key[0] != "_"} if inspect.isclass(found) else {}
+        below = [one for key, value in members.items() for one in bare(f"{name}.{key}", value)]
+        return below if inspect.getdoc(found) else [name, *below]
+
+    pages = "".join(site.api_pages().values())
+    names = re.findall(r"^::: ([\w.]+)$", pages, re.MULTILINE)
+    assert len(names) > 40
+    assert [one for name in names for one in bare(name, pkgutil.resolve_name(name))] == []
 
 
 def test_a_link_that_leaves_the_site_is_named(

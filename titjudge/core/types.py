@@ -188,6 +188,7 @@ class Request:
 
     @property
     def pictures(self) -> list[ImageFile]:
+        """The images of all its messages, in order."""
         return [part for message in self.messages for part in message.parts if isinstance(part, ImageFile)]
 
 
@@ -272,6 +273,7 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = ()
 
     def with_(self, **changes: Any) -> Reply:
+        """Copy the reply with some fields changed."""
         return replace(self, **changes)
 
 

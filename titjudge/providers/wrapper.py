@@ -28,6 +28,7 @@ class WrappedProvider(Provider):
 
     @property
     def on_headers(self) -> OnHeaders | None:
+        """What the engine wants told of headers; it goes to the real provider."""
         return self.real.on_headers
 
     @on_headers.setter

@@ -129,9 +129,11 @@ class RunFolder:
         return done
 
     def replies(self) -> Iterator[dict[str, Any]]:
+        """Read the answers that the run used, in the order of the file."""
         return self.read("replies.jsonl")
 
     def vectors(self) -> Iterator[dict[str, Any]]:
+        """Read the embeddings that the run used, in the order of the file."""
         return self.read("vectors.jsonl")
 
     def results(self) -> Results:
@@ -365,6 +367,7 @@ class RunFolder:
         self.write("manifest.json", with_checksum(manifest.to_json()), sync=sync)
 
     def close(self) -> None:
+        """Write what is still in memory, and give the folder free."""
         for appender in self._appenders.values():
             appender.close()
         self._appenders.clear()

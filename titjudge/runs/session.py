@@ -109,12 +109,15 @@ class Session:
         self.warnings = left_out(config, self.config)
 
     def items(self) -> Iterator[Item | InvalidItem]:
+        """Read the items of this run; what cannot be judged is among them."""
         return (item for item, _ in self.listed())
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
+        """Yield what is to be judged; for a shard with its place among all items."""
         return self.input.listed()
 
     def pairs(self) -> list[Pair]:
+        """Read the human pairs, of the data or of the configuration's own file."""
         from titjudge.suites.folder import known_prompts, read_pairs
 
         if self.config.pairs is not None:
@@ -124,6 +127,7 @@ class Session:
         return pairs
 
     def budget(self, spent: dict[str, Any]) -> Budget:
+        """Make the budget, less what earlier sessions of the run have spent."""
         limits = self.config.limits
         budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
         in_jobs = spent["in_jobs"] if limits.batch else {}  # without --batch it is asked, and paid, beside the jobs

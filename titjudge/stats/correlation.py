@@ -40,6 +40,7 @@ class Correlation:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
+        """Write the numbers as JSON has them."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 

@@ -105,6 +105,8 @@ class Forgetting:
     steps: tuple[Step, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """Write the numbers as JSON has them."""
+
         def records(some: Sequence[Rate | Step]) -> list[dict[str, Any]]:
             return [{name: getattr(each, name) for name in each.__dataclass_fields__} for each in some]
 
@@ -116,6 +118,7 @@ class Forgetting:
         }
 
     def tables(self) -> list[Table]:
+        """Show the numbers to people."""
         from titjudge.stats.tables import percent, plain
 
         steps = tuple(

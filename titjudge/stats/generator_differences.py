@@ -55,12 +55,14 @@ class GeneratorDifference:
     by: Mapping[str, Mapping[str, GeneratorDifference]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        """Write the numbers as JSON has them."""
         found = {
             name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("by", "error", "skewness")
         }
         return found | {"by": {c: {v: each.to_json() for v, each in values.items()} for c, values in self.by.items()}}
 
     def ends(self) -> tuple[float | None, float | None]:
+        """Split the interval into its ends; None where there is none."""
         return self.interval or (None, None)
 
 
@@ -73,13 +75,16 @@ class Gate:
 
     @property
     def failed(self) -> bool:
+        """Whether a generator is worse than allowed, by its interval."""
         return WORSE in self.verdicts.values()
 
     @property
     def open(self) -> bool:
+        """Whether these prompts cannot tell of a generator."""
         return CANNOT_TELL in self.verdicts.values()
 
     def to_json(self) -> dict[str, Any]:
+        """Write the verdict as JSON has it."""
         outcome = WORSE if self.failed else CANNOT_TELL if self.open else NOT_WORSE
         return {"delta": self.delta, "verdicts": dict(self.verdicts), "outcome": outcome}
 
@@ -270,6 +275,7 @@ COLUMNS = ("a", "b", "a - b", "low", "high", "wins", "same", "losses", "p", "p a
 
 
 def difference_rows(each: GeneratorDifference) -> tuple[Any, ...]:
+    """Make the row of a difference in a table."""
     return (each.a, each.b, each.difference, *each.ends(), each.wins, each.same, each.losses, p_value(each.p),
             p_value(each.p_adjusted), each.detectable, each.prompts)  # fmt: skip
 

@@ -40,6 +40,7 @@ class Place:
 
     @property
     def coverage(self) -> float | None:
+        """The share of its images that have a score."""
         return self.scored / self.images if self.images else None
 
 
@@ -51,6 +52,7 @@ class Standing:
     warnings: tuple[str, ...] = ()
 
     def mean_ranks(self) -> dict[str, float | None]:
+        """Mean rank by generator."""
         return {place.generator: place.mean_rank for place in self.places}
 
 

@@ -134,6 +134,7 @@ class Plan:
     variance: float
 
     def to_json(self) -> dict[str, Any]:
+        """Write the plan as JSON has it."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def price(self) -> float | None:

@@ -51,6 +51,7 @@ class Estimate:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
+        """Write the numbers as JSON has them."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 

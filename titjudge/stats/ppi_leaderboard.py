@@ -66,6 +66,7 @@ class PeopleBoard:
     level: float = LEVEL
 
     def to_json(self) -> dict[str, Any]:
+        """Write the numbers as JSON has them."""
         return {
             "generators": [
                 {"generator": s.generator, "rank": s.rank, "ranks": s.ranks, **s.win_rate.to_json()}
@@ -81,6 +82,7 @@ class PeopleBoard:
         }
 
     def tables(self) -> list[Table]:
+        """Show the numbers to people."""
         return [self._board(), self._couples(), self._gaps()]
 
     def _board(self) -> Table:

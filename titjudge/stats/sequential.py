@@ -46,6 +46,7 @@ class Settled:
     interval: Interval | None
 
     def to_json(self) -> dict[str, Any]:
+        """Write the verdict as JSON has it."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
@@ -105,6 +106,7 @@ class Race:
 
     @property
     def over(self) -> bool:
+        """Whether there is a verdict."""
         return self.verdict != OPEN
 
     def add(self, scores: Sequence[float]) -> None:

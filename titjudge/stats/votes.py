@@ -84,6 +84,7 @@ class Ceiling:
     annotators: int
 
     def to_json(self) -> dict[str, Any]:
+        """Write the numbers as JSON has them."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def line(self) -> str:
@@ -108,13 +109,16 @@ class VoteSummary:
 
     @property
     def pairs(self) -> list[Pair]:
+        """The pairs that have an outcome."""
         return [Pair(o.prompt_id, o.a, o.b, o.preference, f"votes: {o.rule}") for o in self.outcomes if o.preference]
 
     @property
     def needs_experts(self) -> list[Outcome]:
+        """The pairs that wait for experts."""
         return [outcome for outcome in self.outcomes if outcome.rule is Rule.NEEDS_EXPERTS]
 
     def to_json(self) -> dict[str, Any]:
+        """Write the numbers as JSON has them."""
         alpha = self.agreement
         return {
             "pairs": len(self.outcomes),
@@ -130,6 +134,7 @@ class VoteSummary:
         }
 
     def table(self) -> Table:
+        """Show the numbers to people."""
         rows: list[tuple[Any, ...]] = [(rule, count) for rule, count in self.rules.items()]
         rows += [("pairs", len(self.outcomes)), ("annotators", self.agreement.annotators)]
         low, high = self.agreement.interval or (None, None)
