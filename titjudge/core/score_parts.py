@@ -25,6 +25,14 @@ class TokensRead(TypedDict, total=False):
     description_tokens: int
 
 
+class PromptRead(TypedDict):
+    """How much of the prompt a learned metric's model read; `cut` where that was not all."""
+
+    prompt_tokens_used: int
+    prompt_tokens: int
+    cut: bool
+
+
 class TextRead(NamedTuple):
     """Tokens of one text that were read, and tokens that there were."""
 

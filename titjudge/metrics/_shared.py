@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from titjudge.core.errors import Unanswered
+from titjudge.core.score_parts import PromptRead
 from titjudge.core.types import STAND_IN, Ask, Item, Reply, Status
 
 T = TypeVar("T")
@@ -40,3 +41,9 @@ async def gather_answers(*questions: Awaitable[T]) -> list[T | Unanswered]:
 def is_stand_in(ask: Ask, reply: Reply) -> bool:
     """Tell whether a dry run made this reply up. One that it found in the cache is real."""
     return ask.dry_run is not None and reply.model_version == STAND_IN
+
+
+def prompt_read(used: int, total: int) -> tuple[PromptRead, str]:
+    """Tell how many tokens of the prompt a model read of how many, and in words where it did not read them all."""
+    read = PromptRead(prompt_tokens_used=used, prompt_tokens=total, cut=used < total)
+    return read, f"only {used} of {total} tokens of the prompt were read" if read["cut"] else ""

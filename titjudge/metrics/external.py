@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from titjudge.core.learned_metrics import EXTERNAL, Baseline
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import Metric, metric
-from titjudge.metrics._shared import image_of
+from titjudge.metrics._shared import image_of, prompt_read
 
 
 class Answer(BaseModel):
@@ -54,14 +54,11 @@ def external(
 
 def _score(found: Answer) -> Score:
     parts: dict[str, Any] = dict(found.parts)
-    reason = found.reason
+    reasons = [found.reason]
     if found.tokens_used is not None and found.tokens_total is not None:
-        cut = found.tokens_used < found.tokens_total
-        parts |= {"prompt_tokens_used": found.tokens_used, "prompt_tokens": found.tokens_total, "cut": cut}
-        if cut:
-            said = f"only {found.tokens_used} of {found.tokens_total} tokens of the prompt were read"
-            reason = f"{said}; {reason}" if reason else said
-    return Score.of(found.score, reason=reason, **parts)
+        read, cut = prompt_read(found.tokens_used, found.tokens_total)
+        parts, reasons = {**parts, **read}, [cut, found.reason]
+    return Score.of(found.score, reason="; ".join(filter(None, reasons)), **parts)
 
 
 def _declare(row: Baseline) -> Metric:

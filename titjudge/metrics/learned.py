@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from titjudge.core.learned_metrics import BUILT_IN, Baseline
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import Metric, metric
-from titjudge.metrics._shared import image_of
+from titjudge.metrics._shared import image_of, prompt_read
 
 _ELEMENT = "element: "  # begins the names of an element's numbers among the parts of a measurement
 
@@ -44,22 +44,18 @@ def _elements(item: Item) -> list[str]:
 
 
 def _score(found: Measurement, elements: list[str]) -> Score:
-    cut = found.tokens_used < found.tokens_total
-    said = [f"only {found.tokens_used} of {found.tokens_total} tokens of the prompt were read"] if cut else []
-    parts: dict[str, Any] = {
-        **{name: value for name, value in found.parts.items() if not name.startswith(_ELEMENT)},
-        "prompt_tokens_used": found.tokens_used,
-        "prompt_tokens": found.tokens_total,
-        "cut": cut,
-    }
+    read, cut = prompt_read(found.tokens_used, found.tokens_total)
+    reasons = [cut] if cut else []
+    own = {name: value for name, value in found.parts.items() if not name.startswith(_ELEMENT)}
+    parts: dict[str, Any] = {**own, **read}
     if elements:
         parts["elements"] = {each: found.parts.get(f"{_ELEMENT}{each}") for each in elements}
         missing = [each for each, value in parts["elements"].items() if value is None]
         if missing:
-            said.append(
+            reasons.append(
                 f"{len(missing)} of {len(elements)} elements are not in the prompt as read: {', '.join(missing[:3])}"
             )
-    return Score.of(found.score, reason="; ".join(said), **parts)
+    return Score.of(found.score, reason="; ".join(reasons), **parts)
 
 
 def _declare(row: Baseline) -> Metric:
