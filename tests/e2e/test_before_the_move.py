@@ -153,6 +153,8 @@ def test_old_runs_are_verified_merged_and_reported(old: Path) -> None:
         "tit": [2, 2], "tit-llm": [2, 2], "pairwise": [0, 2],
     }  # fmt: skip
     assert not verify(old / "whole").problems
+    merged = RunFolder(old / "whole")
+    assert (merged.manifest().model_extra, merged.results().model_extra) == ({}, {})  # all keys are in the schemas
     page = write_report([RunFolder(old / name) for name in RUNS], old / "page.html").read_text()
     assert "bowl_alpha.png" in page
     assert "kite_beta.png" in page

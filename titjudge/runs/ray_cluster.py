@@ -22,6 +22,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -129,21 +130,24 @@ class Cluster:
         self._address, self._workers, self._say = address, workers, say
         self._told = time.monotonic()
 
+    @cached_property
+    def _ray(self) -> Any:
+        return _ray()
+
     def run(self) -> Outcome:
         """Judge everything and join the shards.
 
         Raises:
             FatalProviderError: a key, a quota or a model name is wrong. UserError: a worker cannot begin.
         """
-        ray = _ray()
-        with _connected(ray, self._address, self._workers):
-            shards = self._shards(ray)
+        with _connected(self._ray, self._address, self._workers):
+            shards = self._shards()
             try:
-                self._rounds(ray, shards)
+                self._rounds(shards)
             finally:
                 for shard in shards:
                     if shard.actor is not None:
-                        ray.kill(shard.actor)
+                        self._ray.kill(shard.actor)
         parts = [shard.path for shard in shards if (shard.path / "manifest.json").is_file()]
         if not parts:
             raise UserError(
@@ -151,20 +155,20 @@ class Cluster:
             )
         return merge(parts, self.out, report=self.config.report)
 
-    def _shards(self, ray: Any) -> list[_Shard]:
+    def _shards(self) -> list[_Shard]:
         """List the shards of this run; those of a run that goes on where there are some."""
         home = self.out / "shards"
         before = sorted({path.name.partition("-of-")[2] for path in home.glob("*-of-*")})
-        count = int(before[0]) if before and before[0].isdecimal() else self._workers or self._default(ray)
+        count = int(before[0]) if before and before[0].isdecimal() else self._workers or self._default()
         self._check_divisible(count)
         if before and self._workers not in (None, count):
             self._say(f"this run began with {count} workers and goes on with as many")
         home.mkdir(parents=True, exist_ok=True)
         return [_Shard(k, count, home / f"{k}-of-{count}") for k in range(1, count + 1)]
 
-    def _default(self, ray: Any) -> int:
-        gpus = sum(_gpus(ray))
-        count = gpus if gpus and self._is_local else max(1, sum(node["Alive"] for node in ray.nodes()))
+    def _default(self) -> int:
+        gpus = sum(_gpus(self._ray))
+        count = gpus if gpus and self._is_local else max(1, sum(node["Alive"] for node in self._ray.nodes()))
         rates: list[int] = [value for name in _RATES if (value := getattr(self.config.limits, name)) is not None]
         return min([count, *rates])
 
@@ -194,7 +198,7 @@ class Cluster:
 
     # -- money ---------------------------------------------------------------------------------------------------------
 
-    def _rounds(self, ray: Any, shards: list[_Shard]) -> None:
+    def _rounds(self, shards: list[_Shard]) -> None:
         """Judge the unfinished shards, in rounds while there is a cap: each gets an equal part of what is left of it.
 
         There is another round while that achieves something, and where it does not, with the rest for half as many:
@@ -211,7 +215,7 @@ class Cluster:
                 share = rest / len(todo) if name == "max_cost" else rest // len(todo)
                 for shard in todo:
                     limits[shard.number][name] = used[shard.number][name] + share
-            self._judge(ray, todo, limits)
+            self._judge(todo, limits)
             if any("interrupted" in shard.status for shard in todo):
                 return
             if not capped or not any("budget" in shard.status for shard in shards):
@@ -238,49 +242,49 @@ class Cluster:
 
     # -- actors --------------------------------------------------------------------------------------------------------
 
-    def _judge(self, ray: Any, shards: list[_Shard], limits: Mapping[int, Mapping[str, Any]]) -> None:
+    def _judge(self, shards: list[_Shard], limits: Mapping[int, Mapping[str, Any]]) -> None:
         """Judge every shard by an actor, and by a new one when that dies.
 
         Raises:
             FatalProviderError, UserError: what a worker met and trying again would not mend; the others end well first.
         """
-        running = {self._start(ray, shard, limits[shard.number]): shard for shard in shards}
+        running = {self._start(shard, limits[shard.number]): shard for shard in shards}
         try:
             interrupted = False
             while running:
                 try:
-                    ready, _ = ray.wait(list(running), num_returns=1, timeout=_LOOK)
+                    ready, _ = self._ray.wait(list(running), num_returns=1, timeout=_LOOK)
                 except KeyboardInterrupt:
                     if interrupted:
                         raise
                     interrupted = True
                     self._say("stopping: waiting for the answers already asked for (once more to stop at once)")
-                    _stop(ray, list(running.values()))
+                    _stop(self._ray, list(running.values()))
                     continue
-                self._tell(ray, shards)
+                self._tell(shards)
                 for task in ready:
                     shard = running.pop(task)
-                    if self._again(ray, task, shard, interrupted):
-                        running[self._start(ray, shard, limits[shard.number])] = shard
+                    if self._again(task, shard, interrupted):
+                        running[self._start(shard, limits[shard.number])] = shard
         except (FatalProviderError, UserError):
-            _stop(ray, list(running.values()))
+            _stop(self._ray, list(running.values()))
             if running:
-                ray.wait(list(running), num_returns=len(running), timeout=self.config.limits.timeout)
+                self._ray.wait(list(running), num_returns=len(running), timeout=self.config.limits.timeout)
             raise
 
-    def _start(self, ray: Any, shard: _Shard, limits: Mapping[str, Any]) -> Any:
+    def _start(self, shard: _Shard, limits: Mapping[str, Any]) -> Any:
         if shard.actor is None:
-            gpus = gpus_each(_gpus(ray), shard.count) if self._is_local else 0
-            made = ray.remote(Worker).options(num_cpus=1, num_gpus=gpus, max_restarts=0)
+            gpus = gpus_each(_gpus(self._ray), shard.count) if self._is_local else 0
+            made = self._ray.remote(Worker).options(num_cpus=1, num_gpus=gpus, max_restarts=0)
             shard.actor = made.remote()
             shard.place, shard.asked = {}, shard.actor.where.remote()
         return shard.actor.judge.remote(self._settings(shard, limits), os.getcwd())
 
-    def _again(self, ray: Any, task: Any, shard: _Shard, interrupted: bool) -> bool:
+    def _again(self, task: Any, shard: _Shard, interrupted: bool) -> bool:
         """Take the outcome of an actor's work; True when the shard is to be tried again."""
         try:
-            found = ray.get(task)
-        except ray.exceptions.RayActorError:
+            found = self._ray.get(task)
+        except self._ray.exceptions.RayActorError:
             shard.actor = None
             scored = len(shard.folder.scores())
             shard.deaths = 1 if scored > shard.scored else shard.deaths + 1
@@ -298,11 +302,11 @@ class Cluster:
         shard.status = found["status"]
         return False
 
-    def _tell(self, ray: Any, shards: list[_Shard]) -> None:
+    def _tell(self, shards: list[_Shard]) -> None:
         for shard in shards:
-            if not shard.place and shard.asked is not None and ray.wait([shard.asked], timeout=0)[0]:
-                with contextlib.suppress(ray.exceptions.RayActorError):
-                    shard.place = ray.get(shard.asked)
+            if not shard.place and shard.asked is not None and self._ray.wait([shard.asked], timeout=0)[0]:
+                with contextlib.suppress(self._ray.exceptions.RayActorError):
+                    shard.place = self._ray.get(shard.asked)
                     self._say(f"shard {shard.name}: process {shard.place['pid']} on node {shard.place['node'][:8]}")
                 shard.asked = None
         if time.monotonic() - self._told < _TELL:
