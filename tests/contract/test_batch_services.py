@@ -57,10 +57,10 @@ class BaseBatchService:
                 if close:
                     await batch.aclose()
                 else:  # a dead process holds no sockets, either
-                    assert batch.desk._task is not None
-                    batch.desk._task.cancel()
-                    await asyncio.gather(batch.desk._task, return_exceptions=True)
-                    await batch.desk.wire.aclose()
+                    assert batch.queue._task is not None
+                    batch.queue._task.cancel()
+                    await asyncio.gather(batch.queue._task, return_exceptions=True)
+                    await batch.queue.service.aclose()
 
         return asyncio.run(main())
 

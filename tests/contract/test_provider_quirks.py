@@ -20,7 +20,7 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status
 from titjudge.providers import ProviderSettings
-from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted import http
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
@@ -343,7 +343,7 @@ def test_a_body_of_several_megabytes_arrives_whole(server: Server) -> None:
 
 
 def test_one_session_a_loop_closed_by_the_last_user(server: Server) -> None:
-    transport = wire.Transport()
+    transport = http.Transport()
     settings = ProviderSettings("m", base_url=server.openai)
     first, second = OpenAI(settings, transport), OpenAI(settings, transport)
 

@@ -1,7 +1,7 @@
 """The cap: room is held for the worst case of a request before it is sent, and the truth replaces it afterwards.
 
     budget.reserve ──> Reservation (an item: what all its calls are likely to cost)
-                           └── draw ──> Hold (one request) ── settle, lost or release
+                           └── draw ──> Hold (one request) ── settle, mark_uncertain or release
 
 At every moment `spent + uncertain + reserved <= cap`, as long as no answer costs more than its worst case; one that does
 is recorded all the same and shows as `overrun`.
@@ -114,8 +114,8 @@ class Budget:
         self._spent = self._uncertain = self._held = _NOTHING
         self._cached = self._overrun = 0
         self._in_jobs: dict[str, _Amount] = {}  # part of what is uncertain: batch jobs of earlier sessions hold it
-        self._flying = 0  # draws granted and not settled
-        self._line: deque[_Wait] = deque()
+        self._in_flight = 0  # draws granted and not settled
+        self._queue: deque[_Wait] = deque()
         self._again: deque[_Wait] = deque()
         self._draws: deque[_Wait] = deque()
         self._grace: asyncio.TimerHandle | None = None
@@ -189,7 +189,7 @@ class Budget:
         Raises:
             BudgetExhausted: there is no room, and nothing outstanding can make any.
         """
-        want = await self._enter(_Amount.of(cost, tokens, requests), self._again if again else self._line)
+        want = await self._enter(_Amount.of(cost, tokens, requests), self._again if again else self._queue)
         return Reservation(self, want)
 
     async def draw(self, cost: float, tokens: int, requests: int = 1) -> Hold:
@@ -246,7 +246,7 @@ class Budget:
             else:
                 self._refuse(wait)
         self._stop_grace()
-        for line in (self._again, self._line):
+        for line in (self._again, self._queue):
             while wait := _head(line):
                 if self._fits(wait.want, self._held):
                     self._grant(line.popleft(), wait.want)
@@ -266,7 +266,7 @@ class Budget:
         """Whether a draw may go on waiting: for requests on their way, or a moment for holders that are between two."""
         if not self._fits(wait.want, _NOTHING):
             return False
-        if self._flying:
+        if self._in_flight:
             self._stop_grace()
             return True
         rest = wait.parent._rest if wait.parent is not None else _NOTHING
@@ -309,8 +309,8 @@ class Budget:
     def _exhaust(self, want: _Amount) -> None:
         if not self.exhausted:
             self.exhausted, self.reason = True, self._describe(want)
-        while self._line:
-            wait = self._line.popleft()
+        while self._queue:
+            wait = self._queue.popleft()
             if not wait.granted.done():
                 wait.granted.set_exception(BudgetExhausted(self.reason))
 
@@ -402,7 +402,7 @@ class Reservation:
 
 
 class Hold:
-    """Room for one request. Ends by the first of `settle`, `lost` and `release`; later calls do nothing.
+    """Room for one request. Ends by the first of `settle`, `mark_uncertain` and `release`; later calls do nothing.
 
     What it does not use goes back to where it came from. Leaving its `with` block releases it.
     """
@@ -411,14 +411,14 @@ class Hold:
 
     def __init__(self, budget: Budget, parent: Reservation | None, amount: _Amount) -> None:
         self._budget, self._parent, self._amount, self._open = budget, parent, amount, True
-        budget._flying += 1
+        budget._in_flight += 1
 
     def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
         """Book what an answered request, well or badly, was billed: USD, input plus output tokens."""
         if self._open:
             self._close(self._budget._bill(self._amount, _Amount.of(cost, tokens, requests)))
 
-    def lost(self) -> None:
+    def mark_uncertain(self) -> None:
         """Mark a request that was sent and got no answer: it may have been billed, so its worst case stays out of reach."""
         if self._open:
             self._budget._uncertain += self._amount
@@ -432,7 +432,7 @@ class Hold:
 
     def _close(self, left: _Amount) -> None:
         self._open = False
-        self._budget._flying -= 1
+        self._budget._in_flight -= 1
         self._budget._return(left, self._parent)
         self._budget._admit()
 

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}  # all other errors of SQLite may pass
 _LOCK = ".damage.lock"
-_GATHER = 0.01  # seconds; a kill in between loses nothing: a run's journal has each answer before the cache
+_WRITE_DELAY = 0.01  # seconds; a kill in between loses nothing: a run's journal has each answer before the cache
 
 
 class _RawDisk(diskcache.Disk):  # type: ignore[misc]
@@ -90,7 +90,7 @@ class AnswerCache:
         except UnicodeDecodeError as error:
             return self._replace(error)
         except sqlite3.DatabaseError as error:
-            if not _damages(error):
+            if not _is_corruption(error):
                 raise UserError(f"the cache database in {self.folder} cannot be opened: {error}") from error
             return self._replace(error)
         except (OSError, diskcache.Timeout) as error:
@@ -147,7 +147,7 @@ class AnswerCache:
         try:
             raw = self._gathered.get(key) or self._cache.get(key)
         except sqlite3.DatabaseError as error:
-            if not _damages(error):
+            if not _is_corruption(error):
                 raise CacheWriteError(f"the cache {self.folder} cannot be read: {error}") from error
             self._cache.close()
             self._cache = self._replace(error)
@@ -159,7 +159,7 @@ class AnswerCache:
             return None
         if raw is None:
             return None
-        if not _sound(key, raw):
+        if not _checksum_ok(key, raw):
             self._damage(key)
             return None
         value = orjson.loads(raw[16:])
@@ -190,7 +190,7 @@ class AnswerCache:
         loop = asyncio.get_running_loop()
         if self._written is None or self._written.get_loop() is not loop:
             self._written = loop.create_future()
-            loop.call_later(_GATHER, self._write_gathered, self._written)
+            loop.call_later(_WRITE_DELAY, self._write_gathered, self._written)
         await asyncio.shield(self._written)
 
     def _write_gathered(self, written: asyncio.Future[None]) -> None:
@@ -208,7 +208,7 @@ class AnswerCache:
             try:
                 self._store(rows)
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                if not _damages(error):
+                if not _is_corruption(error):
                     raise
                 self._cache.close()
                 self._cache = self._replace(error)
@@ -260,11 +260,11 @@ def _checksum(key: str, body: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + body).digest()[:16]
 
 
-def _sound(key: str, raw: Any) -> bool:
+def _checksum_ok(key: str, raw: Any) -> bool:
     return isinstance(raw, bytes) and _checksum(key, raw[16:]) == raw[:16]
 
 
-def _damages(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+def _is_corruption(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """Whether an error (UnicodeDecodeError: in the text of one) says that the file is broken, not just out of reach."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # raised by Python's module itself: of a text column that is not UTF-8, for one
@@ -291,7 +291,7 @@ def _readable(database: Path) -> Iterator[tuple[str, bytes]]:
                 opened.text_factory = bytes
                 for key, raw in opened.execute(f"select key, value from Cache order by rowid {order}"):
                     name = key.decode("utf-8", "replace") if isinstance(key, bytes) else ""
-                    if _sound(name, raw):
+                    if _checksum_ok(name, raw):
                         yield name, raw
                 return
         except (sqlite3.Error, UnicodeDecodeError):

@@ -28,8 +28,10 @@ from titjudge.engine.token_bucket import TokenBucket, read_limits
 
 logger = logging.getLogger(__name__)
 
-_LOOK = 0.05  # seconds between looks of whoever is next: headers and Retry-After may change what there is to wait for
-_SOON = 1e-6  # seconds that are not worth a sleep
+_POLL_INTERVAL = (
+    0.05  # seconds between looks of whoever is next: headers and Retry-After may change what there is to wait for
+)
+_MIN_SLEEP = 1e-6  # seconds that are not worth a sleep
 _WINDOW = 32  # requests whose fate says whether the account is limited; more where more are in flight
 _LONGEST_TRANSIT = 0.25  # seconds after which a request that was sent has surely been counted by the server
 
@@ -69,11 +71,11 @@ class RateLimiter:
         self.in_flight = 0
         self.waiting = 0
         self._now, self._sleep, self._jitter = now, sleep, jitter
-        self._door = asyncio.Lock()
-        self._room: asyncio.Future[None] | None = None
+        self._queue_lock = asyncio.Lock()
+        self._slot_freed: asyncio.Future[None] | None = None
         self._requests = [TokenBucket.explicit(rpm, now())] if rpm else []
         self._tokens = [TokenBucket.explicit(tpm, now(), tokens=True)] if tpm else []
-        self._told: dict[str, TokenBucket] = {}
+        self._from_headers: dict[str, TokenBucket] = {}
         self._transit: deque[tuple[float, int]] = deque()
         self._fastest = 2 * _LONGEST_TRANSIT
         self._recent: deque[Slot] = deque()
@@ -101,14 +103,14 @@ class RateLimiter:
     async def _enter(self, slot: Slot) -> None:
         self.waiting += 1
         try:
-            async with self._door:
+            async with self._queue_lock:
                 while True:
                     if self.in_flight >= int(self.limit):
                         self._last_full = self._now()
-                        self._room = asyncio.get_running_loop().create_future()
-                        await self._room
-                    elif (delay := self._delay(slot.tokens)) > _SOON:
-                        await self._sleep(min(delay, _LOOK))
+                        self._slot_freed = asyncio.get_running_loop().create_future()
+                        await self._slot_freed
+                    elif (delay := self._delay(slot.tokens)) > _MIN_SLEEP:
+                        await self._sleep(min(delay, _POLL_INTERVAL))
                     else:
                         return self._send(slot)
         finally:
@@ -125,7 +127,7 @@ class RateLimiter:
         return delay
 
     def _pacers(self) -> list[TokenBucket]:
-        return [*self._requests, *self._tokens, *self._told.values()]
+        return [*self._requests, *self._tokens, *self._from_headers.values()]
 
     def _send(self, slot: Slot) -> None:
         now = self._now()
@@ -158,8 +160,8 @@ class RateLimiter:
         return 1.0 if near else max(1.0, self.concurrency / 16)
 
     def _wake(self) -> None:
-        if self._room is not None and not self._room.done() and self.in_flight < int(self.limit):
-            self._room.set_result(None)
+        if self._slot_freed is not None and not self._slot_freed.done() and self.in_flight < int(self.limit):
+            self._slot_freed.set_result(None)
 
     # -- what the server says ----------------------------------------------------------------------------------------
 
@@ -188,7 +190,9 @@ class RateLimiter:
         )
 
     def _account_is_limited(self, tokens: int) -> bool:
-        if not self.tolerance or any(pacer.short(tokens if pacer.tokens else 1) for pacer in self._told.values()):
+        if not self.tolerance or any(
+            pacer.short(tokens if pacer.tokens else 1) for pacer in self._from_headers.values()
+        ):
             return True
         many = max(3.0, self.tolerance * max(_WINDOW, self.limit))
         return self._limited >= many or self._streak >= max(3.0, self.tolerance * self.limit)
@@ -210,7 +214,9 @@ class RateLimiter:
         """
         found, now = read_limits(headers), self._now()
         if not found:
-            self._told = {name: pacer for name, pacer in self._told.items() if not pacer.passed_over(now)}
+            self._from_headers = {
+                name: pacer for name, pacer in self._from_headers.items() if not pacer.passed_over(now)
+            }
             return
         self._forget_transit(now)
         if logger.isEnabledFor(logging.DEBUG):
@@ -218,9 +224,9 @@ class RateLimiter:
             logger.debug("%(account)s tells its limits: %(limits)s", {"account": self.account, "limits": limits})
         for name, told in found.items():
             tokens = name != "requests"
-            pacer = self._told.get(name)
+            pacer = self._from_headers.get(name)
             if pacer is None:
-                pacer = self._told[name] = TokenBucket(now=now, tokens=tokens)
+                pacer = self._from_headers[name] = TokenBucket(now=now, tokens=tokens)
             pacer.observe(told, sum(each for _, each in self._transit) if tokens else len(self._transit), now)
 
     def _forget_transit(self, now: float) -> None:

@@ -28,9 +28,9 @@ from titjudge.providers.hosted.usage import BEYOND_BELIEF
 logger = logging.getLogger(__name__)
 
 Journal = Callable[[str, dict[str, Any]], None]
-_DEAF = 64  # requests without a word of reply after which a server that never answered is taken to be out of reach
-_REFUSED = 10.0  # seconds of refused connections, and nothing else, after which it is, too
-_BARRED = 8  # different items in a row that an address bars before it bars everybody
+_MAX_SILENT = 64  # requests without a word of reply after which a server that never answered counts as out of reach
+_MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it is, too
+_MAX_BARRED = 8  # different items in a row that an address bars before it bars everybody
 _OUTAGE = retry.DEFAULT.patience  # seconds without an answer after which one that did answer is, too
 
 
@@ -48,7 +48,7 @@ class _Reach:
     faults: int = 0
     barred: set[str] = field(default_factory=set)  # items it barred in a row
 
-    def heard(self) -> None:
+    def note_answer(self) -> None:
         self.answered = time.monotonic()
         self.since, self.silent, self.faults = None, 0, 0
         self.barred.clear()
@@ -146,7 +146,7 @@ class Sender:
         self.check()
         worst, job = Bill(role.worst(bound), bound.input + bound.output), role.job_entry(question)
         kept = self.budget.draw_in_job(job) if job else None
-        draw = kept or await (reservation or self.budget).draw(worst.cost, worst.tokens)
+        hold = kept or await (reservation or self.budget).draw(worst.cost, worst.tokens)
         slot, entry = role.limiter.slot(worst.tokens), ""
         try:
             async with slot:
@@ -154,16 +154,16 @@ class Sender:
                 with self.not_dropped():
                     answer, bill = await role.ask(question, bound)
                 slot.used(bill.tokens)
-            self._reach[role.address].heard()
+            self._reach[role.address].note_answer()
             role.tally.trouble = ""
             if role.limiter.waiting:
                 await self._yield_to_waiters()
             # From the bill to the answer's own line nothing waits: a kill in between would lose what is booked as paid.
             with self.not_dropped():  # a bill that cannot be written stops the run, but not the answer it is for
-                self._bill(draw, role.name, entry, bill)
+                self._bill(hold, role.name, entry, bill)
         except asyncio.CancelledError:
             if entry:  # out, and nobody waits for the answer: its line stays open
-                draw.lost()
+                hold.mark_uncertain()
             raise
         except TitjudgeError:
             if entry:  # it turned out not to be sent
@@ -173,13 +173,13 @@ class Sender:
             failure = role.provider.classify(error)
             role.tally.errors += 1
             role.tally.trouble = failure.message
-            self._book(draw, role, entry, failure, worst)
+            self._book(hold, role, entry, failure, worst)
             role.limiter.failed(failure, slot)
             if failure.kind in (FailureKind.RETRY, FailureKind.RATE_LIMIT):
                 self.check()  # no waiting, and nothing again, when the run is ending
             raise retry.AttemptFailed(self._in_reach(role, role.item_of(question), failure)) from error
         finally:
-            draw.release()
+            hold.release()
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "%(role)s %(label)s answered: %(tokens)d tokens, $%(cost).6f, %(in_flight)d in flight",
@@ -227,18 +227,18 @@ class Sender:
         reach.faults += 1
         reach.silent += failure.unsent or (failure.lost and not failure.answered)
         for_good = f"{role.label}: {reach.faults} requests and no answer yet"
-        if failure.unsent and reach.silent == reach.faults and now - reach.since > _REFUSED:
+        if failure.unsent and reach.silent == reach.faults and now - reach.since > _MAX_UNREACHABLE:
             return _fatal(failure, f"{for_good} in {now - reach.since:.0f} s")
-        if reach.silent >= max(_DEAF, 3 * role.limiter.concurrency):
+        if reach.silent >= max(_MAX_SILENT, 3 * role.limiter.concurrency):
             return _fatal(failure, for_good)
-        if reach.faults >= _DEAF and now - reach.since > _OUTAGE:
+        if reach.faults >= _MAX_SILENT and now - reach.since > _OUTAGE:
             return _fatal(failure, f"{for_good} in {_OUTAGE / 60:g} minutes")
         return failure
 
     def _barred(self, role: Role[Any, Any, Any], reach: _Reach, item: str, failure: Failure) -> Failure:
         """One item's failure where others are answered; until that is known the item waits for those on their way."""
         reach.barred.add(item)
-        if len(reach.barred) >= _BARRED:
+        if len(reach.barred) >= _MAX_BARRED:
             return _fatal(failure, f"{role.label}: {len(reach.barred)} different items in a row")
         if reach.answered is not None or self.well_known:
             return replace(failure, kind=FailureKind.REJECTED)
@@ -258,21 +258,21 @@ class Sender:
             raise self.disk
         return entry
 
-    def _book(self, draw: Hold, role: Role[Any, Any, Any], entry: str, failure: Failure, worst: Bill) -> None:
+    def _book(self, hold: Hold, role: Role[Any, Any, Any], entry: str, failure: Failure, worst: Bill) -> None:
         """Book what a failed attempt cost: what the provider said, nothing, or perhaps all of it."""
         if failure.usage is not None and failure.usage != Usage():
             tokens = failure.usage.input + failure.usage.output
             said = Bill(role.cost(failure.usage), tokens)
-            self._bill(draw, role.name, entry, worst if tokens > BEYOND_BELIEF * worst.tokens else said)
+            self._bill(hold, role.name, entry, worst if tokens > BEYOND_BELIEF * worst.tokens else said)
         elif failure.lost or failure.answered:  # sent, and nobody said what it cost: it may have been billed
-            draw.lost()
+            hold.mark_uncertain()
             self._write(role.name, entry, Bill(), uncertain=worst.cost, uncertain_tokens=worst.tokens)
         else:
-            self._bill(draw, role.name, entry, Bill())
+            self._bill(hold, role.name, entry, Bill())
 
-    def _bill(self, draw: Hold, name: str, entry: str, bill: Bill) -> None:
+    def _bill(self, hold: Hold, name: str, entry: str, bill: Bill) -> None:
         """Put what one request cost into the budget and, before anything else can happen, into the run's ledger."""
-        draw.settle(bill.cost, bill.tokens)
+        hold.settle(bill.cost, bill.tokens)
         self._write(name, entry, bill)
 
     def _write(self, name: str, entry: str, bill: Bill, uncertain: float = 0.0, **more: int) -> None:

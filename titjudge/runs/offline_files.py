@@ -15,7 +15,7 @@ from titjudge.core.files import scan_jsonl
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Reply, Status
 from titjudge.providers import ProviderSettings
-from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.openai import OpenAI
 
@@ -202,7 +202,7 @@ def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
     status = int(response.get("status_code") or 200)
     if not 200 <= status < 300:
         raise ValueError(f"no answer: HTTP {status}: {_message(response.get('body'))}")
-    return reader.read_reply(wire.Answer(200, {}, orjson.dumps(response["body"])), "", tools=True)
+    return reader.read_reply(http.Answer(200, {}, orjson.dumps(response["body"])), "", tools=True)
 
 
 def _said(record: Mapping[str, Any]) -> str:

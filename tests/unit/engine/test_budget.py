@@ -36,7 +36,7 @@ def test_settle_and_release_count_once() -> None:
         for _ in range(3):
             draw.settle(0.3, 60)
             draw.release()
-            draw.lost()
+            draw.mark_uncertain()
         for _ in range(3):
             held.release()
             held.settle(0.1, 1)
@@ -162,7 +162,7 @@ def test_a_failed_call_that_reports_usage_is_charged_and_repeated_from_the_reser
 def test_a_lost_request_stays_out_of_reach() -> None:
     async def main() -> None:
         budget = Budget(max_cost=1.0)
-        (await budget.draw(0.6, 10)).lost()
+        (await budget.draw(0.6, 10)).mark_uncertain()
         assert (budget.spent, budget.uncertain, budget.requests) == (0.0, 0.6, 1)
         with pytest.raises(BudgetExhausted, match="possibly billed"):
             await budget.draw(0.5, 10)

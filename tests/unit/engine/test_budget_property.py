@@ -59,11 +59,11 @@ class World:
                     await self.nap()
                 except asyncio.CancelledError:
                     self.billed += cost
-                    draw.lost()
+                    draw.mark_uncertain()
                     raise
                 if fate < 0.1:  # no answer, billed or not
                     self.billed += self.chance.choice([0.0, cost])
-                    draw.lost()
+                    draw.mark_uncertain()
                     continue
                 if fate < 0.25:  # a failure that costs something or nothing
                     cost = self.chance.choice([0.0, cost])
@@ -133,9 +133,9 @@ async def _live(world: World, items: int, cancel: float) -> None:
             raise task.exception()  # type: ignore[misc]
     world.check()
     assert world.budget.reserved == 0.0
-    assert world.budget._flying == 0
+    assert world.budget._in_flight == 0
     assert not world.budget._draws
-    assert not world.budget._line
+    assert not world.budget._queue
 
 
 @QUICK

@@ -185,7 +185,7 @@ def test_a_server_that_says_later_at_first_is_waited_for(tmp_path: Path, kind: F
 
 
 def test_refused_connections_end_a_run_soon_and_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sender, "_REFUSED", -1.0)
+    monkeypatch.setattr(sender, "_MAX_UNREACHABLE", -1.0)
     found, requests = many(tmp_path, lambda _: Unreachable("cannot connect to 127.0.0.1:9: refused"), 8)
     assert any("cannot connect to 127.0.0.1:9: refused" in str(each) for each in found)
     assert any(isinstance(each, FatalProviderError) for each in found)

@@ -135,9 +135,9 @@ def test_one_model_has_one_desk_and_another_has_its_own(tmp_path: Path) -> None:
     assert isinstance(first, Batch)
     assert isinstance(second, Batch)
     assert isinstance(third, Batch)
-    assert first.desk is second.desk
-    assert third.desk is not first.desk
-    assert first.desk.folder != third.desk.folder
+    assert first.queue is second.queue
+    assert third.queue is not first.queue
+    assert first.queue.folder != third.queue.folder
 
 
 def test_what_costs_nothing_stays_as_it_is_and_what_has_no_jobs_is_refused(tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_a_full_disk_reaches_whoever_waits(tmp_path: Path, monkeypatch: pytest.M
 
         async def main() -> None:
             batch = Batch(real, tmp_path, poll_seconds=0.01, idle_seconds=0.01)
-            _ = batch.desk.log
-            monkeypatch.setattr(batch.desk.log._file, "_file", -1)
+            _ = batch.queue.log
+            monkeypatch.setattr(batch.queue.log._file, "_file", -1)
             request = Request("openai", "gpt-4o", (Message("user", ("x",)),), base_url=real.base_url)
             with pytest.raises(CacheWriteError):
                 await batch.complete(request)

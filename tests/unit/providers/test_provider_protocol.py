@@ -140,7 +140,7 @@ def test_a_provider_with_the_four_methods_alone_answers_in_a_run(tmp_path: Path)
     assert (reply.text, reply.list_cost, reply.usage) == ("a cube", 6e-6, Usage(4, 2))
     provider: Any = roles["captioner"].provider
     assert (provider.real.closed, provider.capabilities.tools) == (True, False)
-    assert roles["captioner"].limiter._told  # the limits that its headers told
+    assert roles["captioner"].limiter._from_headers  # the limits that its headers told
 
 
 def test_an_embedder_with_the_three_methods_alone_makes_vectors() -> None:

@@ -19,7 +19,7 @@ from titjudge.providers.batch.service import (
     known,
     parse_result_lines,
 )
-from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import IN_PROMPT
@@ -128,7 +128,7 @@ class GeminiBatches(BaseBatchService[Gemini]):
 
     def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
         if self._good(line):
-            answer = wire.Answer(200, {}, orjson.dumps(line["response"]))
+            answer = http.Answer(200, {}, orjson.dumps(line["response"]))
             return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
         error = line.get("error") or line.get("status")
         if not isinstance(error, Mapping):
@@ -138,7 +138,7 @@ class GeminiBatches(BaseBatchService[Gemini]):
         status = (
             code if isinstance(code, int) and code >= 400 else _GRPC.get(code if isinstance(code, int) else -1, 500)
         )
-        raise self.real.read_error(wire.Answer(status, {}, orjson.dumps({"error": dict(error)})), tools=tools)
+        raise self.real.read_error(http.Answer(status, {}, orjson.dumps({"error": dict(error)})), tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
         """Make the failure of a request whose job was refused."""
@@ -151,9 +151,9 @@ class GeminiBatches(BaseBatchService[Gemini]):
             details = error.details if isinstance(error.details, Mapping) else {"message": str(error.details)}
             body = details if isinstance(details.get("error"), Mapping) else {"error": details}
             headers = getattr(error.response, "headers", None) or {}
-            return self.real.read_error(wire.Answer(int(error.code or 500), headers, orjson.dumps(body, default=str)))
+            return self.real.read_error(http.Answer(int(error.code or 500), headers, orjson.dumps(body, default=str)))
         outer = type(error).__module__.partition(".")[0]
-        if isinstance(error, OSError | asyncio.TimeoutError | wire.TransportError) or outer in (
+        if isinstance(error, OSError | asyncio.TimeoutError | http.TransportError) or outer in (
             "aiohttp",
             "httpx",
             "httpx2",

@@ -18,7 +18,7 @@ from titjudge.providers.batch.service import (
     known,
     parse_result_lines,
 )
-from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.openai import IN_PROMPT, OpenAI
 
@@ -116,7 +116,7 @@ class OpenAIBatches(BaseBatchService[OpenAI]):
             if not response:
                 code, message = str(error.get("code") or "no answer"), str(error.get("message") or "")
                 raise self.real.failure(FailureKind.RETRY, f"{code}: {message}")
-            answer = wire.Answer(int(response["status_code"]), {}, orjson.dumps(response["body"]))
+            answer = http.Answer(int(response["status_code"]), {}, orjson.dumps(response["body"]))
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self._garbled(line) from None
         if not 200 <= answer.status < 300:
@@ -126,7 +126,7 @@ class OpenAIBatches(BaseBatchService[OpenAI]):
     def rejection(self, code: str, message: str) -> ProviderFailure:
         """Make the failure of a request whose job was refused."""
         body = orjson.dumps({"error": {"message": f"{code}: {message}", "code": code}})
-        return self.real.read_error(wire.Answer(400, {}, body), native=False)
+        return self.real.read_error(http.Answer(400, {}, body), native=False)
 
     def _translated(self, error: Exception) -> Exception:
         import openai
@@ -134,7 +134,7 @@ class OpenAIBatches(BaseBatchService[OpenAI]):
         if isinstance(error, openai.APIStatusError):
             response = error.response
             return self.real.read_error(
-                wire.Answer(response.status_code, response.headers, response.content), native=False
+                http.Answer(response.status_code, response.headers, response.content), native=False
             )
         if isinstance(error, openai.APIConnectionError | OSError):
             return self._lost(error)

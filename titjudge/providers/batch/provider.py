@@ -48,7 +48,7 @@ class Batch(WrappedProvider):
         gone_seconds: a job that the provider has not known for so long is given up.
         max_requests, max_bytes: size of a job [default: the provider's: OpenAI 50,000 and 200 MB, Gemini 2 GB].
         say: gets a line whenever a job is submitted or done.
-        desk: shared with another provider object of the same model (see `Batches`).
+        queue: shared with another provider object of the same model (see `Batches`).
 
     Raises:
         ConfigError: no batch service is known for `real`, or a size is not positive.
@@ -68,7 +68,7 @@ class Batch(WrappedProvider):
         max_requests: int | None = None,
         max_bytes: int | None = None,
         say: Callable[[str], None] = _quiet,
-        desk: BatchQueue | None = None,
+        queue: BatchQueue | None = None,
     ) -> None:
         if any(size is not None and size < 1 for size in (max_requests, max_bytes)):
             raise ConfigError("the size of a batch job is at least 1")
@@ -76,7 +76,7 @@ class Batch(WrappedProvider):
         self.account = f"batch|{real.account}"
         self.capabilities = replace(real.capabilities, in_flight=None)
         pace = BatchTiming(poll_seconds, idle_seconds, settle_seconds, gone_seconds, max_requests, max_bytes)
-        self.desk = desk or BatchQueue(batch_service_for(real), folder, _label(real), pace, say)
+        self.queue = queue or BatchQueue(batch_service_for(real), folder, _label(real), pace, say)
 
     async def complete(self, request: Request) -> Reply:
         """Wait for the answer of a batch job.
@@ -88,30 +88,30 @@ class Batch(WrappedProvider):
         """
         key = request_key(request)
         tools = bool(request.tools)
-        if self.desk.given_up(key):
+        if self.queue.given_up(key):
             raise Unanswered(
                 Status.FAILED, "its batch answers could not be used (asked twice): --retry-failed asks again"
             )
         found = None
         try:
-            found = await self.desk.ask(key, request)
+            found = await self.queue.ask(key, request)
             schema_in_words = found.job.in_prompt and request.schema is not None
-            reply = self.desk.wire.read(found.line, in_prompt=schema_in_words, tools=tools)
+            reply = self.queue.service.read(found.line, in_prompt=schema_in_words, tools=tools)
         except ProviderFailure as error:
             if not error.failure.answered:
                 raise
-            self.desk.log.note_unusable(key)
+            self.queue.log.note_unusable(key)
             if found is not None:
-                self.desk.log.note_taken(found.job, key, final=True)
-            if self.desk.log.unusable[key] <= AGAIN:
+                self.queue.log.note_taken(found.job, key, final=True)
+            if self.queue.log.unusable[key] <= AGAIN:
                 raise
             why = f"{error.failure.message} (asked twice)"
             raise _final(error.failure, why) from None
         finally:
             if tools:  # the answer may say that none are called here
-                self.capabilities = replace(self.capabilities, tools=self.desk.wire.native_tools)
-        self.desk.log.note_taken(found.job, key, final=reply.status is not Status.OK)
-        return reply.with_(endpoint=self.desk.wire.address, flags=(*reply.flags, FLAG))
+                self.capabilities = replace(self.capabilities, tools=self.queue.service.native_tools)
+        self.queue.log.note_taken(found.job, key, final=reply.status is not Status.OK)
+        return reply.with_(endpoint=self.queue.service.address, flags=(*reply.flags, FLAG))
 
     def classify(self, error: Exception) -> Failure:
         """Classify as the real provider does, but for what may have been billed.
@@ -124,15 +124,15 @@ class Batch(WrappedProvider):
 
     def leave(self) -> None:
         """Stop waiting at once; jobs go on at the provider, and the next run collects them."""
-        self.desk.leave()
+        self.queue.leave()
 
     async def aclose(self) -> None:
-        await self.desk.aclose()
+        await self.queue.aclose()
         await self.real.aclose()
 
 
 class Batches:
-    """Puts the hosted providers of one run into batch jobs: one desk, and one folder below `folder`, for each model.
+    """Puts the hosted providers of one run into batch jobs: one queue, and one folder below `folder`, for each model.
 
     Args: as `Batch`. `again`: also what earlier sessions have asked in vain as often as is paid for.
     """
@@ -146,7 +146,7 @@ class Batches:
         again: bool = False,
     ) -> None:
         self.folder, self._say, self._pace, self._again = folder, say, pace or BatchTiming(), again
-        self._desks: dict[str, BatchQueue] = {}
+        self._queues: dict[str, BatchQueue] = {}
 
     def wrap(self, real: Provider) -> Provider:
         """`real` in batch jobs; a provider that costs nothing stays as it is.
@@ -157,11 +157,11 @@ class Batches:
         if real.local:
             return real
         name = folder_name(real)
-        if name not in self._desks:
-            self._desks[name] = BatchQueue(
+        if name not in self._queues:
+            self._queues[name] = BatchQueue(
                 batch_service_for(real), self.folder / name, _label(real), self._pace, self._say, again=self._again
             )
-        return Batch(real, self.folder / name, desk=self._desks[name])
+        return Batch(real, self.folder / name, queue=self._queues[name])
 
 
 def folder_name(real: Provider) -> str:

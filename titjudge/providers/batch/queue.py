@@ -1,9 +1,9 @@
-"""The desk of one model's batch jobs: collects what is asked, sends it as jobs, looks at them, hands out the answers.
+"""The queue of one model's batch jobs: collects what is asked, sends it as jobs, looks at them, hands out the answers.
 
     ask ─> asked ── idle, or full ──> job (intent, then id, on disk) ─> waiting ── polls ──> ended ─> answers on disk ─> ask
 
 One task does all of it, one step after the other, and lives only while somebody asks or waits. It may be killed at any
-point: the next desk over the same folder goes on from what the log says.
+point: the next queue over the same folder goes on from what the log says.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ class BatchTiming:
 
 
 class BatchQueue:
-    """See the module. One desk for one folder; use it inside one event loop."""
+    """See the module. One queue for one folder; use it inside one event loop."""
 
     def __init__(
         self,
-        wire: BatchService,
+        service: BatchService,
         folder: Path,
         label: str,
         pace: BatchTiming,
@@ -98,7 +98,7 @@ class BatchQueue:
         *,
         again: bool = False,
     ) -> None:
-        self.wire, self.folder, self.label, self.pace, self._again = wire, folder, label, pace, again
+        self.service, self.folder, self.label, self.pace, self._again = service, folder, label, pace, again
         self.submitted = self.done = 0
         self._say = say
         self._log: JobJournal | None = None
@@ -107,8 +107,8 @@ class BatchQueue:
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._first = self._latest = self._poll_at = self._find_at = 0.0
-        self._most = min(pace.max_requests or wire.most_requests, wire.most_requests)
-        self._bytes = min(pace.max_bytes or wire.most_bytes, wire.most_bytes)
+        self._most = min(pace.max_requests or service.most_requests, service.most_requests)
+        self._bytes = min(pace.max_bytes or service.most_bytes, service.most_bytes)
         self._crowded = False
         self._leaving = False
         self._complaint = ""
@@ -134,7 +134,7 @@ class BatchQueue:
         """Get the answer of a job to a request; waits for as long as the provider takes.
 
         Raises:
-            what the wire raises, for this request or for its job; CancelledError: the desk was left.
+            what the service raises, for this request or for its job; CancelledError: the queue was left.
         """
         if self._leaving:
             raise asyncio.CancelledError
@@ -181,7 +181,7 @@ class BatchQueue:
         if self._log is not None:
             self._log.close()
             self._log = None
-        await self.wire.aclose()
+        await self.service.aclose()
 
     # -- the task --------------------------------------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ class BatchQueue:
         """Look for the jobs behind intents without an id."""
         unsure = self.log.those("unsure")
         try:
-            found = await self.wire.find({job.tag: job.source for job in unsure}, min(job.born for job in unsure))
+            found = await self.service.find({job.tag: job.source for job in unsure}, min(job.born for job in unsure))
         except Exception as error:
             if not self._transient(error):
                 raise
@@ -281,7 +281,7 @@ class BatchQueue:
             del self._asked[key]
         tag = f"titjudge-{uuid.uuid4().hex}"
         path = self.folder / f"{tag}.part"
-        in_prompt = not self.wire.native_schema
+        in_prompt = not self.service.native_schema
         try:
             keys = await self._write(path, list(islice(self._asked.items(), self._most)), in_prompt)
             if keys:
@@ -296,11 +296,11 @@ class BatchQueue:
         with path.open("wb") as file:
             for key, asked in entries:
                 try:
-                    line = await self.wire.line(
+                    line = await self.service.line(
                         key, asked.request, in_prompt=in_prompt and asked.request.schema is not None
                     )
                     if len(line) > self._bytes:
-                        raise self.wire.rejection("too_large", f"one request has {len(line)} bytes")
+                        raise self.service.rejection("too_large", f"one request has {len(line)} bytes")
                 except (TitjudgeError, ProviderFailure) as error:  # of this request alone: its picture is gone, ...
                     self._fail([key], error)
                     continue
@@ -315,14 +315,14 @@ class BatchQueue:
 
     async def _send(self, path: Path, tag: str, keys: list[str], in_prompt: bool) -> None:
         try:
-            source = await self.wire.upload(path, tag)
+            source = await self.service.upload(path, tag)
             if self._leaving:
                 return
         except (ProviderFailure, TransportError) as error:
             return self._fail(keys, error)
         self.log.intent(tag, keys, source, in_prompt)
         try:
-            ident = await self.wire.create(source, tag)
+            ident = await self.service.create(source, tag)
         except (ProviderFailure, TransportError) as error:
             if _not_created(error):
                 self.log.void(tag, str(error))
@@ -354,7 +354,7 @@ class BatchQueue:
             if self._leaving:
                 return
             try:
-                look = await self.wire.look(job.id)
+                look = await self.service.look(job.id)
                 if look.ended:
                     await self._collect(job, look)
                 self._missed.pop(job.tag, None)
@@ -382,7 +382,7 @@ class BatchQueue:
     async def _collect(self, job: Job, look: JobStatus) -> None:
         if look.crowded:
             return self._put_back(job)
-        lines = await self.wire.answers(look, job.keys)
+        lines = await self.service.answers(look, job.keys)
         self.log.done(job.tag, look.word, lines)
         self._crowded = False
         self.done += 1
@@ -411,7 +411,7 @@ class BatchQueue:
         self._crowded = bool(self.log.those("live"))
         if not self._crowded:
             if len(job.keys) == 1:
-                return self._fail(job.keys, self.wire.rejection("token_limit_exceeded", "one request is too much"))
+                return self._fail(job.keys, self.service.rejection("token_limit_exceeded", "one request is too much"))
             self._most = max(1, len(job.keys) // 2)
         then = "when another job has ended" if self._crowded else f"in jobs of {self._most}"
         self._tell(f"the account's queue is full; {len(job.keys)} requests go {then}")
@@ -421,7 +421,7 @@ class BatchQueue:
         own = [error for error in look.errors if error[0] == number]
         whole = [error for error in look.errors if error[0] is None]
         for _, code, message in own or (whole if look.word == "failed" else []):
-            return self.wire.rejection(code, message)
+            return self.service.rejection(code, message)
         if look.complete:
             return self._missing(job, f"ended ({look.word}) and has no answer to this request", billed=True)
         return self._missing(job, f"ended ({look.word}) before this request was answered")

@@ -20,7 +20,7 @@ from titjudge.core.errors import TitjudgeError
 from titjudge.core.redaction import one_line
 from titjudge.core.types import Reply, Request
 from titjudge.providers.batch.journal import ResultLine
-from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import Hosted
 from titjudge.providers.hosted.failures import ProviderFailure
 
@@ -117,7 +117,7 @@ class BaseBatchService(Generic[H]):
         """Await a call of the SDK; its exceptions become ours."""
         try:
             return await doing
-        except (TitjudgeError, ProviderFailure, wire.TransportError, JobNotFound):
+        except (TitjudgeError, ProviderFailure, http.TransportError, JobNotFound):
             raise
         except Exception as error:
             raise self._translated(error) from None
@@ -125,18 +125,18 @@ class BaseBatchService(Generic[H]):
     def _lost(self, error: Exception) -> Exception:
         """Find what is behind an exception that is not an HTTP status."""
         causes = list(_causes(error))
-        ours = next((each for each in causes if isinstance(each, wire.TransportError)), None)
+        ours = next((each for each in causes if isinstance(each, http.TransportError)), None)
         if ours is not None:
             return ours
         text = one_line(f"{self.address}: {causes[-1] or type(causes[-1]).__name__}", [self.real.key])
         if any(isinstance(each, ssl.SSLError) for each in causes) or "CERTIFICATE_VERIFY_FAILED" in text:
-            return wire.Untrusted(text)
+            return http.Untrusted(text)
         cause = error.__cause__ or error
         if type(cause).__name__ in ("ConnectError", "ClientConnectorError", "ConnectionRefusedError"):
-            return wire.Unreachable(text)
+            return http.Unreachable(text)
         if isinstance(cause, TimeoutError) or "Timeout" in type(cause).__name__:
-            return wire.TimedOut(text)
-        return wire.Dropped(text)
+            return http.TimedOut(text)
+        return http.Dropped(text)
 
     def _garbled(self, line: Any) -> ProviderFailure:
         return self.real.unusable(f"the batch answer cannot be read: {str(line)[:200]}")
@@ -151,15 +151,15 @@ class BaseBatchService(Generic[H]):
             async def send(self, request: Any, *, stream: bool = False, **more: Any) -> Any:
                 where = request.url.host
                 if where != home and not where.endswith(_GOOGLE):  # an upload may go to an address that was told
-                    raise wire.Untrusted(f"{home} points to {where}, where nothing is sent")
+                    raise http.Untrusted(f"{home} points to {where}, where nothing is sent")
                 answer = await super().send(request, stream=True, **{**more, "follow_redirects": False})
                 if stream:
                     return answer
                 try:
                     packed = answer.headers.get("content-encoding", "")
-                    body = await wire.whole(answer.aiter_raw(), packed, LONGEST_FILE)
+                    body = await http.whole(answer.aiter_raw(), packed, LONGEST_FILE)
                 except zlib.error as error:
-                    raise wire.Dropped(f"{home}: {error}") from None
+                    raise http.Dropped(f"{home}: {error}") from None
                 finally:
                     await answer.aclose()
                 kept = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in _PACKED]

@@ -17,8 +17,7 @@ from titjudge.core.redaction import one_line, register_secret
 from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Request, Usage
 from titjudge.providers import model_families, token_counts
 from titjudge.providers.base import Provider
-from titjudge.providers.hosted import http as wire
-from titjudge.providers.hosted import tool_calls
+from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.failures import ProviderFailure, classify
 
 logger = logging.getLogger(__name__)
@@ -72,17 +71,17 @@ class Hosted(Provider):
     base_env = ""
     key_envs: tuple[str, ...] = ()
 
-    def __init__(self, settings: ProviderSettings, transport: wire.Transport | None = None) -> None:
+    def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         self.settings = settings
         self.model = settings.model
         self.family = model_families.family(self.name, settings.model)
-        self.endpoints = wire.Endpoints(settings.base_url or os.environ.get(self.base_env) or self.default_base)
+        self.endpoints = http.Endpoints(settings.base_url or os.environ.get(self.base_env) or self.default_base)
         self.base_url = self.endpoints.identity
         self.account = f"{self.name}|{self.base_url}|{self._key_env()}|{settings.model}"
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
         asked = tool_calls.wanted(settings)
         self.capabilities = self.family.capabilities(tools=self._calls_tools() if asked is None else asked)
-        self._transport = transport or wire.shared
+        self._transport = transport or http.shared
         self._headers: dict[str, dict[str, str]] = {}
         self.key = ""
 
@@ -120,10 +119,10 @@ class Hosted(Provider):
         logger.info("%(model)s calls no tools at %(address)s", {"model": self.model, "address": self.base_url})
         return True
 
-    async def _post(self, path: str, body: bytes) -> tuple[wire.Answer, wire.Endpoint]:
+    async def _post(self, path: str, body: bytes) -> tuple[http.Answer, http.Endpoint]:
         """Send once; only an address that cannot be reached at all (nothing sent) makes way for the next."""
         self._transport.join(self)
-        missing: wire.Unreachable | None = None
+        missing: http.Unreachable | None = None
         for endpoint in self.endpoints.order():
             headers = self._headers.get(endpoint.identity) or self.headers_for(endpoint)
             try:
@@ -131,7 +130,7 @@ class Hosted(Provider):
                     answer = await self._transport.post_json(
                         endpoint.url(path), headers=headers, body=body, timeout=self.settings.timeout
                     )
-            except wire.Unreachable as error:
+            except http.Unreachable as error:
                 missing = error
                 logger.info("%(reason)s", {"address": endpoint.identity, "reason": one_line(str(error))})
                 continue
@@ -149,9 +148,9 @@ class Hosted(Provider):
             if self.on_headers is not None:
                 self.on_headers(answer.headers)
             return answer, endpoint
-        raise missing or wire.Unreachable("no address to send to")
+        raise missing or http.Unreachable("no address to send to")
 
-    def headers_for(self, endpoint: wire.Endpoint) -> dict[str, str]:
+    def headers_for(self, endpoint: http.Endpoint) -> dict[str, str]:
         """Make the headers that authorise a request to an address; reads `key` from the environment.
 
         Raises:
@@ -168,7 +167,7 @@ class Hosted(Provider):
         headers = self._headers[endpoint.identity] = self._authorisation(endpoint, self.key)
         return headers
 
-    def _authorisation(self, endpoint: wire.Endpoint, key: str) -> dict[str, str]:
+    def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
         raise NotImplementedError
 
     def _key_env(self) -> str:

@@ -15,7 +15,7 @@ import orjson
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Embedding, FailureKind, ProviderSettings, Usage
 from titjudge.providers.base import Embedder
-from titjudge.providers.hosted import http as wire
+from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed, unreadable
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
@@ -67,7 +67,7 @@ class OpenAIEmbedder(OpenAI, Embedder):
 
     local = False
 
-    def __init__(self, model: str, settings: ProviderSettings, transport: wire.Transport | None = None) -> None:
+    def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         _checked(settings, "openai")
         super().__init__(settings, transport)
         self.name = f"openai/{model}"
@@ -119,7 +119,7 @@ class GeminiEmbedder(Gemini, Embedder):
 
     local = False
 
-    def __init__(self, model: str, settings: ProviderSettings, transport: wire.Transport | None = None) -> None:
+    def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         _checked(settings, "gemini")
         super().__init__(settings, transport)
         self.name = f"gemini/{model}"

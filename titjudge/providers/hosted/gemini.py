@@ -13,8 +13,7 @@ import orjson
 
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Usage
-from titjudge.providers.hosted import http as wire
-from titjudge.providers.hosted import tool_calls
+from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.openai import IN_PROMPT
@@ -118,13 +117,13 @@ class Gemini(Hosted):
             out["generationConfig"] = config
         return out
 
-    def _authorisation(self, endpoint: wire.Endpoint, key: str) -> dict[str, str]:
+    def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
         headers = {"x-goog-api-key": key} if key else {}
         return {**headers, "Authorization": endpoint.credentials} if endpoint.credentials else headers
 
     # ------------------------------------------------------------------ answers
 
-    def read_reply(self, answer: wire.Answer, flag: str, *, tools: bool = False) -> Reply:
+    def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False) -> Reply:
         """Read an answer with a status of success.
 
         Raises:
@@ -175,7 +174,7 @@ class Gemini(Hosted):
             raise self.unusable(f"no usable answer (finish: {finish or 'none'}) {detail}".strip(), usage)
         return Status.OK, ""
 
-    def read_error(self, answer: wire.Answer, *, tools: bool = False) -> ProviderFailure:
+    def read_error(self, answer: http.Answer, *, tools: bool = False) -> ProviderFailure:
         """Read the failure behind an error status."""
         try:
             data = parsed(answer.body)

@@ -22,8 +22,7 @@ from titjudge.core.redaction import environment_secrets, one_line, register_secr
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
 from titjudge.providers import Capabilities, Provider, ProviderSettings, model_families, token_counts
-from titjudge.providers.hosted import litellm_client as wire
-from titjudge.providers.hosted import tool_calls
+from titjudge.providers.hosted import litellm_client, tool_calls
 from titjudge.providers.hosted.base import encoded
 from titjudge.providers.hosted.failures import ProviderFailure, classify, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.http import Endpoint
@@ -95,7 +94,7 @@ class LiteLLM(Provider):
         in_prompt = request.schema is not None and not self.native_schema
         arguments = await self._arguments(request, in_prompt)
         try:
-            with wire.traced() as trace:
+            with litellm_client.traced() as trace:
                 answer = await litellm.acompletion(**arguments)
         except Exception as error:
             if request.schema is not None and not in_prompt and self._knows_no_schemas(error):
@@ -117,11 +116,11 @@ class LiteLLM(Provider):
     def classify(self, error: Exception) -> Failure:
         return error.failure if isinstance(error, _Failed) else classify(error)
 
-    def _failure_of(self, error: Exception, trace: wire.Trace) -> Failure:
+    def _failure_of(self, error: Exception, trace: litellm_client.Trace) -> Failure:
         """By what happened on the wire, then by the name of litellm's exception and its HTTP status."""
         if isinstance(error, TitjudgeError):
             return classify(error)
-        ours = wire.own_error(error)
+        ours = litellm_client.own_error(error)
         if ours is not None:
             return classify(ours)
         failure = self._named(error)
@@ -166,7 +165,7 @@ class LiteLLM(Provider):
         self._litellm.in_memory_llm_clients_cache.flush_cache()
 
     async def _load(self) -> Any:
-        self._litellm = await asyncio.to_thread(wire.load)
+        self._litellm = await asyncio.to_thread(litellm_client.load)
         return self._litellm
 
     async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:

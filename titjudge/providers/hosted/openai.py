@@ -16,8 +16,7 @@ import orjson
 
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, Usage
-from titjudge.providers.hosted import http as wire
-from titjudge.providers.hosted import tool_calls
+from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
@@ -90,7 +89,7 @@ class OpenAI(Hosted):
         """At OpenAI and Azure by the table; of any other server nobody knows, and the option `tools` says so."""
         return self.family.tools and all(each.host.endswith(_OWN_HOSTS) for each in self.endpoints.all)
 
-    def _authorisation(self, endpoint: wire.Endpoint, key: str) -> dict[str, str]:
+    def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
         headers = {"Authorization": endpoint.credentials or f"Bearer {key}"} if endpoint.credentials or key else {}
         if key and endpoint.host.endswith(".azure.com"):
             headers["api-key"] = key
@@ -102,7 +101,7 @@ class OpenAI(Hosted):
 
     # ------------------------------------------------------------------ answers
 
-    def read_reply(self, answer: wire.Answer, flag: str, *, tools: bool = False) -> Reply:
+    def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False) -> Reply:
         """Read an answer with a status of success.
 
         Raises:
@@ -139,7 +138,7 @@ class OpenAI(Hosted):
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
             raise self.unusable(unreadable(answer.body), usage) from None
 
-    def read_error(self, answer: wire.Answer, *, native: bool, tools: bool = False) -> ProviderFailure:
+    def read_error(self, answer: http.Answer, *, native: bool, tools: bool = False) -> ProviderFailure:
         """Make the failure behind an error status; learns from it when the server knows no JSON schemas or no tools."""
         try:
             data = parsed(answer.body)
