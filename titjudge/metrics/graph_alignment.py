@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
@@ -224,9 +225,8 @@ def _unread(reply: Reply, reason: str) -> Score:
 
 
 async def _strict(item: Item, image: Path, ask: Ask) -> Score:
-    given = item.meta.get("graph")
-    given = given if given and given.get("entities") else None
-    graph = Graph.from_json(given) if given else await extract_graph(item.prompt, ask)
+    given = _graph_of(item)
+    graph = given or await extract_graph(item.prompt, ask)
     reply = await ask(
         "longt2ibench/align_graph",
         role="judge",
@@ -242,6 +242,20 @@ async def _strict(item: Item, image: Path, ask: Ask) -> Score:
     if alignment is None:
         return Score.none(Status.UNPARSED, reason, graph=graph.to_json(), output=reply.text)
     return _scored(alignment, "the data" if given else "extracted", reply.text, [], reply.data.summary)
+
+
+def _graph_of(item: Item) -> Graph | None:
+    """Return the graph that the data give for an item, if they give one with entities.
+
+    Raises:
+        Unanswered: It has another form.
+    """
+    given = item.meta.get("graph")
+    try:
+        return Graph.from_json(given) if given and given.get("entities") else None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        form = "entities: [name], attributes: [[entity, attribute]], relations: [[entity, relation, entity]]"
+        raise Unanswered(Status.BAD_INPUT, f"the item's graph does not have the form {form}") from error
 
 
 def _scored(alignment: Alignment, source: str, output: str, problems: Sequence[str], summary: str = "") -> Score:

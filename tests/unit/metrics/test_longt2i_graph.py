@@ -322,6 +322,16 @@ def test_strict_takes_the_graph_of_the_data() -> None:
     assert Graph.from_json(GRAPH.to_json()) == GRAPH
 
 
+@pytest.mark.parametrize(
+    "graph",
+    [["cat"], {"entities": ["cat"], "attributes": [["cat"]]}, {"entities": 3}, {"entities": ["cat"], "relations": 5}],
+)
+def test_a_graph_of_another_form_is_the_items_fault_and_says_the_form(graph: Any) -> None:
+    with pytest.raises(Unanswered, match=r"does not have the form entities: \[name\]") as failure:
+        run(Scripted("strict"), Item("1", "p", Path("1.png"), meta={"graph": graph}))
+    assert failure.value.status is Status.BAD_INPUT
+
+
 def test_strict_an_incomplete_verdict_is_no_score() -> None:
     score = run(Scripted("strict", data(EXTRACTED), data(verdict([True, True]))))
     assert (score.value, score.status) == (None, Status.UNPARSED)
