@@ -13,6 +13,9 @@
 | `generator_differences` | is one generator better than another on the same prompts, with a gate |
 | `planning` | how many prompts, images and answers a wanted difference needs, from a pilot |
 | `sequential` | when it is settled which of two generators is better, looking after every prompt |
+| `scores_table` | scores by prompt and generator from a plain table: what the last three read |
+| `bridging` | an old judge's leaderboard on a new judge's scale |
+| `judge_pool` | which mean of at most three judges agrees best with people |
 | `ppi`, `ppi_leaderboard` | few preferences of people joined with many of a judge |
 | `cascade` | the cheapest judges first, further ones where they are unsure |
 | `votes` | votes of annotators to one preference a pair, and how far annotators agree |
@@ -27,12 +30,14 @@ __all__ = [
     "bootstrap",
     "bounds",
     "bradley_terry",
+    "bridging",
     "cascade",
     "chance_level",
     "correlation",
     "forgetting",
     "generator_differences",
     "intervals",
+    "judge_pool",
     "leaderboard",
     "paired_differences",
     "pairwise_accuracy",
@@ -40,6 +45,7 @@ __all__ = [
     "ppi",
     "ppi_leaderboard",
     "rank_agreement",
+    "scores_table",
     "sequential",
     "votes",
 ]
