@@ -14,6 +14,8 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Self
 
+from titjudge.core.numbers import finite
+
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
 _LONGEST_RESET = 2 * 86400.0  # a larger "reset" is a point in time, not a span
@@ -98,11 +100,8 @@ def _until(when: str | None, now: str) -> float | None:
 
 def _number(text: str | None) -> float | None:
     """Read a finite number of 0 or more; of a list ("100, 100;w=60") the first."""
-    try:
-        value = float(re.split(r"[,;]", text or "", maxsplit=1)[0])
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value >= 0 else None
+    value = finite(re.split(r"[,;]", text or "", maxsplit=1)[0])
+    return value if value is not None and value >= 0 else None
 
 
 class TokenBucket:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from titjudge.core.numbers import is_number
 from titjudge.core.run_records import AnsweredRecord
-from titjudge.report import table_cells
 from titjudge.report.model import Report
 from titjudge.report.table_cells import DASH, Json, cell, fragment, money, table
 
@@ -134,4 +134,4 @@ def cost(report: Report) -> Json:
 
 
 def _dollars(value: Any) -> Any:
-    return cell(money(value), sort=float(value)) if table_cells.is_number(value) else DASH
+    return cell(money(value), sort=float(value)) if is_number(value) else DASH

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from titjudge.core.numbers import is_number
 from titjudge.core.types import Pair
 from titjudge.report.human_agreement import value
 from titjudge.report.model import Loaded, Report
-from titjudge.report.table_cells import DASH, Json, cell, is_number, measured, number, table
+from titjudge.report.table_cells import DASH, Json, cell, measured, number, table
 
 RESAMPLES = 1000
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 from urllib.parse import urlencode
+
+from titjudge.core.numbers import is_number
 
 Json = dict[str, Any]
 Cell = str | Json
@@ -134,10 +136,6 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def strings(value: Any) -> list[str]:
     """Return the members of a list as texts; none of anything else."""
     return [str(one) for one in value] if isinstance(value, list | tuple) else []
-
-
-def is_number(value: Any) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def ends_of(interval: Any) -> tuple[float, float] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from titjudge.core.numbers import is_number
 from titjudge.report.model import Loaded, Report
-from titjudge.report.table_cells import DASH, Json, cell, is_number, mapping, measured, p_value, strings, table
+from titjudge.report.table_cells import DASH, Json, cell, mapping, measured, p_value, strings, table
 
 
 def cards(report: Report) -> list[Json]:

@@ -6,13 +6,13 @@ Any other line that is damaged is skipped and named; what the others say still c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import scan_jsonl
+from titjudge.core.numbers import is_number
 from titjudge.core.types import Status
 
 _TEXTS = {
@@ -60,7 +60,7 @@ def flaw(name: str, record: Mapping[str, Any]) -> str:
     if name in ("replies.jsonl", "scores.jsonl") and record["status"] not in _STATUSES:
         return f"there is no status '{record['status']}'"
     if name == "scores.jsonl":
-        if record["value"] is not None and not _number(record["value"]):
+        if record["value"] is not None and not is_number(record["value"]):
             return f"the score is no number: {record['value']!r}"
         if not (isinstance(record["parts"], dict) and isinstance(record["replies"], list)):
             return "its parts or replies are none"
@@ -69,14 +69,14 @@ def flaw(name: str, record: Mapping[str, Any]) -> str:
         or (isinstance(record.get("prompt"), str) and isinstance(record.get("meta"), dict) and "image" in record)
     ):
         return "neither an item nor the reason why there is none"
-    if name == "replies.jsonl" and not (record["list_cost"] is None or _number(record["list_cost"])):
+    if name == "replies.jsonl" and not (record["list_cost"] is None or is_number(record["list_cost"])):
         return f"the list price is no number: {record['list_cost']!r}"
     return ""
 
 
 def _flaw_of_bill(record: Mapping[str, Any]) -> str:
     for key in _AMOUNTS["worst" in record]:
-        if not _number(record.get(key)):
+        if not is_number(record.get(key)):
             return f"'{key}' is no number" if key in record else f"the key '{key}' is missing"
         if record[key] < 0:
             return f"'{key}' is negative: {record[key]}"
@@ -84,10 +84,6 @@ def _flaw_of_bill(record: Mapping[str, Any]) -> str:
         if not isinstance(record.get(key), str):
             return f"'{key}' is no text" if key in record else f"the key '{key}' is missing"
     return ""
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def told(damage: Mapping[str, str], most: int = 5) -> list[str]:

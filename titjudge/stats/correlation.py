@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.files import csv_rows
+from titjudge.core.numbers import finite
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.stats.equality import with_ties
@@ -219,25 +219,16 @@ def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, l
     for k, name in enumerate(names):
         column = [(line, row[k].strip()) for line, row in rows[1:]]
         filled = [text for _, text in column if text]
-        numbers = sum(_number(text) is not None for text in filled)
+        numbers = sum(finite(text) is not None for text in filled)
         if 2 * numbers > len(filled) or (name == reference and numbers):
             columns[name] = [_cell(text, name, path, line) for line, text in column]
     return names, columns
 
 
-def _number(text: str) -> float | None:
-    """Read a finite number or None; "Infinity" is the name of a generator."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
 def _cell(text: str, name: str, path: Path, line: int) -> float | None:
     if not text:
         return None
-    value = _number(text)
+    value = finite(text)
     if value is None:
         raise DataError(
             f"column '{name}': '{text}' is not a finite number; leave the cell empty if it is missing", path, line

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.metrics.longt2ibench_text import CATEGORIES
-from titjudge.suites.longt2ibench.dataset import number, read_annotation, read_split, to_ready
+from titjudge.suites.longt2ibench.dataset import read_annotation, read_split, to_ready
 from titjudge.suites.longt2ibench.statistics import MATCHINGS, Recall, by_interval, correlate, interval, words
 from titjudge.suites.longt2ibench.suite import LongT2IBench, aggregate_generations, aggregate_predictions
 
@@ -115,7 +116,7 @@ def test_annotations_of_neither_shape(structure: dict[str, Any]) -> None:
     ],
 )
 def test_ratios(value: Any, expected: float | None) -> None:
-    assert number(value) == expected
+    assert finite(value) == expected
 
 
 def test_bad_elements_are_named(tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from titjudge.core.errors import DataError, TitjudgeError
+from titjudge.core.numbers import finite
 from titjudge.core.redaction import one_line
 from titjudge.core.types import Failure, FailureKind, Usage
 from titjudge.providers.hosted.http import Dropped, TimedOut, TooLong, TransportError, Unreachable, Untrusted
@@ -39,11 +39,11 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     A date is measured against the server's own `Date` header, so a wrong clock on either side does no harm; without one
     it is believed for at most two minutes. The past is 0, and nothing is longer than an hour.
     """
-    millis = _number(headers.get("retry-after-ms"))
+    millis = finite(headers.get("retry-after-ms"))
     if millis is not None:
         return _clamp(millis / 1000)
     raw = headers.get("retry-after")
-    seconds = _number(raw)
+    seconds = finite(raw)
     if seconds is not None:
         return _clamp(seconds)
     when = _date(raw)
@@ -57,14 +57,6 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 def _clamp(seconds: float) -> float:
     return min(max(seconds, 0.0), LONGEST_WAIT)
-
-
-def _number(raw: str | None) -> float | None:
-    try:
-        value = float(raw or "")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _date(raw: str | None) -> float | None:

@@ -33,6 +33,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError
 from titjudge.core.files import read_yaml
+from titjudge.core.numbers import is_number
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Usage
 from titjudge.providers import SAMPLING_PARAMETERS, Capabilities, Provider, ProviderSettings
 from titjudge.providers.learned.subprocess import Outcome, run
@@ -296,7 +297,7 @@ def _measurement(value: Mapping[str, Any]) -> dict[str, Any] | str:
     reason = " ".join(str(value.get("reason") or "").split())[:400]
     if score is None:
         return f"the command gave no score{': ' + reason if reason else ''}"
-    if not _number(score):
+    if not is_number(score):
         return f"the command's score is not a finite number: {str(score)[:60]!r}"
     counts = [each for each in (used, total) if each is not None]
     if len(counts) == 1 or any(not isinstance(each, int) or isinstance(each, bool) or each < 0 for each in counts):
@@ -304,16 +305,9 @@ def _measurement(value: Mapping[str, Any]) -> dict[str, Any] | str:
     if counts and counts[0] > counts[1]:
         return "the command read more tokens than there are"
     parts = value.get("parts") or {}
-    if not isinstance(parts, dict) or not all(_number(each) for each in parts.values()):
+    if not isinstance(parts, dict) or not all(is_number(each) for each in parts.values()):
         return "parts is not an object of finite numbers"
     return {"score": float(score), "tokens_used": used, "tokens_total": total, "parts": parts, "reason": reason}
-
-
-def _number(value: Any) -> bool:
-    try:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 __all__ = ["Command", "External", "command_of", "read", "variable"]

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
+from titjudge.core.numbers import finite
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, read_elements
 
 
@@ -144,17 +144,6 @@ def _raw_annotation(
     return found, entities or tuple(structure["entity_scores"]), tuple(problems)
 
 
-def number(value: Any) -> float | None:
-    """Read a finite number, also from a text; None otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        found = float(value)
-    except ValueError:
-        return None
-    return found if math.isfinite(found) else None
-
-
 def read_split(path: Path) -> Iterator[Annotated | tuple[int, str]]:
     """Every element of a split file, or its number and the reason why it cannot be used.
 
@@ -181,7 +170,7 @@ def _annotated(index: int, element: Any) -> Annotated:
     if not isinstance(structure, Mapping):
         raise DataError("the element has no en_structured_data")
     truth, entities, problems = read_annotation(structure)
-    people = number(element.get("Align ratio"))
+    people = finite(element.get("Align ratio"))
     if people is None:
         problems = (*problems, "there is no numeric Align ratio (upstream reads 0.0)")
     return Annotated(index, element["en_prompt_text"], element["img_path"], people, truth, entities, problems, element)
@@ -221,7 +210,7 @@ def read_generations(path: Path) -> Sequence[Generation]:
                 str(each.get("input_text", "")),
                 str(each.get("image_path", "")),
                 text if usable else None,
-                number(each.get("ground_truth_score")),
+                finite(each.get("ground_truth_score")),
                 error,
             )
         )

@@ -11,12 +11,13 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json
+from titjudge.core.numbers import finite
 from titjudge.core.score_parts import alignment
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.graph_alignment import Graph, forced, ratio
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target
 from titjudge.suites.base import Suite, number_repeats
-from titjudge.suites.longt2ibench.dataset import Annotated, Generation, number, read_generations, read_split
+from titjudge.suites.longt2ibench.dataset import Annotated, Generation, read_generations, read_split
 from titjudge.suites.longt2ibench.statistics import Recall, by_interval, interval, tables, words
 
 __all__ = ["LongT2IBench", "aggregate_generations", "aggregate_predictions"]
@@ -97,7 +98,7 @@ def aggregate_predictions(predictions: Path) -> tuple[dict[str, Any], list[Table
     problems: list[tuple[str, str]] = []
     for place, each in enumerate(raw):
         each = each if isinstance(each, Mapping) else {}
-        predicted, human = number(each.get("predicted_score")), number(each.get("true_score"))
+        predicted, human = finite(each.get("predicted_score")), finite(each.get("true_score"))
         if predicted is None or human is None or not isinstance(each.get("original_text"), str):
             problems.append((f"prediction {place}", "original_text, true_score and predicted_score are needed"))
         else:

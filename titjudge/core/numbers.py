@@ -1,0 +1,22 @@
+"""Numbers of other people's files and answers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeGuard
+
+
+def finite(value: Any) -> float | None:
+    """Read a finite number, also from a text; None otherwise (`true` is none)."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Tell whether a value is a finite number as JSON has them: no `true`, no text."""
+    return isinstance(value, int | float) and finite(value) is not None
