@@ -65,6 +65,7 @@ def table() -> tuple[Retirement, ...]:
     )
 
 
+@lru_cache(maxsize=256)  # asked several times a request
 def of(provider: str, model: str) -> Retirement | None:
     """Find the retirement of a model as a provider calls it, or None. Of litellm's, those asked at the vendor itself."""
     if provider == "litellm":
