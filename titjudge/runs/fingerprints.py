@@ -72,20 +72,24 @@ class Pins:
 
     def _check_recorded(self, folder: RunFolder, together: bool) -> None:
         images: dict[str, Path] = {}
-        groups: dict[str, set[Path]] = {}
-        group_of: dict[str, str] = {}
+        images_of: dict[str, set[Path]] = {}
+        prompt_of: dict[str, str] = {}
         for item in folder.items():
             if isinstance(item, Item) and item.image is not None:
                 images[item.id] = item.image
-                groups.setdefault(item.prompt_id, set()).add(item.image)
-                group_of[item.id] = item.prompt_id
+                images_of.setdefault(item.prompt_id, set()).add(item.image)
+                prompt_of[item.id] = item.prompt_id
         for reply in folder.replies():
             provider = self.recorded.get(reply["role"])
             if provider is None or reply["provider"] != Recorded.name or reply["status"] != Status.OK:
                 continue
             asked = reply["item"]
             shown = (
-                groups.get(group_of.get(asked, ""), set()) if together else {images[asked]} if asked in images else {}
+                images_of.get(prompt_of.get(asked, ""), set())
+                if together
+                else {images[asked]}
+                if asked in images
+                else {}
             )
             now = [provider.recall(reply["messages"], reply["sample"], reply["template"], image) for image in shown]
             if shown and reply["text"] not in [found[0] for found in now if found is not None]:

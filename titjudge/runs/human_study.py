@@ -58,11 +58,11 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
         raise DataError("its images name fewer than two generators: there is nothing to rank", run.path)
-    group_of = {item.id: item.prompt_id for item in items}
+    prompt_of = {item.id: item.prompt_id for item in items}
     known = [
-        replace(pair, prompt_id=group_of[pair.a])
+        replace(pair, prompt_id=prompt_of[pair.a])
         for pair in human
-        if pair.a in group_of and group_of[pair.a] == group_of.get(pair.b)
+        if pair.a in prompt_of and prompt_of[pair.a] == prompt_of.get(pair.b)
     ]
     if not any(generator_of[pair.a] != generator_of[pair.b] for pair in known):
         named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not known else ""
@@ -95,18 +95,18 @@ def _values(scores: Sequence[Score], name: str) -> Values:
 
 
 def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int]:
-    groups: dict[str, list[Item]] = {}
+    by_prompt: dict[str, list[Item]] = {}
     for item in items:
-        groups.setdefault(item.prompt_id, []).append(item)
+        by_prompt.setdefault(item.prompt_id, []).append(item)
     pairs, unscored = [], 0
-    for group, members in groups.items():
+    for prompt, members in by_prompt.items():
         for a, b in combinations(members, 2):
             if a.generator == b.generator:
                 continue
             x, y = values.get(a.id), values.get(b.id)
             unscored += x is None or y is None
             preferred = "tie" if x is None or y is None or same(x, y) else "a" if x > y else "b"
-            pairs.append(Pair(group, a.id, b.id, preferred))
+            pairs.append(Pair(prompt, a.id, b.id, preferred))
     return pairs, unscored
 
 

@@ -21,12 +21,13 @@ def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric])
     if not any(map(compares, metrics.values())):
         return items
     listed = list(items)
-    groups: dict[str, list[Item]] = {}
+    by_prompt: dict[str, list[Item]] = {}
     for item in listed:
         if isinstance(item, Item):
-            groups.setdefault(item.prompt_id, []).append(item)
+            by_prompt.setdefault(item.prompt_id, []).append(item)
     return [
-        replace(item, same_prompt=tuple(groups[item.prompt_id])) if isinstance(item, Item) else item for item in listed
+        replace(item, same_prompt=tuple(by_prompt[item.prompt_id])) if isinstance(item, Item) else item
+        for item in listed
     ]
 
 

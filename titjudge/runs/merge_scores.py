@@ -120,16 +120,16 @@ def examined_differently(
                 templates[key], answer = known[key]
                 answers.setdefault((name, score["group"], key), set()).add(answer)
     mixed: dict[tuple[str, str], dict[str, None]] = {}
-    for (name, group, key), different in answers.items():
+    for (name, prompt, key), different in answers.items():
         if len(different) > 1:
-            mixed.setdefault((name, templates[key]), {})[group] = None
+            mixed.setdefault((name, templates[key]), {})[prompt] = None
     return [
-        f"{name}: images of {_prompts(list(groups))} were judged by different answers to {template}: their scores are "
+        f"{name}: images of {_prompts(list(prompts))} were judged by different answers to {template}: their scores are "
         "not comparable; judge whole prompts in one run"
-        for (name, template), groups in mixed.items()
+        for (name, template), prompts in mixed.items()
     ]
 
 
-def _prompts(groups: Sequence[str]) -> str:
-    count = "one prompt" if len(groups) == 1 else f"{len(groups)} prompts"
-    return f"{count} ({', '.join(groups[:3])}{', ...' if len(groups) > 3 else ''})"
+def _prompts(prompts: Sequence[str]) -> str:
+    count = "one prompt" if len(prompts) == 1 else f"{len(prompts)} prompts"
+    return f"{count} ({', '.join(prompts[:3])}{', ...' if len(prompts) > 3 else ''})"

@@ -112,17 +112,17 @@ class RunFolder:
                 last[record["item"], record["metric"]] = known
         if not last:
             return set()
-        now = Marks((record for _, record in journal.records(listed, {})), groups=bool(comparing))
+        now = Marks((record for _, record in journal.records(listed, {})), prompts=bool(comparing))
         then = now
         if "" in last.values():  # written before scores said what they are of
-            then = Marks(self.read("items.jsonl"), groups=bool(comparing))
+            then = Marks(self.read("items.jsonl"), prompts=bool(comparing))
         done = set()
         for (item, name), known in last.items():
             found = now.of(item, together=name in comparing)
             if found and known is not None and found == (known or then.of(item, together=name in comparing)):
                 done.add((item, name))
         for name in comparing:
-            for members in now.groups.values():
+            for members in now.prompts.values():
                 own = {(item, name) for item in members}
                 if not own <= done:
                     done -= own

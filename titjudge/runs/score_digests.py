@@ -40,22 +40,22 @@ def mark(item: Item, metric: Metric) -> str:
     """Digest what `metric` judges when it scores `item` (as `loop.prepared` hands it over)."""
     if not compares(metric) or not item.same_prompt:
         return _digest(listed_record(item)).hex()
-    return Marks(map(listed_record, item.same_prompt), groups=True).of(item.id, together=True)
+    return Marks(map(listed_record, item.same_prompt), prompts=True).of(item.id, together=True)
 
 
 class Marks:
-    """The digests of all items of a run, from their lines in items.jsonl; `groups`: those of whole prompts as well."""
+    """The digests of all items of a run, from their lines in items.jsonl; `prompts`: those of whole prompts as well."""
 
-    def __init__(self, records: Iterable[Mapping[str, Any]], *, groups: bool) -> None:
+    def __init__(self, records: Iterable[Mapping[str, Any]], *, prompts: bool) -> None:
         self._own: dict[str, bytes] = {}
-        self._group_of: dict[str, str] = {}
-        self.groups: dict[str, list[str]] = {}
+        self._prompt_of: dict[str, str] = {}
+        self.prompts: dict[str, list[str]] = {}
         for record in records:
             if "bad" not in record:
                 self._own[record["id"]] = _digest(record)
-                if groups:
-                    self._group_of[record["id"]] = record["group"]
-                    self.groups.setdefault(record["group"], []).append(record["id"])
+                if prompts:
+                    self._prompt_of[record["id"]] = record["group"]
+                    self.prompts.setdefault(record["group"], []).append(record["id"])
 
     def of(self, item: str, *, together: bool) -> str:
         """Give the digest of one item, or with `together` of all images of its prompt; empty where it is not listed."""
@@ -63,7 +63,7 @@ class Marks:
             return ""
         if not together:
             return self._own[item].hex()
-        members = self.groups[self._group_of[item]]
+        members = self.prompts[self._prompt_of[item]]
         return hashlib.sha256(b"".join(self._own[each] for each in members)).digest()[:16].hex()
 
 
