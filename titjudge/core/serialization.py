@@ -115,9 +115,16 @@ def score_record(score: Score) -> dict[str, Any]:
 
 def score_from(record: Mapping[str, Any]) -> Score:
     return Score(
-        record["item"], record["metric"], record["value"], Status(record["status"]), record["reason"], record["parts"],
-        tuple(record["replies"]), record["generator"], record["group"],
-    )  # fmt: skip
+        item_id=record["item"],
+        metric=record["metric"],
+        value=record["value"],
+        status=Status(record["status"]),
+        reason=record["reason"],
+        parts=record["parts"],
+        replies=tuple(record["replies"]),
+        generator=record["generator"],
+        prompt_id=record["group"],
+    )
 
 
 def storable(item: Item | InvalidItem) -> Item | InvalidItem:
