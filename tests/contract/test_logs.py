@@ -127,6 +127,18 @@ def test_retries_waits_and_limits_are_logged_and_no_key_is(
     assert set(lines[0]) == {"time", "level", "logger", "message", "fields"}
 
 
+def test_a_question_without_an_answer_is_logged_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: Kept
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    refusing = Scripted.fault(400, body={"error": {"message": f"not with {KEY}"}})
+    with Server(lambda seen: refusing) as server:
+        assert "not with [key]" in judged("openai/m", server.openai, tmp_path / "cache")
+    (line,) = [line for line in kept.seen if "no answer" in line]
+    assert "INFO judge of the-item: no answer (HTTP 400" in line
+    assert KEY not in line
+
+
 def test_a_key_of_any_form_in_a_line_of_anybody_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VENDOR_TOKEN", KEY)
     redaction.register_secret(QUERY)

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError
+from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.types import Failure, FailureKind, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill, Budget, Hold, Reservation
@@ -111,6 +111,10 @@ class Sender:
             self.fatal = error
             logger.error("%(role)s: nothing more is sent: %(failure)s", {"role": role.label, "failure": str(error)})
             self._on_fatal()
+            raise
+        except Unanswered as error:
+            names = {"role": role.name, "item": role.item_of(question), "reason": error.reason}
+            logger.info("%(role)s of %(item)s: no answer (%(reason)s)", names)
             raise
         return answer
 
