@@ -51,7 +51,7 @@ class Rounds(Cluster):
         self.config = load_config(None, {"judge": "fake/m", "limits": {"max_cost": cap}})
         self.items, self.worst, self.rounds = items, worst, 0
 
-    def _judge(self, ray: Any, shards: list[_Shard], limits: Any) -> None:
+    def _judge(self, shards: list[_Shard], limits: Any) -> None:
         self.rounds += 1
         assert self.rounds < 50
         for shard in shards:
@@ -69,7 +69,7 @@ def test_shards_leave_less_than_one_request_of_the_cap(tmp_path: Path, cap: floa
     for shard in shards:
         shard.path.mkdir()
     book(shards[3].path, bill(0.0, uncertain=0.75))
-    Rounds(cap, items=100, worst=2.0)._rounds(None, shards)
+    Rounds(cap, items=100, worst=2.0)._rounds(shards)
     used = sum(RunFolder(shard.path).used()["max_cost"] for shard in shards)
     assert cap - 2.0 < used <= cap
 
@@ -78,5 +78,5 @@ def test_shards_that_find_room_are_finished(tmp_path: Path) -> None:
     shards = [_Shard(k, 3, tmp_path / str(k)) for k in range(1, 4)]
     for shard in shards:
         shard.path.mkdir()
-    Rounds(14.0, items=4, worst=2.0)._rounds(None, shards)
+    Rounds(14.0, items=4, worst=2.0)._rounds(shards)
     assert [shard.status for shard in shards] == ["complete"] * 3
