@@ -82,6 +82,7 @@ class CanaryReport:
 
     @property
     def drifted(self) -> bool:
+        """Whether a model has changed."""
         return self.state == "drift"
 
     def lines(self) -> list[str]:

@@ -23,11 +23,13 @@ IN_FLIGHT = 64
 class Prober:
     """Scores items once each, many at a time.
 
-    Args:
-        engine, name, metric: who is probed. on_score: called with each score as it comes.
-        alias: other models in the places of captioner and judge, by role name.
-
-    `seconds` is the time from the beginning of each `score` to its end.
+    Attributes:
+        engine: Asks the models.
+        name: What the metric is called.
+        metric: The metric whose models are probed.
+        on_score: Called with each score as it comes.
+        alias: Other models in the places of captioner and judge, by role name.
+        seconds: The time from the beginning of each `score` to its end.
     """
 
     engine: Engine

@@ -215,6 +215,7 @@ class Card:
 
     @property
     def caught(self) -> list[Line]:
+        """The lines in which the judge was caught."""
         return [each for each in self.lines if each.verdict == CAUGHT]
 
     def to_json(self) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Line:
 
     @property
     def slope(self) -> float:
+        """How much the new judge's score changes with the old one's."""
         x = self.x - self.x.mean()
         return float(x @ self.y / (x @ x)) if x @ x > 0 else 0.0
 
