@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -104,6 +105,7 @@ def serve() -> None:
     """Work until the other side ends."""
     from titjudge.core import images
 
+    os.nice(5)  # requests that are on their way go first
     jobs: dict[str, Callable[[bytes, Path], bytes]] = {
         "inspect": lambda raw, path: json.dumps(images.inspect(raw, path)).encode(),
         "png": images.as_png,
