@@ -16,15 +16,13 @@ import pytest
 
 from titjudge.metrics.dsg import dsg_score
 from titjudge.metrics.tifa import ChoiceQuestion, by_type
+from titjudge.stats.published_tables import published
 
 ANNOTATIONS, ANSWERS = "dsg-1k-anns.csv", "pali17b_dsg.csv"
 CATEGORIES = {
     "tifa": "tifa", "stanford": "paragraph", "localized": "paragraph", "countbench": "count", "vrd": "relation",
     "diffusion": "real_user", "midjourney": "real_user", "posescript": "pose", "whoops": "defying", "drawtext": "text",
 }  # fmt: skip
-# README of the repository: PaLI-17B's answers about Stable Diffusion 2.1, with dependencies, in percent.
-PUBLISHED = {"tifa": 88.1, "paragraph": 85.1, "relation": 34.4, "count": 70.4, "real_user": 89.7, "pose": 89.6,
-             "defying": 84.4, "text": 83.7, "all": 80.5}  # fmt: skip
 
 
 def table(folder: Path) -> dict[str, tuple[float, float]]:
@@ -61,7 +59,9 @@ def test_the_table_of_dsg_1k() -> None:
     if not os.environ.get("TITJUDGE_DSG") or not (folder / ANSWERS).is_file():
         pytest.skip(f"TITJUDGE_DSG names no folder with {ANNOTATIONS} and {ANSWERS} of github.com/j-min/DSG")
     found = table(folder)
-    assert {name: with_ for name, (with_, _) in found.items()} == PUBLISHED
+    reference = published("dsg-1k")
+    printed = {name: reference.column(name)["Stable Diffusion 2.1"] for name in reference.columns}
+    assert {name: with_ for name, (with_, _) in found.items()} == printed
     assert all(with_ <= without for with_, without in found.values())
 
 

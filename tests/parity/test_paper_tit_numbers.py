@@ -12,8 +12,8 @@ import pytest
 from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
 from titjudge.stats.correlation import compare_ranks
 from titjudge.stats.leaderboard import rank_correlation
+from titjudge.stats.published_tables import published
 
-NAMES = ("human", "TIT-Score", "LMM4LMM", "VQA-Score", "ClipScore", "Blipv2Score", "FGA blip2")
 PRINTED = {
     "TIT-Score": 0.929,
     "LMM4LMM": 0.676,
@@ -22,34 +22,19 @@ PRINTED = {
     "Blipv2Score": 0.302,
     "FGA blip2": 0.110,
 }
-RANKS = {
-    "Qwen-Image": (1, 1, 1, 1, 1, 1, 2),
-    "Gemini-2.5-flash-image": (2, 3, 8, 3, 9, 12, 3),
-    "gpt-image-1": (3, 2, 3, 2, 4, 5, 8),
-    "Kolors 2.1": (4, 5, 4, 12, 13, 9, 11),
-    "FLUX.1-Krea-dev": (5, 4, 6, 4, 6, 2, 4),
-    "SeeDream3.0": (6, 6, 12, 5, 12, 7, 10),
-    "Bagel": (7, 7, 2, 7, 8, 3, 7),
-    "Cogview4": (8, 10, 5, 9, 10, 11, 12),
-    "FLUX.1-Dev": (9, 12, 9, 13, 11, 6, 9),
-    "Omnigen2": (10, 8, 7, 11, 7, 8, 13),
-    "Infinity": (11, 9, 10, 6, 5, 13, 5),
-    "SD3.5": (12, 11, 11, 8, 2, 4, 1),
-    "Kolors": (13, 13, 13, 10, 3, 10, 6),
-}
+RANKS = published("lpg-bench-ranks")
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_table_3(name: str) -> None:
-    column = NAMES.index(name)
-    found = rank_correlation({g: r[column] for g, r in RANKS.items()}, {g: r[0] for g, r in RANKS.items()})
+    found = rank_correlation(RANKS.column(name), RANKS.column("human"))
     assert found is not None
     assert round(found, 3) == PRINTED[name]
 
 
 def test_table_3_through_compare_ranks(tmp_path: Path) -> None:
     file = tmp_path / "table3.csv"
-    lines = [",".join(("generator", *NAMES)), *(",".join((g, *map(str, r))) for g, r in RANKS.items())]
+    lines = [",".join(("generator", *RANKS.columns)), *(",".join((g, *map(str, r))) for g, r in RANKS.cells)]
     file.write_text("\n".join(lines))
     found, table = compare_ranks(file, "human")
     assert found["reference"] == "human"

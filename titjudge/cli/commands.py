@@ -29,6 +29,7 @@ COMMANDS = {
         "Make test images whose adherence is known by construction.",
     ),
     "report": ("titjudge.cli.report:report", "Write the report of one or several runs again, or export their tables."),
+    "reference": ("titjudge.cli.reference:reference", "List or show the leaderboards that papers have published."),
     "label": ("titjudge.cli.label:label", "Serve a page where people vote; turn votes into pairs and ranks."),
     "view": ("titjudge.cli.label:view", "Serve the runs folder: progress, spend, reports."),
     "metrics": ("titjudge.cli.catalog:metrics", "List the metrics, what each needs and where it comes from."),

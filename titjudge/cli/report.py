@@ -22,12 +22,14 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
     type=click.Choice(["html", "csv", "json", "parquet", "latex", "markdown"]),
     default="html",
 )
+@option("--reference", "Put the first run among the rows of a published table (see `reference list`).", "NAME")
 @option("--full-images", "Embed large pictures (a large file).", is_flag=True)
 @option("--force", "Replace a report even by one that shows fewer pictures.", is_flag=True)
 @JSON
 def report(
-    runs: tuple[Path, ...], out: Path | None, kind: str, full_images: bool, force: bool, json_file: Path | None
-) -> int:
+    runs: tuple[Path, ...], out: Path | None, kind: str, reference: str | None, full_images: bool, force: bool,
+    json_file: Path | None,
+) -> int:  # fmt: skip
     """Write one self-contained HTML report of one or several runs.
 
     \b
@@ -35,8 +37,12 @@ def report(
       python cli.py report runs/first
       python cli.py report runs/first runs/second --out both.html
       python cli.py report runs/first --format markdown --out summary.md
+      python cli.py report runs/first --reference qwen-image-bench
     """
-    from titjudge.cli.output import write_json
+    from dataclasses import asdict
+
+    from titjudge.cli.output import show_tables, write_json
+    from titjudge.core.errors import ConfigError
     from titjudge.report import export, write_report
     from titjudge.report.html import pictures_in
     from titjudge.runs.journal import told
@@ -45,10 +51,20 @@ def report(
     folders = [RunFolder(run) for run in runs]
     for folder in folders:
         folder.manifest()
+    if reference is not None and kind != "html":
+        raise ConfigError("--reference goes with the page, not with --format")
+    placed, more = [], None
+    if reference is not None:
+        from titjudge.runs.reference import standings
+        from titjudge.stats.published_tables import published
+
+        placed = standings(folders[0], published(reference))
+        known = folders[0].results().to_json().get("tables", [])
+        more = {"tables": [*known, *(asdict(table) for table in placed)]}
     name = "report.html" if kind == "html" else f"export.{_SUFFIX.get(kind, kind)}"
     place = runs[0] / name if out is None else out / name if out.is_dir() else out
     if kind == "html":
-        written = write_report(folders, place, full_images=full_images, keep_pictures=not force)
+        written = write_report(folders, place, agreement_json=more, full_images=full_images, keep_pictures=not force)
         shown, missing = pictures_in(written.read_bytes())
         if missing:
             click.echo(f"{len(missing):,} of {shown + len(missing):,} pictures are not shown: {missing[0]}", err=True)
@@ -56,6 +72,7 @@ def report(
         written = export(folders, kind, place)
     for line in (line for folder in folders for line in told(folder.damage)):
         say(f"  note: {line}", err=True)
+    show_tables(placed)
     say(f"report {written}")
     write_json(json_file, [folder.results().to_json() for folder in folders])
     return 0

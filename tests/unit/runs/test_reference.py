@@ -1,0 +1,130 @@
+"""Published tables, and a run among their rows: a rank only where the two can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import cli
+from tests.report_runs import write_run
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.types import Item, Score, Table
+from titjudge.runs.reference import standings
+from titjudge.runs.run_folder import RunFolder
+from titjudge.stats.published_tables import published, published_names
+
+CHINESE = "一张木桌上放着一个蓝色的碗"
+
+
+@pytest.mark.parametrize("name", published_names())
+def test_every_table_is_whole_and_says_where_it_comes_from(name: str) -> None:
+    found = published(name)
+    assert found.cells
+    assert len({row for row, _ in found.cells}) == len(found.cells)
+    assert {len(values) for _, values in found.cells} == {len(found.columns)}
+    assert all((found.title, found.judge, found.source, found.date, found.scale))
+    for each in found.counterparts:
+        assert any(isinstance(value, float) for value in found.column(each.column).values())
+    assert found.source in " ".join(found.table().notes)
+
+
+def test_an_unknown_name_is_an_error_that_helps() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'tiif-bench'"):
+        published("tiif-bensh")
+
+
+def board(
+    folder: Path, *, judge: str = "local/Qwen-Image-Bench", prompts: int = 1000, prompt: str = CHINESE,
+    unscored: int = 0, suite: str = "qwen-image-bench", **manifest: Any,
+) -> RunFolder:  # fmt: skip
+    """A run of one generator, `mine`, whose overall is 60."""
+    items = [Item(f"mine/{k}", prompt, None, "mine", str(k)) for k in range(prompts)]
+    scores = [replace(Score.of(60.0), item_id=item.id, metric="checklist") for item in items[unscored:]]
+    table = {"title": "Qwen-Image-Bench", "columns": ["generator", "Overall"], "rows": [["mine", 60.0]], "notes": []}
+    record = {
+        "protocol": "official", "suite": {"name": suite, "version": "1"},
+        "roles": {"judge": {"model": judge, "answered": [], "asked": 1}},
+        "metrics": {"checklist": {"version": "1", "range": [0, 100]}},
+    }  # fmt: skip
+    return write_run(folder, items, scores, results={"tables": [table]}, **{**record, **manifest})
+
+
+def mine(table: Table) -> tuple[Any, ...]:
+    (row,) = [row for row in table.rows if row[3] == "this run"]
+    return row
+
+
+def test_a_run_as_the_paper_did_it_takes_its_rank(tmp_path: Path) -> None:
+    (table,) = standings(board(tmp_path / "run"), published("qwen-image-bench"))
+    assert mine(table) == (2, "mine", 60.0, "this run", "")
+    assert [row[1] for row in table.rows[:3]] == ["GPT Image 2", "mine", "Nano Banana 2.0"]
+    assert len(table.rows) == 19
+
+
+@pytest.mark.parametrize(
+    ("what", "changed"),
+    [
+        ("judge", {"judge": "openai/gpt-4o"}),
+        ("judge", {"mixed": ["the judge: gpt-5 answered for gpt-4o"]}),
+        ("protocol", {"protocol": "strict"}),
+        ("language", {"prompt": "a blue bowl on a wooden table"}),
+        ("subset", {"prompts": 999}),
+        ("suite", {"suite": "folder"}),
+        ("count", {"unscored": 60}),
+    ],
+)
+def test_what_makes_the_comparison_void_takes_the_rank_away(tmp_path: Path, what: str, changed: Any) -> None:
+    (table,) = standings(board(tmp_path / "run", **changed), published("qwen-image-bench"))
+    rank, *_, differs = mine(table)
+    assert (rank, differs) == (None, what)
+    assert any(note.startswith(f"{what}: ") and note.endswith("(no rank)") for note in table.notes)
+
+
+def test_a_few_missing_scores_are_flagged_and_leave_the_rank(tmp_path: Path) -> None:
+    (table,) = standings(board(tmp_path / "run", unscored=3), published("qwen-image-bench"))
+    assert mine(table) == (2, "mine", 60.0, "this run", "count")
+    assert "count: mine: 997 of 1,000 images have a score" in table.notes
+
+
+@pytest.mark.parametrize(("model", "same"), [("openai/gpt-4o-2024-11-20", True), ("openai/gpt-4o-mini", False)])
+def test_a_judge_of_a_similar_name_is_another_judge(tmp_path: Path, model: str, same: bool) -> None:
+    items = [
+        Item(f"m/{k}/{length}", "a cat", None, "m", f"{k}/{length}", {"length": length})
+        for k in range(277)
+        for length in ("short", "long")
+    ]
+    scores = [replace(Score.of(0.5), item_id=item.id, metric="yes-no") for item in items]
+    table = {
+        "title": "TIIF-Bench: accuracy in percent", "columns": ["generator", "length", "overall"],
+        "rows": [["m", "short", 70.0], ["m", "long", 60.0]], "notes": [],
+    }  # fmt: skip
+    run = write_run(
+        tmp_path / "run", items, scores, results={"tables": [table]}, protocol="official",
+        suite={"name": "tiif"}, roles={"judge": {"model": model}},
+    )  # fmt: skip
+    short, long = standings(run, published("tiif-bench"))
+    assert (mine(short)[0], mine(long)[0]) == ((8, 15) if same else (None, None))
+    assert [mine(each)[2] for each in (short, long)] == [70.0, 60.0]
+    assert "aggregation" in mine(short)[4]
+
+
+def test_a_run_that_has_nothing_to_compare_says_what_it_takes(tmp_path: Path) -> None:
+    run = board(tmp_path / "run")
+    with pytest.raises(UserError, match="results of yes-no on tiif"):
+        standings(run, published("tiif-bench"))
+    with pytest.raises(UserError, match="no counterpart"):
+        standings(run, published("lpg-bench-ranks"))
+
+
+def test_the_report_has_the_table(tmp_path: Path) -> None:
+    board(tmp_path / "run", judge="openai/gpt-4o", prompts=3)
+    said = cli(tmp_path, "report", "run", "--reference", "qwen-image-bench")
+    assert "Where this run stands" in said
+    assert "Where this run stands" in (tmp_path / "run" / "report.html").read_text()
+    assert "Where this run stands" not in (tmp_path / "run" / "results.json").read_text()
+    assert "did you mean" in cli(tmp_path, "report", "run", "--reference", "qwen-image-bensh", code=2).lower()
+    assert "arXiv 2605.28091, Table 2" in cli(tmp_path, "reference", "show", "qwen-image-bench")
+    assert "lpg-bench-ranks" in cli(tmp_path, "reference", "list")

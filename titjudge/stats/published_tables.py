@@ -1,0 +1,135 @@
+"""Leaderboards that papers have published, as data: who judged what, how, and the numbers as printed.
+
+The tables are `published/NAME.csv`; what is known of them stands in `published/index.yaml`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.types import Table
+
+_DATA = resources.files("titjudge.stats") / "published"
+
+
+@dataclass(frozen=True, slots=True)
+class Counterpart:
+    """Where the results of a run have the number that stands in `column`.
+
+    Attributes:
+        start: Of the title of the suite's table, and its column; empty for a key of the metric's own result.
+        where: Cells that the row of the suite's table has.
+        times: What the run's number is multiplied with.
+    """
+
+    column: str
+    key: str
+    start: str = ""
+    where: tuple[tuple[str, str], ...] = ()
+    times: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One published table.
+
+    Attributes:
+        of: What a row is: a generator, a judge, or something else.
+        judge: Who judged, in words; `judges` are patterns of its model name.
+        prompts: How many; None where the paper does not say.
+        script: Script of the prompts that the images were made from, as Unicode names it; empty for Latin.
+        differs: What always differs from a run of titjudge.
+        counterparts: Where a run has the same numbers; none where it has not.
+        cells: The name of each row and its numbers; None where a cell is no number.
+    """
+
+    name: str
+    title: str
+    of: str
+    source: str
+    date: str
+    scale: str
+    judge: str
+    columns: tuple[str, ...]
+    cells: tuple[tuple[str, tuple[Any, ...]], ...]
+    suite: str = ""
+    metric: str = ""
+    judges: tuple[str, ...] = ()
+    protocol: str = ""
+    prompts: int | None = None
+    script: str = ""
+    differs: str = ""
+    counterparts: tuple[Counterpart, ...] = ()
+
+    def column(self, name: str, **where: str) -> dict[str, Any]:
+        """Give one column by row; `where` keeps the rows with these texts in other columns."""
+        at = {column: place for place, column in enumerate(self.columns)}
+        return {
+            row: values[at[name]]
+            for row, values in self.cells
+            if all(values[at[column]] == text for column, text in where.items())
+        }
+
+    def table(self) -> Table:
+        """Give the whole table, with who judged and where it was printed as its notes."""
+        facts = [f"judge: {self.judge}", f"scale: {self.scale}", f"date: {self.date}", f"source: {self.source}"]
+        if self.prompts:
+            facts.insert(1, f"prompts: {self.prompts:,}" + (f", {self.script}" if self.script else ""))
+        if self.protocol:
+            facts.insert(1, f"protocol: {self.protocol}")
+        rows = tuple((name, *values) for name, values in self.cells)
+        return Table(self.title, (self.of, *self.columns), rows, (*facts, *([self.differs] if self.differs else [])))
+
+
+def published_names() -> tuple[str, ...]:
+    """Name the tables there are."""
+    return tuple(_index())
+
+
+@lru_cache(maxsize=32)
+def published(name: str) -> Published:
+    """Read a table.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    index = _index()
+    if name not in index:
+        raise ConfigError(f"there is no reference '{name}'.{nearest(name, index)} Known: {', '.join(index)}")
+    facts = dict(index[name])
+    mine = [
+        Counterpart(each["column"], each["from"], each.get("table", ""), tuple(each.get("where", {}).items()), each.get("times", 1.0))
+        for each in facts.pop("mine", ())
+    ]  # fmt: skip
+    head, *rows = csv.reader((_DATA / f"{name}.csv").read_text(encoding="utf-8").splitlines())
+    cells = tuple((row[0], tuple(map(_cell, row[1:]))) for row in rows)
+    facts |= {"date": str(facts["date"]), "judges": tuple(facts.get("judges", ()))}
+    return Published(name, columns=tuple(head[1:]), cells=cells, counterparts=tuple(mine), **facts)
+
+
+def list_table(names: Sequence[str]) -> Table:
+    """List tables with what a row is, who judged, and where they were printed."""
+    found = [published(name) for name in names]
+    rows = tuple((each.name, each.title, len(each.cells), each.judge, each.date, each.source) for each in found)
+    return Table("Published tables", ("name", "what it is", "rows", "judge", "date", "source"), rows)
+
+
+@lru_cache(maxsize=1)
+def _index() -> dict[str, dict[str, Any]]:
+    import yaml
+
+    found: dict[str, dict[str, Any]] = yaml.safe_load((_DATA / "index.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def _cell(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text or None
