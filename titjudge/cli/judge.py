@@ -15,6 +15,7 @@ from titjudge.cli.terminal import say
 
 @click.command(epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.")
 @key_option("data", "DATA")
+@key_option("image_root", "DIR", multiple=True)
 @key_option("pairs", "FILE")
 @key_option("suite", "NAME")
 @key_option("metrics", "NAME", "--metric", multiple=True)

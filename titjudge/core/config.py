@@ -133,6 +133,8 @@ class RunConfig(_Strict):
 
     data: Path | None = None
     """Data folder, or one manifest (.jsonl or .csv); without it the bundled example."""
+    image_root: list[Path] = Field(default_factory=list)
+    """A folder outside of DATA whose images the data may name, and to which links may lead."""
     suite: str = "folder"
     """How the data are read and aggregated; see `suites`."""
     protocol: Literal["official", "strict"] = "strict"

@@ -19,7 +19,19 @@ _ADDED = ("metrics", "metric_options", "captioner", "judge")  # what a run may g
 def identity(config: RunConfig) -> dict[str, Any]:
     """Extract the part of a configuration that decides what the scores mean; the rest may change between resumptions."""
     record: dict[str, Any] = config.model_dump(
-        mode="json", exclude={"limits", "prices", "cache", "out", "limit", "pairs", "report", "canary", "retry_failed"}
+        mode="json",
+        exclude={
+            "limits",
+            "prices",
+            "cache",
+            "out",
+            "limit",
+            "pairs",
+            "report",
+            "canary",
+            "retry_failed",
+            "image_root",
+        },
     )
     if config.data is not None:
         record["data"] = str(config.data.resolve())

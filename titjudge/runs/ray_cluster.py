@@ -235,6 +235,7 @@ class Cluster:
             "shard": shard.name,
             "out": shard.path,
             "data": self.config.data.resolve(),
+            "image_root": [root.resolve() for root in self.config.image_root],
             "limits": own.model_copy(update={**parts, **limits}),
         }
         settings: dict[str, Any] = self.config.model_copy(update=update).model_dump(mode="json")

@@ -147,7 +147,7 @@ def load_suite(config: RunConfig) -> Any:
     """Load the suite with its options.
 
     Raises:
-        ConfigError: an option the suite does not know; the nearest is suggested.
+        ConfigError: an option the suite does not know; the nearest is suggested. An --image-root that is no folder.
     """
     suite = registry.load("suites", config.suite)
     known = [name for name in inspect.signature(suite).parameters if name != "self"]
@@ -155,4 +155,12 @@ def load_suite(config: RunConfig) -> Any:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise ConfigError(f"the suite {config.suite} has no option '{name}': {has}.{nearest(name, known)}")
-    return suite(**config.suite_options)
+    made = suite(**config.suite_options)
+    for root in config.image_root:
+        if not root.is_dir():
+            raise ConfigError(f"--image-root {root}: no such folder")
+    if config.image_root:
+        if not hasattr(made, "image_roots"):
+            raise ConfigError(f"the suite {config.suite} reads no images from elsewhere: leave out --image-root")
+        made.image_roots = tuple(config.image_root)
+    return made

@@ -8,13 +8,14 @@
     or
     DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt
 
-Image paths are relative to the data folder and stay inside it, also through links. Further keys of a line become `item.meta`. What cannot be
+Image paths are relative to the data folder, or absolute, and stay inside it and the folders of --image-root, also through
+links. Further keys of a line become `item.meta`. What cannot be
 used is a BadItem with its reason; the rest is judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +44,33 @@ class Folder(Suite):
         Raises:
             DataError: there is nothing to judge at that place.
         """
-        if folder.is_file():
-            _check_manifest(folder)
-            yield from _manifest(folder)
-        elif (folder / "images.jsonl").is_file():
-            yield from _unique(_images(folder))
-        elif folder.is_dir():
-            yield from _loose(folder)
-        else:
-            raise DataError("no such data folder or manifest", folder)
+        return read_items(folder, self.image_roots)
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Preferences of `pairs.jsonl`, if the folder has one."""
         file = folder / "pairs.jsonl"
         return read_pairs(file, known_prompts(folder)) if file.is_file() else []
+
+
+def read_items(folder: Path, roots: Sequence[Path] = ()) -> Iterator[Item | InvalidItem]:
+    """Read the items of a data folder or manifest, in the order of the files.
+
+    Args:
+        folder: The folder or manifest.
+        roots: Further folders in which images may lie.
+
+    Raises:
+        DataError: There is nothing to judge at that place.
+    """
+    if folder.is_file():
+        _check_manifest(folder)
+        yield from _unique(_manifest(folder, roots))
+    elif (folder / "images.jsonl").is_file():
+        yield from _unique(_images(folder, roots))
+    elif folder.is_dir():
+        yield from _loose(folder, roots)
+    else:
+        raise DataError("no such data folder or manifest", folder)
 
 
 def known_prompts(folder: Path) -> dict[str, str]:
@@ -99,7 +113,7 @@ def read_pairs(file: Path, prompts: Mapping[str, str] | None = None) -> list[Pai
     return pairs
 
 
-def _images(folder: Path) -> Iterator[Item | InvalidItem]:
+def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
     prompts: dict[str, dict[str, Any]] = {}
     for number, record in scan_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
         if isinstance(record, DataError):
@@ -123,7 +137,7 @@ def _images(folder: Path) -> Iterator[Item | InvalidItem]:
         else:
             both = {**prompt, **record}
             meta = {key: value for key, value in both.items() if key not in ("prompt", "image", "prompt_id")}
-            yield _item(folder, image, prompt["prompt"], generator, group, meta)
+            yield _item((folder, *roots), image, prompt["prompt"], generator, group, meta)
 
 
 def _check_manifest(file: Path) -> None:
@@ -141,11 +155,7 @@ def _check_manifest(file: Path) -> None:
         raise DataError("this is one JSON array: write one object a line (jq -c '.[]' does)", file)
 
 
-def _manifest(file: Path) -> Iterator[Item | InvalidItem]:
-    yield from _unique(_manifest_items(file))
-
-
-def _manifest_items(file: Path) -> Iterator[Item | InvalidItem]:
+def _manifest(file: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
     for number, record in scan_table(file, ("prompt",)):
         if isinstance(record, DataError):
             yield InvalidItem(f"{file.name}:{number}", str(record))
@@ -159,7 +169,7 @@ def _manifest_items(file: Path) -> Iterator[Item | InvalidItem]:
         if not record.get("image"):
             yield _text(str(record.get("id") or f"{file.name}:{number}"), prompt, _generator(record), group, meta)
             continue
-        yield _item(file.parent, str(record["image"]), prompt, _generator(record), group, meta)
+        yield _item((file.parent, *roots), str(record["image"]), prompt, _generator(record), group, meta)
 
 
 def _text(name: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any]) -> Item | InvalidItem:
@@ -179,12 +189,12 @@ def _unusable(prompt: Any) -> str:
 
 
 def _item(
-    root: Path, image: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any]
+    places: tuple[Path, ...], image: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any]
 ) -> Item | InvalidItem:
     if problem := _unusable(prompt):
         return InvalidItem(image, problem, generator, prompt_id)
     try:
-        return Item(image, prompt, inside(root, image), generator, prompt_id, meta)
+        return Item(image, prompt, inside(places[0], image, roots=places[1:]), generator, prompt_id, meta)
     except DataError as error:
         return InvalidItem(image or "(empty)", error.message, generator, prompt_id)
 
@@ -208,7 +218,7 @@ def _unique(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]
         yield item
 
 
-def _loose(folder: Path) -> Iterator[Item | InvalidItem]:
+def _loose(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
     """Images with same-named text files."""
     images = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not images:
@@ -231,13 +241,13 @@ def _loose(folder: Path) -> Iterator[Item | InvalidItem]:
             continue
         used.add(text)
         try:
-            prompt = read_text(inside(folder, text.relative_to(folder).as_posix(), "prompt")).strip()
+            prompt = read_text(inside(folder, text.relative_to(folder).as_posix(), "prompt", roots)).strip()
         except DataError as error:
             yield InvalidItem(place.as_posix(), f"{text.name}: {error.message}", generator, path.stem)
             continue
         same = groups.setdefault(path.stem, prompt) == prompt
         group = path.stem if same else place.with_suffix("").as_posix()  # the same name, but another prompt
-        yield _item(folder, place.as_posix(), prompt, generator, group, {})
+        yield _item((folder, *roots), place.as_posix(), prompt, generator, group, {})
     for text in sorted(set(folder.rglob("*.txt")) - used):
         yield InvalidItem(_shown(text.relative_to(folder)), "a prompt without an image of the same name")
 

@@ -24,7 +24,7 @@ from titjudge.core.files import read_jsonl, read_table
 from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.base import Suite
-from titjudge.suites.folder import Folder, read_pairs
+from titjudge.suites.folder import read_items, read_pairs
 
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks
 PUBLISHED = {"prompts": 1000, "generators": 13, "images": 13000}  # today
@@ -63,7 +63,11 @@ class LpgBench(Suite):
         Raises:
             DataError: prompts.jsonl is missing or malformed, or there are no images.
         """
-        listed = Folder().load(folder) if (folder / "images.jsonl").is_file() else _tree(folder)
+        listed = (
+            read_items(folder, self.image_roots)
+            if (folder / "images.jsonl").is_file()
+            else _tree(folder, self.image_roots)
+        )
         for each in listed:
             if isinstance(each, Item) and not each.generator:
                 yield InvalidItem(each.id, "no generator is named", "", each.prompt_id)
@@ -116,7 +120,7 @@ class LpgBench(Suite):
         ]
 
 
-def _tree(folder: Path) -> Iterator[Item | InvalidItem]:
+def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
     """`images/GENERATOR/PROMPT_ID.<suffix>` beside prompts.jsonl; a prompt that a generator lacks is a InvalidItem."""
     prompts = {
         str(record["prompt_id"]): str(record["prompt"])
@@ -137,7 +141,7 @@ def _tree(folder: Path) -> Iterator[Item | InvalidItem]:
                 continue
             missing.pop(path.stem, None)
             try:
-                yield Item(name, prompts[path.stem], inside(folder, name), place.name, path.stem)
+                yield Item(name, prompts[path.stem], inside(folder, name, roots=roots), place.name, path.stem)
             except DataError as error:
                 yield InvalidItem(name, error.message, place.name, path.stem)
         for prompt in missing:

@@ -222,7 +222,8 @@ def test_paths_as_people_have_them(tmp_path: Path) -> None:
     assert len(reasons) == 5
     assert reasons[2] == "the image is a web address: download it into the data folder"
     for reason in (*reasons[:2], *reasons[3:]):
-        assert "leads outside the data folder: copy it there, or put the manifest into the folder" in reason
+        assert "leads outside the data folder: copy it there, put the manifest into the folder" in reason
+        assert reason.endswith("`judge --image-root DIR`")
 
 
 def test_score_with_two_metrics_gives_both(cli: Callable[..., Ran], tmp_path: Path) -> None:

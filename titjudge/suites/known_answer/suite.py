@@ -25,7 +25,7 @@ from typing import Any
 
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.base import Suite
-from titjudge.suites.folder import Folder
+from titjudge.suites.folder import Folder, read_items
 
 
 class KnownAnswer(Suite):
@@ -46,7 +46,7 @@ class KnownAnswer(Suite):
         Raises:
             DataError: there is nothing to judge at that place.
         """
-        for item in Folder().load(folder):
+        for item in read_items(folder, self.image_roots):
             yield item if isinstance(item, InvalidItem) else _with_truth(item)
 
     def pairs(self, folder: Path) -> list[Pair]:

@@ -200,7 +200,9 @@ class LongT2IBench(Suite):
         """
         file, root = self._find(folder)
         yield from number_repeats(
-            _item(each, root) if isinstance(each, Annotated) else InvalidItem(f"{file.name}[{each[0]}]", each[1])
+            _item(each, root, self.image_roots)
+            if isinstance(each, Annotated)
+            else InvalidItem(f"{file.name}[{each[0]}]", each[1])
             for each in read_split(file)
         )
 
@@ -248,10 +250,11 @@ def _alignment(raw: Mapping[str, Any]) -> Alignment:
     }
 
 
-def _item(each: Annotated, root: Path) -> Item | InvalidItem:
+def _item(each: Annotated, root: Path, roots: Sequence[Path]) -> Item | InvalidItem:
     group = hashlib.sha256(each.prompt.encode("utf-8", "replace")).hexdigest()[:12]
     try:
-        places = [inside(root, each.image), inside(root, f"image_prompts_1st/{each.image}")]
+        names = (each.image, f"image_prompts_1st/{each.image}")
+        places = [inside(root, name, roots=roots) for name in names]
     except DataError as error:
         return InvalidItem(each.image, error.message, "", group)
     image = next((place for place in places if place.is_file()), places[0])

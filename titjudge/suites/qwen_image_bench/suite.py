@@ -164,7 +164,7 @@ class QwenImageBench(Suite):
             raise DataError("no table of images: expected a csv, json or jsonl with ID, prompt and image_path", folder)
         place = self._metadata or find_metadata(folder if folder.is_dir() else folder.parent)
         known = read_metadata(place) if place else None
-        yield from number_repeats(item for file in files for item in _items(file, known))
+        yield from number_repeats(item for file in files for item in _items(file, known, self.image_roots))
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_responses` from scores."""
@@ -198,7 +198,7 @@ class QwenImageBench(Suite):
         return {name: summarise(of) for name, of in rows.items()}, counts, problems
 
 
-def _items(file: Path, known: Metadata | None) -> Iterator[Item | InvalidItem]:
+def _items(file: Path, known: Metadata | None, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
     for number, row in read_rows(file):
         where = f"{file.name}:{number}"
         if isinstance(row, DataError):
@@ -217,7 +217,14 @@ def _items(file: Path, known: Metadata | None) -> Iterator[Item | InvalidItem]:
             continue
         meta = {str(key): value for key, value in row.items() if key not in _OWN} | {"ID": group, "facets": facets}
         try:
-            yield Item(name, str(row["prompt"]), inside(file.parent, str(row["image_path"])), generator, group, meta)
+            yield Item(
+                name,
+                str(row["prompt"]),
+                inside(file.parent, str(row["image_path"]), roots=roots),
+                generator,
+                group,
+                meta,
+            )
         except DataError as error:
             yield InvalidItem(name, error.message, generator, group)
 

@@ -120,7 +120,7 @@ class Tiif(Suite):
                 lines = dataset.with_full_numbers(lines, place)
             how = dataset.numbering(lines, tree, subset, top)
         extra = {"set": "sample" if self._sample else subset, "numbering": how, **self._extra}
-        for found in _items(lines, tree, how, extra):
+        for found in _items(lines, tree, how, extra, self.image_roots):
             if not (self._sample and isinstance(found, InvalidItem) and found.reason.endswith(_STRAY)):
                 yield found
 
@@ -176,13 +176,15 @@ def _subset_of(tree: dataset.Tree) -> str:
     return "full" if any(len(images.by_number) > mini[kind] for (_, kind, _), images in tree.items()) else "testmini"
 
 
-def _items(lines: dataset.Lines, tree: dataset.Tree, how: str, extra: dict[str, Any]) -> Iterator[Item | InvalidItem]:
+def _items(
+    lines: dataset.Lines, tree: dataset.Tree, how: str, extra: dict[str, Any], roots: Sequence[Path]
+) -> Iterator[Item | InvalidItem]:
     lengths = [length for length in LENGTHS if any(key[2] == length for key in tree)]
     for generator in sorted({key[0] for key in tree}):
         for length in lengths:
             for kind in lines:
                 images = tree.get((generator, kind, length), dataset.Images())
-                yield from _folder_items(generator, kind, length, lines[kind], images, how, extra)
+                yield from _folder_items(generator, kind, length, lines[kind], images, how, extra, roots)
             for kind in sorted({key[1] for key in tree if key[0] == generator and key[2] == length} - lines.keys()):
                 reason = "there are no prompts of this type"
                 yield InvalidItem(f"{generator}/{kind}/{length}", reason, generator, f"{kind}/{length}")
@@ -196,6 +198,7 @@ def _folder_items(
     images: dataset.Images,
     how: str,
     extra: dict[str, Any],
+    roots: Sequence[Path],
 ) -> Iterator[Item | InvalidItem]:
     place = f"{kind}/{generator}/{length}_description"
     if how == "full" and any(line.full is None for line in lines):
@@ -218,7 +221,7 @@ def _folder_items(
         for at, file in enumerate(images.doubled.get(number, [first.name]), 1):
             image, own, top = first.with_name(file), f"{name} ({at})" if at > 1 else name, first.parents[3]
             try:
-                inside(top, image.relative_to(top).as_posix())
+                inside(top, image.relative_to(top).as_posix(), roots=roots)
             except DataError as error:
                 yield InvalidItem(own, error.message, generator, group)
                 continue
