@@ -8,6 +8,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.types import Item
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.table_cells import Json, cell, measured, number, p_value, table
+from titjudge.stats.equality import with_ties
 from titjudge.stats.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.scores_table import Entry, score_table
 
@@ -39,7 +40,7 @@ def _gaps(run: Loaded, judge: Judge, *, several: bool) -> Json | None:
         return None
     scores = score_table(entries, metric=judge.metric, source=run.name, bounds=judge.range if judge.higher else None)
     known = np.isfinite(scores.means)
-    means = np.where(known, scores.means, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    means = with_ties(np.where(known, scores.means, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
     best = scores.generators[int(np.argmax(np.where(known.sum(axis=0) >= FEWEST, means, -np.inf)))]
     try:
         gaps = [each for each in generator_differences(scores, baseline=best) if each.prompts >= FEWEST]

@@ -40,6 +40,15 @@ def with_ties(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return out.reshape(np.shape(values))
 
 
+def score_differences(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Subtract `y` from `x`; what is equal but for rounding differs by exactly 0, NaN stays."""
+    difference: NDArray[np.float64] = x - y
+    with np.errstate(invalid="ignore"):
+        near = np.abs(difference) <= np.maximum(RELATIVE * np.maximum(np.abs(x), np.abs(y)), ABSOLUTE)
+    difference[near] = 0.0
+    return difference
+
+
 def reaches(values: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
     """Where a value is at least the threshold, or equal to it but for rounding."""
     slack = max(RELATIVE * abs(threshold), ABSOLUTE)

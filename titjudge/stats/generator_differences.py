@@ -17,8 +17,9 @@ import numpy as np
 from titjudge.core.errors import DataError
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval
+from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.intervals import TAIL, exact_bound, mean_intervals, mean_p, moments
-from titjudge.stats.scores_table import ScoreTable, exact_ties
+from titjudge.stats.scores_table import ScoreTable
 from titjudge.stats.tables import p_value
 
 FLIPS = 9999
@@ -107,7 +108,7 @@ def generator_differences(
         pairs = [(k, base) for k in range(len(table.generators)) if k != base]
     cuts = [("", "", table.means)]
     cuts += [(column, value, means) for column, values in table.slices.items() for value, means in values.items()]
-    columns = [exact_ties(means[:, a], means[:, b]) for a, b in pairs for _, _, means in cuts]
+    columns = [score_differences(means[:, a], means[:, b]) for a, b in pairs for _, _, means in cuts]
     shared = [int(np.isfinite(columns[k]).sum()) for k in range(0, len(columns), len(cuts))]
     if max(shared) < 2:
         first, second = (table.generators[k] for k in pairs[shared.index(max(shared))])
@@ -253,7 +254,7 @@ def generators_table(table: ScoreTable) -> Table:
     """Each generator's mean with its interval, and how far the images of one prompt lie apart."""
     rows = []
     there = np.isfinite(table.means)
-    average = np.where(there, table.means, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    average = with_ties(np.where(there, table.means, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
     for k in np.argsort(np.where(there.any(axis=0), -average, np.inf), kind="stable").tolist():
         known = np.isfinite(table.means[:, k])
         values = table.means[known, k]

@@ -12,6 +12,7 @@ import numpy as np
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
+from titjudge.stats.equality import score_differences
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
 
@@ -295,16 +296,17 @@ def _paired(
     n = int(both.sum())
     sums = group_sums(group, groups, x, y, both.astype(np.float64)) if groups else np.zeros((0, 3))
     sums = sums[sums[:, 2] > 0]
-    interval = mean_intervals(sums[:, 0] - sums[:, 1], sums[:, 2], bounds)[0] if resamples else None
+    apart = score_differences(sums[:, 0], sums[:, 1])
+    interval = mean_intervals(apart, sums[:, 2], bounds)[0] if resamples else None
     top_x, top_y = float(sums[:, 0].sum()), float(sums[:, 1].sum())
     return {
         "n": n,
         "prompts": len(sums),
         "first_value": top_x / n if n else None,
         "second_value": top_y / n if n else None,
-        "difference": (top_x - top_y) / n if n else None,
+        "difference": float(apart.sum()) / n if n else None,
         "interval": interval,
-        "p_value": _exchange_p(sums[:, 0] - sums[:, 1], seed) if len(sums) > 1 and resamples else None,
+        "p_value": _exchange_p(apart, seed) if len(sums) > 1 and resamples else None,
         "reason": "" if interval or not resamples else FEW_PROMPTS if len(sums) < 2 else "every prompt shows the same",
     }
 

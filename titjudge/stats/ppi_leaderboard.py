@@ -11,6 +11,7 @@ import numpy as np
 
 from titjudge.core.types import Pair, Table
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, codes
+from titjudge.stats.equality import with_ties
 from titjudge.stats.ppi import Columns, Estimate, Fit, Joined, estimate, fit, join, quantile, undefined, win_rate
 
 POWER = 0.8
@@ -162,7 +163,8 @@ def people_board(
         return PeopleBoard((), (), (), 0.0, 0, len(columns.rest), nobody, level)
     found = fit(columns)
     each = [estimate(found, columns, k, level=level, bounds=(0.0, 1.0)) for k in range(len(names))]
-    order = sorted(range(len(names)), key=lambda k: (each[k].value is None, -(each[k].value or 0.0), names[k]))
+    rates = with_ties(np.array([np.nan if one.value is None else one.value for one in each]))
+    order = sorted(range(len(names)), key=lambda k: (each[k].value is None, -rates[k], names[k]))
     place = {k: i + 1 for i, k in enumerate(order) if each[k].value is not None}
     ranks = _ranks(found, columns, len(names), level)
     standings = tuple(Standing(names[k], each[k], place.get(k), ranks[k]) for k in order)

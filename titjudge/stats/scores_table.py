@@ -14,6 +14,7 @@ import numpy as np
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, nearest
 from titjudge.core.files import read_table
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
+from titjudge.stats.equality import score_differences
 
 REQUIRED = ("prompt_id", "generator")
 IMAGE_COLUMNS = (
@@ -86,7 +87,7 @@ class ScoreTable:
         """Score of `a` minus score of `b` on each prompt that both have, equal scores exactly 0; shape (prompts,)."""
         x, y = self.means[:, a], self.means[:, b]
         both = np.isfinite(x) & np.isfinite(y)
-        return exact_ties(x[both], y[both])
+        return score_differences(x[both], y[both])
 
     def spans(self, *, declared: bool = False) -> Interval | None:
         """Return the ends between which a difference of two scores must lie.
@@ -99,15 +100,6 @@ class ScoreTable:
             return None
         low, high = self.bounds or (float(known.min()), float(known.max()))
         return (low - high, high - low) if math.isfinite(high - low) and high > low else None
-
-
-def exact_ties(x: Floats, y: Floats) -> Floats:
-    """Differences in which scores that are equal but for rounding differ by exactly 0; NaN stays."""
-    difference: Floats = x - y
-    with np.errstate(invalid="ignore"):
-        near = np.abs(difference) <= np.maximum(1e-9 * np.maximum(np.abs(x), np.abs(y)), 1e-14)
-    difference[near] = 0.0
-    return difference
 
 
 def score_table(

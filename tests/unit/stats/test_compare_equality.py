@@ -13,6 +13,7 @@ from titjudge.stats.cascade_rules import Rule
 from titjudge.stats.correlation import correlation
 from titjudge.stats.equality import reaches, same, with_ties
 from titjudge.stats.leaderboard import standing
+from titjudge.stats.paired_differences import mean_differences, prompt_differences
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy, tie_optimised_accuracy
 from titjudge.stats.rank_agreement import prompt_statistics
 
@@ -64,3 +65,14 @@ def test_no_statistic_hangs_on_the_last_digit(values: dict[str, float]) -> None:
     assert ranks.ndcg == pytest.approx((1 + 1 / math.log2(3)) / 2)
     assert correlation([*values.values(), 1.0], [1.0, 2.0, 3.0], resamples=0).srcc == pytest.approx(-(0.75**0.5))
     assert apply(Rule(("j",)), pair, {"j": values}, {"j": 0.0}).accuracy == 0.0
+
+
+def test_runs_that_differ_by_rounding_alone_do_not_differ() -> None:
+    values = np.random.default_rng(0).random(40)
+    one = {f"i{k}": float(value) for k, value in enumerate(values)}
+    other = {name: math.nextafter(value, 2) for name, value in one.items()}  # rounded up throughout
+    (found,) = mean_differences({f"i{k}": f"p{k // 4}" for k in range(40)}, {"one": one, "other": other})
+    assert (found.difference, found.p_value) == (0.0, 1.0)
+    by_prompt = [{name: [value] for name, value in run.items()} for run in (one, other)]
+    (found,) = prompt_differences(dict(zip("ab", by_prompt, strict=True)))
+    assert (found.difference, found.p_value) == (0.0, 1.0)
