@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.score_parts import YesNoAnswers
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
@@ -49,8 +50,15 @@ def choose_template(item: Item, protocol: str, sample: int) -> str:
     if isinstance(wanted, str) and wanted != "random":
         return wanted
     if protocol == "official" or wanted == "random":
-        return draw_template(item.id, int(item.meta.get("template_seed", 0)), sample)
+        return draw_template(item.id, _whole(item.meta.get("template_seed", 0)), sample)
     return PAPER_TEMPLATE
+
+
+def _whole(seed: Any) -> int:
+    try:
+        return int(seed)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise DataError(f"the item's template_seed is a whole number, not {repr(seed)[:40]}") from error
 
 
 def _checked(item: Item) -> tuple[list[str], list[str]] | Score:

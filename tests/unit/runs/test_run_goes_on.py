@@ -50,6 +50,15 @@ def test_a_template_that_is_not_there_is_the_items_fault_and_no_end_of_the_run(t
     assert {found[name][0] for name in ("0.png", "3.png")}.isdisjoint({Status.BAD_INPUT})
 
 
+def test_a_seed_that_is_no_number_is_bad_input(tmp_path: Path) -> None:
+    random = '"template": "random", "template_seed": '
+    _, found = judged(tmp_path, data(tmp_path / "d", random + '"x"', random + "[1]", random + '"7"'))
+    for name in ("0.png", "1.png"):
+        status, reason = found[name]
+        assert (status, "template_seed is a whole number" in reason) == (Status.BAD_INPUT, True)
+    assert found["2.png"][0] is not Status.BAD_INPUT
+
+
 def test_data_too_deep_to_be_written_down_are_the_items_fault(tmp_path: Path) -> None:
     outcome, _ = judged(tmp_path, data(tmp_path / "d", "", '"deep": ' + "[" * 900 + "]" * 900))
     assert outcome.status == "complete"
