@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,16 @@ def test_a_corrected_answer_takes_the_place_of_the_old_and_drops_what_was_built_
     (open_,) = exported(data)
     assert (open_["item"], open_["template"]) == ("images/1.png", "tit/compare")
     assert "seen better" in open_["question"]
+
+
+def test_a_recording_is_on_the_disk_before_it_takes_the_place_of_the_old(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = exported(data)
+    synced = []
+    monkeypatch.setattr("titjudge.core.files.os.fsync", lambda file: synced.append(os.fstat(file).st_size))
+    recorded(data, [{"custom_id": line["custom_id"], "text": "a description"} for line in questions])
+    assert (data / "answers.jsonl").stat().st_size in synced
 
 
 def test_a_correction_that_does_not_fit_changes_and_drops_nothing(data: Path) -> None:

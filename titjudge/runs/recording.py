@@ -178,6 +178,6 @@ def _write(file: Path, lines: Sequence[dict[str, Any]], gone: Set[str]) -> None:
             key = orjson.loads(line)["key"]
             if key not in gone:
                 content.append(new.pop(key, line if line.endswith(b"\n") else line + b"\n"))
-        write_atomic(file, b"".join([*content, *new.values()]))
+        write_atomic(file, b"".join([*content, *new.values()]), sync=True)
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}") from error
