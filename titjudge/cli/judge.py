@@ -15,6 +15,7 @@ from titjudge.cli.terminal import say
 
 @click.command(epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.")
 @key_option("data", "DATA")
+@key_option("columns", "image=COLUMN,prompt=...")
 @key_option("image_root", "DIR", multiple=True)
 @key_option("pairs", "FILE")
 @key_option("suite", "NAME")
@@ -72,7 +73,9 @@ def judge(**flags: Any) -> int:
         and images.jsonl (image, prompt_id[, generator]),
         and, where people have compared images, pairs.jsonl
         (prompt_id, image_a, image_b, preference: a, b, tie)
-      a manifest, .jsonl or .csv, with image, prompt[, generator, prompt_id]
+      a manifest, .jsonl or .csv, with image, prompt[, generator, prompt_id];
+        other names of columns: file_name, text, caption, ... or --columns
+      a Hugging Face imagefolder: images beside metadata.jsonl or metadata.csv
       a folder of images with same-named prompts:
         [GENERATOR/]NAME.png and NAME.txt
 

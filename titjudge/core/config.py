@@ -128,6 +128,27 @@ def _shard(value: str) -> str:
     return f"{int(number)}/{int(count)}"
 
 
+def _columns(value: Any) -> Any:
+    """Read `image=A,image=B,prompt=C`, or a mapping whose values are columns or lists of them."""
+    if isinstance(value, str):
+        found: dict[str, list[str]] = {}
+        for pair in value.split(","):
+            role, equals, column = pair.partition("=")
+            if not equals or not column.strip():
+                raise ValueError("expected image=COLUMN,prompt=COLUMN,generator=COLUMN,prompt_id=COLUMN")
+            found.setdefault(role.strip(), []).append(column.strip())
+        value = found
+    if isinstance(value, dict):
+        value = {role: [column] if isinstance(column, str) else column for role, column in value.items()}
+        if doubled := [role for role, columns in value.items() if role != "image" and len(columns) > 1]:
+            raise ValueError(f"only images may be in several columns, not the {doubled[0]}")
+    return value
+
+
+_Columns = dict[Literal["image", "prompt", "generator", "prompt_id"], list[str]]
+Columns = Annotated[_Columns, BeforeValidator(_columns, json_schema_input_type=dict[str, str | list[str]] | str)]
+
+
 class RunConfig(_Strict):
     """Everything one `judge` run is told. Defaults judge the bundled example."""
 
@@ -135,6 +156,8 @@ class RunConfig(_Strict):
     """Data folder, or one manifest (.jsonl or .csv); without it the bundled example."""
     image_root: list[Path] = Field(default_factory=list)
     """A folder outside of DATA whose images the data may name, and to which links may lead."""
+    columns: Columns = Field(default_factory=dict)
+    """Which columns of a table hold the images (several: one generator each), prompts, generators and prompt ids."""
     suite: str = "folder"
     """How the data are read and aggregated; see `suites`."""
     protocol: Literal["official", "strict"] = "strict"

@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -266,6 +267,7 @@ def _drop_incomplete_line(path: Path) -> None:
 
 
 _FORMULA = ("=", "+", "-", "@", "\t")
+_SEPARATOR = re.compile(r"sep=([,;\t])\s*")
 _FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
 
 
@@ -279,14 +281,24 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     check_regular(path)
     try:
         with _opened(path) as file:
-            reader = csv.reader(file)
+            first = file.readline()
+            told = _SEPARATOR.fullmatch(first)  # a line that spreadsheets write before the header
+            if told is None:
+                file.seek(0)
+            reader = csv.reader(file, delimiter=told[1] if told else _delimiter(first))
             for row in reader:
                 if any(cell.strip() for cell in row):
-                    yield reader.line_num, row
+                    yield reader.line_num + (told is not None), row
     except UnicodeDecodeError as error:
         raise DataError("not UTF-8 text: save the file as UTF-8 CSV", path) from error
     except (OSError, csv.Error, EOFError, zlib.error) as error:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
+
+
+def _delimiter(header: str) -> str:
+    """Choose between comma, semicolon and tab by the header: spreadsheets write what their language does."""
+    plain = re.sub(r'"[^"]*"', "", header)
+    return "," if "," in plain else max(",;\t", key=plain.count)
 
 
 def _opened(path: Path) -> IO[str]:
@@ -342,6 +354,17 @@ def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, 
             yield line, DataError(problem + hint, path, line)
         else:
             yield line, record
+
+
+def table_columns(path: Path) -> tuple[str, ...] | None:
+    """Read the names of the columns; None of JSON lines, where each line has its own.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    if not path.name.lower().endswith((".csv", ".csv.gz")):
+        return None
+    return tuple(name.strip() for name in next(csv_rows(path), (1, []))[1])
 
 
 def scan_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:

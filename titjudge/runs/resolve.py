@@ -147,7 +147,7 @@ def load_suite(config: RunConfig) -> Any:
     """Load the suite with its options.
 
     Raises:
-        ConfigError: an option the suite does not know; the nearest is suggested. An --image-root that is no folder.
+        ConfigError: an option the suite does not know; the nearest is suggested. An --image-root that is no folder, and what the suite has no use for.
     """
     suite = registry.load("suites", config.suite)
     known = [name for name in inspect.signature(suite).parameters if name != "self"]
@@ -163,4 +163,8 @@ def load_suite(config: RunConfig) -> Any:
         if not hasattr(made, "image_roots"):
             raise ConfigError(f"the suite {config.suite} reads no images from elsewhere: leave out --image-root")
         made.image_roots = tuple(config.image_root)
+    if config.columns:
+        if not hasattr(made, "columns"):
+            raise ConfigError(f"the columns that the suite {config.suite} reads are fixed: leave out --columns")
+        made.columns = config.columns
     return made

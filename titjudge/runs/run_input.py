@@ -67,7 +67,8 @@ class RunInput:
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
     ) -> list[str]:
         """Give lines for people; `kept` are those of the pairs whose images are among the items."""
-        said = [self._drawn.line] if self._drawn is not None and self._drawn.line else []
+        said = list(getattr(self._suite, "notes", ()))
+        said += [self._drawn.line] if self._drawn is not None and self._drawn.line else []
         if said and pairs and kept is not None and not kept:
             said.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")
         return [*said, *self._foreign.notes(self._config, metrics)]

@@ -6,6 +6,8 @@
     or
     descriptions instead of images: a manifest with `description` (and optionally `id`) in the place of `image`
     or
+    DATA/metadata.jsonl or metadata.csv  file_name, text  (Hugging Face's `imagefolder`; also in folders below DATA)
+    or
     DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt
 
 Image paths are relative to the data folder, or absolute, and stay inside it and the folders of --image-root, also through
@@ -21,14 +23,12 @@ from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_table, read_text, scan_jsonl, scan_table
+from titjudge.core.files import read_table, read_text, scan_jsonl
 from titjudge.core.images import SUFFIXES
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.suites.base import Suite
-
-_MANIFESTS = (".jsonl", ".csv", ".json", ".ndjson")
-_GENERATOR = ("generator", "variant_model", "model")
+from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_metadata, item_of
 
 
 class Folder(Suite):
@@ -38,13 +38,23 @@ class Folder(Suite):
     AGGREGATES = False
     metrics: tuple[str, ...] = ("tit", "tit-llm")
 
+    def __init__(self) -> None:
+        self.columns: Columns = {}
+        self._taken: dict[str, None] = {}
+
+    @property
+    def notes(self) -> list[str]:
+        """One line for people: which columns were taken for what."""
+        hint = f"--columns {'=...,'.join(NAMES)}=... says otherwise"
+        return [f"{', '.join(self._taken)}; {hint}"] if self._taken else []
+
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Items of a data folder or manifest, in the order of the files.
 
         Raises:
             DataError: there is nothing to judge at that place.
         """
-        return read_items(folder, self.image_roots)
+        return read_items(folder, self.image_roots, self.columns, self._taken)
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Preferences of `pairs.jsonl`, if the folder has one."""
@@ -52,21 +62,29 @@ class Folder(Suite):
         return read_pairs(file, known_prompts(folder)) if file.is_file() else []
 
 
-def read_items(folder: Path, roots: Sequence[Path] = ()) -> Iterator[Item | InvalidItem]:
+def read_items(
+    folder: Path, roots: Sequence[Path] = (), columns: Columns | None = None, taken: dict[str, None] | None = None
+) -> Iterator[Item | InvalidItem]:
     """Read the items of a data folder or manifest, in the order of the files.
 
     Args:
         folder: The folder or manifest.
         roots: Further folders in which images may lie.
+        columns: Columns of a table that the user has named.
+        taken: Gets which columns were taken for what, in words.
 
     Raises:
         DataError: There is nothing to judge at that place.
     """
-    if folder.is_file():
-        _check_manifest(folder)
-        yield from _unique(_manifest(folder, roots))
+    manifest = folder.is_file()
+    reader = ManifestReader(folder.parent if manifest else folder, roots, columns or {}, {} if taken is None else taken)
+    if manifest:
+        check_manifest(folder)
+        yield from _unique(reader.items(folder))
     elif (folder / "images.jsonl").is_file():
         yield from _unique(_images(folder, roots))
+    elif tables := find_metadata(folder):
+        yield from _unique(item for table in tables for item in reader.items(table))
     elif folder.is_dir():
         yield from _loose(folder, roots)
     else:
@@ -137,70 +155,11 @@ def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]
         else:
             both = {**prompt, **record}
             meta = {key: value for key, value in both.items() if key not in ("prompt", "image", "prompt_id")}
-            yield _item((folder, *roots), image, prompt["prompt"], generator, group, meta)
-
-
-def _check_manifest(file: Path) -> None:
-    """Refuse a file that is no manifest with one error, not an error a line."""
-    if file.suffix.lower() in SUFFIXES:
-        raise DataError("this is an image: name the folder it is in, or use `score --prompt TEXT IMAGE`", file)
-    if file.suffix.lower() not in _MANIFESTS:
-        raise DataError(f"a manifest is a .jsonl or .csv file, not '{file.suffix or file.name}'", file)
-    try:
-        with file.open("rb") as opened:
-            head = opened.read(64)
-    except OSError:  # whoever reads it says so
-        return
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
-        raise DataError("this is one JSON array: write one object a line (jq -c '.[]' does)", file)
-
-
-def _manifest(file: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
-    for number, record in scan_table(file, ("prompt",)):
-        if isinstance(record, DataError):
-            yield InvalidItem(f"{file.name}:{number}", str(record))
-            continue
-        prompt = record["prompt"]
-        if not record.get("image") and not record.get("description"):
-            yield InvalidItem(f"{file.name}:{number}", f"{file.name}:{number}: neither 'image' nor 'description'")
-            continue
-        meta = {key: value for key, value in record.items() if key not in ("prompt", "image", "prompt_id")}
-        group = str(record.get("prompt_id") or prompt)
-        if not record.get("image"):
-            yield _text(str(record.get("id") or f"{file.name}:{number}"), prompt, _generator(record), group, meta)
-            continue
-        yield _item((file.parent, *roots), str(record["image"]), prompt, _generator(record), group, meta)
-
-
-def _text(name: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any]) -> Item | InvalidItem:
-    """Make an item that is a description without its image."""
-    if problem := _unusable(prompt):
-        return InvalidItem(name, problem, generator, prompt_id)
-    if not isinstance(meta["description"], str):
-        return InvalidItem(name, f"the description is no text: {meta['description']!r}", generator, prompt_id)
-    return Item(name, prompt, None, generator, prompt_id, meta)
-
-
-def _unusable(prompt: Any) -> str:
-    """Say what is wrong with a prompt; empty when nothing is."""
-    if not isinstance(prompt, str):
-        return f"the prompt is no text: {prompt!r}"
-    return "" if prompt.strip() else "the prompt is empty"
-
-
-def _item(
-    places: tuple[Path, ...], image: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any]
-) -> Item | InvalidItem:
-    if problem := _unusable(prompt):
-        return InvalidItem(image, problem, generator, prompt_id)
-    try:
-        return Item(image, prompt, inside(places[0], image, roots=places[1:]), generator, prompt_id, meta)
-    except DataError as error:
-        return InvalidItem(image or "(empty)", error.message, generator, prompt_id)
+            yield item_of(image, prompt["prompt"], generator, group, meta, folder, roots)
 
 
 def _generator(record: dict[str, Any]) -> str:
-    return next((str(record[key]) for key in _GENERATOR if record.get(key)), "")
+    return next((str(record[key]) for key in NAMES["generator"] if record.get(key)), "")
 
 
 def _unique(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]:
@@ -247,7 +206,7 @@ def _loose(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
             continue
         same = groups.setdefault(path.stem, prompt) == prompt
         group = path.stem if same else place.with_suffix("").as_posix()  # the same name, but another prompt
-        yield _item((folder, *roots), place.as_posix(), prompt, generator, group, {})
+        yield item_of(place.as_posix(), prompt, generator, group, {}, folder, roots)
     for text in sorted(set(folder.rglob("*.txt")) - used):
         yield InvalidItem(_shown(text.relative_to(folder)), "a prompt without an image of the same name")
 

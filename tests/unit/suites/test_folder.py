@@ -90,8 +90,8 @@ def test_descriptions_may_stand_in_for_images(tmp_path: Path) -> None:
 
 
 def test_a_csv_without_a_column_says_which_there_are(tmp_path: Path) -> None:
-    (tmp_path / "m.csv").write_text("image,text\na.png,x\n")
-    with pytest.raises(DataError, match=r"'prompt' is missing \(there are: image, text\)"):
+    (tmp_path / "m.csv").write_text("image,words\na.png,x\n")
+    with pytest.raises(DataError, match=r"'prompt' is missing \(there are: image, words\)"):
         loaded(tmp_path / "m.csv")
 
 

@@ -1,0 +1,147 @@
+"""Tables as people have them: an imagefolder, what a spreadsheet writes, columns of any name."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import cli
+from PIL import Image
+
+from titjudge.core.config import load_config
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import InvalidItem, Item
+from titjudge.runs.identity import identity
+from titjudge.suites.folder import Folder
+
+
+def image(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (8, 8), "red").save(path)
+    return path
+
+
+def lines(path: Path, *records: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str], list[str]]:
+    suite = Folder()
+    suite.columns = columns
+    found = list(suite.load(path))
+    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
+    return [item for item in found if isinstance(item, Item)], bad, list(suite.notes)
+
+
+@pytest.mark.parametrize("prompt", ["text", "caption", "prompt"])
+def test_an_imagefolder_is_read_by_its_metadata(tmp_path: Path, prompt: str) -> None:
+    image(tmp_path / "a" / "1.png")
+    lines(tmp_path / "metadata.jsonl", {"file_name": "a/1.png", prompt: "a cat", "seed": 3}, {"file_name": "a/1.png"})
+    (item,), bad, notes = loaded(tmp_path)
+    assert (item.id, item.prompt, item.image) == ("a/1.png", "a cat", tmp_path / "a" / "1.png")
+    assert item.meta == {"seed": 3}
+    assert bad == {"metadata.jsonl:2": "metadata.jsonl:2: the key 'prompt' is missing"}
+    assert notes[0].startswith("'file_name' is read as image")
+    assert len(notes) == 1
+    assert notes[0].endswith("--columns image=...,prompt=...,generator=...,prompt_id=... says otherwise")
+    assert (f"'{prompt}' is read as prompt" in notes[0]) == (prompt != "prompt")
+
+
+def test_the_splits_of_an_imagefolder_are_read_by_their_own_metadata(tmp_path: Path) -> None:
+    for split in ("test", "train"):
+        image(tmp_path / split / "1.png")
+        (tmp_path / split / "metadata.csv").write_text("file_name,text\n1.png,a cat\n../../out.png,a dog\n")
+    items, bad, _ = loaded(tmp_path)
+    assert [(item.id, item.image) for item in items] == [
+        (f"{split}/1.png", tmp_path / split / "1.png") for split in ("test", "train")
+    ]
+    assert set(bad) == {"test/../../out.png", "train/../../out.png"}
+    assert all("leads outside the data folder" in reason for reason in bad.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '\ufeffimage;prompt;model\r\n1.png;"a cat; red, and ""big""";x\r\n',
+        'image\tprompt\tmodel\n1.png\t"a cat; red, and ""big"""\tx\n',
+        'sep=;\r\nimage;prompt;model\r\n1.png;"a cat; red, and ""big""";x\r\n',
+        '"image","prompt","model"\n1.png,"a cat; red, and ""big""",x\n',
+        '"image;file"\t"prompt"\tmodel\n1.png\t"a cat; red, and ""big"""\tx\n',
+    ],
+)
+def test_a_table_is_read_as_spreadsheets_write_it(tmp_path: Path, text: str) -> None:
+    image(tmp_path / "1.png")
+    (tmp_path / "m.csv").write_text(text, encoding="utf-8", newline="")
+    (item,), bad, _ = loaded(tmp_path / "m.csv", **({"image": ["image;file"]} if "image;file" in text else {}))
+    assert (item.prompt, item.generator, bad) == ('a cat; red, and "big"', "x", {})
+
+
+def test_rows_are_numbered_as_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("sep=;\nimage;prompt\n1.png;a cat;x\n")
+    assert list(loaded(tmp_path / "m.csv")[1]) == ["m.csv:3"]
+
+
+def test_columns_are_named_by_the_user(tmp_path: Path) -> None:
+    image(tmp_path / "1.png")
+    file = lines(
+        tmp_path / "m.jsonl", {"bild": "1.png", "prompt": "no", "satz": "a cat", "von": "x", "n": 7, "image": ""}
+    )
+    (item,), _, notes = loaded(file, image=["bild"], prompt=["satz"], generator=["von"], prompt_id=["n"])
+    assert (item.id, item.prompt, item.generator, item.prompt_id, notes) == ("1.png", "a cat", "x", "7", [])
+    (tmp_path / "m.csv").write_text("image,prompt\n1.png,a cat\n")
+    with pytest.raises(DataError, match=r"m\.csv:1: the column 'bild' is missing \(there are: image, prompt\)"):
+        loaded(tmp_path / "m.csv", image=["bild"])
+
+
+def test_several_image_columns_are_a_generator_each(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        image(tmp_path / f"{name}.png")
+    file = lines(tmp_path / "m.jsonl", {"flux": "a.png", "sd": "b.png", "text": "a cat", "model": "no"})
+    items, _, _ = loaded(file, image=["flux", "sd"])
+    assert [(item.id, item.generator, item.prompt_id) for item in items] == [
+        ("a.png", "flux", "a cat"),
+        ("b.png", "sd", "a cat"),
+    ]
+
+
+def test_columns_in_a_configuration_and_on_the_command_line_are_the_same(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("columns: {image: [a, b], prompt: text}\n")
+    config = load_config(tmp_path / "run.yaml")
+    assert config.columns == {"image": ["a", "b"], "prompt": ["text"]}
+    assert load_config(None, {"columns": "image=a,prompt=text,image=b"}).columns == config.columns
+    assert "columns" not in identity(load_config(None, {}))
+    assert identity(config)["columns"] == config.columns
+    for wrong, message in (
+        ("image", "expected image=COLUMN"),
+        ("picture=a", "picture"),
+        ("prompt=a,prompt=b", "only images may be in several columns, not the prompt"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            load_config(None, {"columns": wrong})
+
+
+def test_the_command_says_what_it_took_for_what(tmp_path: Path) -> None:
+    image(tmp_path / "data" / "1.png")
+    (tmp_path / "data" / "m.csv").write_text("file_name;caption\n1.png;a cat\n")
+    asked = ("judge", "--data", "data/m.csv", "--captioner", "fake/any", "--metric", "tit", "--dry-run")
+    assert "'file_name' is read as image, 'caption' is read as prompt; --columns" in cli(tmp_path, *asked)
+    said = cli(tmp_path, *asked, "--suite", "tiif", "--columns", "image=file_name", code=2)
+    assert "the columns that the suite tiif reads are fixed" in said
+
+
+def test_the_dry_runs_of_the_page_on_data_run(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^python cli\.py (judge .*--dry-run)", page, re.MULTILINE)
+    for name in ("flux/1.png", "sd3/1.png", "my_images/1.png"):
+        image(tmp_path / name)
+    (tmp_path / "shared.csv").write_text("flux;sd3;prompt_en\nflux/1.png;sd3/1.png;a cat\nflux/2.png;;a dog\n")
+    lines(tmp_path / "my_images" / "metadata.jsonl", {"file_name": "1.png", "text": "a cat"})
+    judged = [cli(tmp_path, *command.split(), GEMINI_API_KEY="none") for command in commands]
+    assert len(judged) >= 2
+    (shared,) = (said for said, command in zip(judged, commands, strict=True) if "shared.csv" in command)
+    assert "3 items found: 2 usable, 1 refused" in shared

@@ -1,0 +1,157 @@
+"""A table of images and their prompts: a manifest, or the metadata of an `imagefolder`; columns as people name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import DataError
+from titjudge.core.files import scan_table, table_columns
+from titjudge.core.images import SUFFIXES
+from titjudge.core.types import InvalidItem, Item
+
+FORMATS = (".jsonl", ".csv", ".json", ".ndjson")
+METADATA = ("metadata.jsonl", "metadata.csv")
+"""Names of the table in a folder of images, as Hugging Face's `imagefolder` has it."""
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "image": ("image", "file_name", "image_path", "image_file_name", "img_path", "filename", "img", "file", "path"),
+    "prompt": ("prompt", "text", "caption"),
+    "generator": ("generator", "variant_model", "model"),
+    "prompt_id": ("prompt_id",),
+}
+"""What columns are called, the first name before the others."""
+Columns = Mapping[str, Sequence[str]]
+"""What the user says: `image`, `prompt`, `generator`, `prompt_id` -> columns; several only of images."""
+
+
+@dataclass(slots=True)
+class ManifestReader:
+    """Reads tables of one data folder.
+
+    Attributes:
+        root: The folder that paths are relative to.
+        roots: Further folders in which images may lie.
+        columns: Columns that the user has named.
+        taken: Which columns were taken for what, in words.
+    """
+
+    root: Path
+    roots: Sequence[Path] = ()
+    columns: Columns = field(default_factory=dict)
+    taken: dict[str, None] = field(default_factory=dict)
+
+    def items(self, file: Path) -> Iterator[Item | InvalidItem]:
+        """Yield an item for each image of the table.
+
+        Raises:
+            DataError: The file is no table, or lacks a column; names file and line.
+        """
+        known = table_columns(file)
+        if known is not None and not self._chosen(known)["prompt"]:
+            there = ", ".join(known) or "none"
+            hint = "name the column with --columns prompt=COLUMN"
+            raise DataError(f"the column 'prompt' is missing (there are: {there}): {hint}", file, 1)
+        required = [column for given in self.columns.values() for column in given]
+        required += self._chosen(known)["prompt"] if known is not None else []
+        place = file.parent.relative_to(self.root).as_posix()
+        for number, record in scan_table(file, tuple(required)):
+            where = self._below(place, f"{file.name}:{number}")
+            if isinstance(record, DataError):
+                yield InvalidItem(where, str(record))
+            else:
+                yield from self._row(record, where, place)
+
+    def _row(self, record: Mapping[str, Any], where: str, place: str) -> Iterator[Item | InvalidItem]:
+        chosen = self._chosen(record)
+        if not chosen["prompt"]:
+            yield InvalidItem(where, f"{where}: the key 'prompt' is missing")
+            return
+        prompt = record[chosen["prompt"][0]]
+        prompt_id = next((str(record[column]) for column in chosen["prompt_id"] if record.get(column)), str(prompt))
+        own = {*chosen["image"], *chosen["prompt"], *chosen["prompt_id"]}
+        meta = {key: value for key, value in record.items() if key not in own}
+        generator = next((str(record[column]) for column in chosen["generator"] if record.get(column)), "")
+        images = [(column, record[column]) for column in chosen["image"] if record.get(column)]
+        if not images and record.get("description"):
+            yield _text(str(record.get("id") or where), prompt, generator, prompt_id, meta)
+        elif not images:
+            yield InvalidItem(where, f"{where}: neither 'image' nor 'description'", generator, prompt_id)
+        for column, image in images:
+            by = column if len(self.columns.get("image", ())) > 1 else generator
+            name = self._below(place, str(image))
+            yield item_of(name, prompt, by, prompt_id, meta, self.root, self.roots)
+
+    def _chosen(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Choose the columns: those that the user has named, else the first of the usual names that is there."""
+        there = set(names)
+        found = {role: list(self.columns.get(role, ())) for role in NAMES}
+        for role, usual in NAMES.items():
+            if found[role]:
+                continue
+            if role == "image" and "image" not in there and "description" in there:
+                continue
+            same = [name for name in usual if name in there]
+            found[role] = same if role == "generator" else same[:1]
+            if same and role in ("image", "prompt") and same[0] != role:
+                self.taken[f"'{same[0]}' is read as {role}"] = None
+        return found
+
+    @staticmethod
+    def _below(place: str, name: str) -> str:
+        return name if place == "." or not name else str(PurePosixPath(place, name))
+
+
+def check_manifest(file: Path) -> None:
+    """Refuse a file that is no manifest with one error, not an error a line.
+
+    Raises:
+        DataError: It is an image, of another format, or one JSON array.
+    """
+    if file.suffix.lower() in SUFFIXES:
+        raise DataError("this is an image: name the folder it is in, or use `score --prompt TEXT IMAGE`", file)
+    if file.suffix.lower() not in FORMATS:
+        raise DataError(f"a manifest is a .jsonl or .csv file, not '{file.suffix or file.name}'", file)
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(64)
+    except OSError:  # whoever reads it says so
+        return
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+        raise DataError("this is one JSON array: write one object a line (jq -c '.[]' does)", file)
+
+
+def find_metadata(folder: Path) -> list[Path]:
+    """Find the tables of an `imagefolder`: at its top, else those in the folders below it."""
+    top = [folder / name for name in METADATA if (folder / name).is_file()]
+    return top[:1] or sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file())
+
+
+def item_of(
+    image: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any], root: Path, roots: Sequence[Path]
+) -> Item | InvalidItem:
+    """Make the item of an image that lies in `root` or one of `roots`, or say why it cannot be judged."""
+    if problem := _unusable(prompt):
+        return InvalidItem(image, problem, generator, prompt_id)
+    try:
+        return Item(image, prompt, inside(root, image, roots=roots), generator, prompt_id, meta)
+    except DataError as error:
+        return InvalidItem(image or "(empty)", error.message, generator, prompt_id)
+
+
+def _text(name: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any]) -> Item | InvalidItem:
+    """Make an item that is a description without its image."""
+    if problem := _unusable(prompt):
+        return InvalidItem(name, problem, generator, prompt_id)
+    if not isinstance(meta["description"], str):
+        return InvalidItem(name, f"the description is no text: {meta['description']!r}", generator, prompt_id)
+    return Item(name, prompt, None, generator, prompt_id, meta)
+
+
+def _unusable(prompt: Any) -> str:
+    """Say what is wrong with a prompt; empty when nothing is."""
+    if not isinstance(prompt, str):
+        return f"the prompt is no text: {prompt!r}"
+    return "" if prompt.strip() else "the prompt is empty"
