@@ -6,8 +6,9 @@ FILE has prompt_id, generator and the column (LMM4LMM's marks, not part of this 
 the project). Prints (1) how many 95% intervals from 200 prompts hold the difference over all prompts, and how often
 generators that were exchanged at random within prompts fail a gate; (2) what settling a question costs, how often the wrong
 generator wins, and how often exchanged generators get a verdict, beside that of peeking at a fixed-sample test; (3) what power a study has that was planned from a pilot, and how often the
-printed range holds the number of prompts it takes; with `--answers OLD NEW`, two official answer trees of TIIF-Bench by two
-judges (4) how often a leaderboard that is carried over holds for a generator that was left out.
+printed range holds the number of prompts it takes; (5) what is lost by drawing a tenth of the comparisons of a pairwise judge; with
+`--answers OLD NEW`, two official answer trees of TIIF-Bench by two judges, (4) how often a leaderboard that is carried over holds for a
+generator that was left out.
 """
 
 from __future__ import annotations
@@ -222,6 +223,40 @@ def succession(trees: list[Path], scale: int) -> None:
         show(f"intervals from {anchors} random anchors that hold another; half-width {half:.3f}", held, "93 to 97%")
 
 
+def duels(table: ScoreTable, repeats: int, share: float = 0.1, seed: int = 9) -> None:
+    """How near generators ordered by a share of the comparisons on some prompts come to their order by people over all."""
+    from scipy.stats import kendalltau
+
+    from titjudge.core.types import Pair
+    from titjudge.metrics.pairwise import drawn
+    from titjudge.stats.bradley_terry import bradley_terry
+
+    scores = table.means[np.isfinite(table.means).all(axis=1)]
+    names = [str(k) for k in range(scores.shape[1])]
+    truth, rng = scores.mean(axis=0), np.random.default_rng(seed)
+    print(
+        f"\n5. A share of {share:g} of the comparisons of {len(names)} generators, drawn as `pairwise.duels={share:g}` does"
+    )
+    for count in (DRAWN, 400):
+        taus: dict[float, list[float]] = {share: [], 1.0: []}
+        for repeat in range(repeats):
+            some = rng.choice(len(scores), min(count, len(scores)), replace=False).tolist()
+            for part, found in taus.items():
+                pairs = []
+                for at in some:
+                    for a, b in map(sorted, drawn([f"{at}/{name}" for name in names], part, repeat)):
+                        gap = scores[at, int(a.split("/")[1])] - scores[at, int(b.split("/")[1])]
+                        pairs.append(Pair(str(at), a, b, "tie" if not gap else "a" if gap > 0 else "b"))
+                generator_of = {id: id.split("/")[1] for pair in pairs for id in (pair.a, pair.b)}
+                fit = bradley_terry(pairs, generator_of, resamples=0)
+                strength = {each.generator: each.strength for each in fit.strengths}
+                found.append(float(kendalltau([strength[name] for name in names], truth).statistic))
+        few, every = (float(np.mean(found)) for found in taus.values())
+        print(
+            f"  {count} prompts: tau {few:.3f}, with all comparisons {every:.3f}, lost {every - few:.3f}   (at most .02)"
+        )
+
+
 def show(line: str, value: float, wanted: str) -> None:
     print(f"  {line:<92} {100 * value:5.1f}%   ({wanted})", flush=True)
 
@@ -268,6 +303,7 @@ def main() -> None:
     differences(table, scale)
     settling(table, scale)
     planning(table, scale)
+    duels(table, 100 // scale)
     if given.answers:
         succession(given.answers, scale)
     print(f"\n{time.perf_counter() - started:.0f} s")

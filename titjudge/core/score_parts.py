@@ -111,22 +111,30 @@ class Duel(TypedDict):
 
 
 class Duels(TypedDict):
-    """All comparisons of an image: `pairwise`, `pairwise-text`."""
+    """All comparisons of an image: `pairwise`, `pairwise-text`; `against` where they were drawn: points by the other's id."""
 
     duels: list[Duel]
     unanswered: int
     order_effect: float
     first_advantage: float
+    against: NotRequired[dict[str, float]]
 
 
 STEADINESS = ("disagreement", "spread", "order_effect", "first_advantage")
-SUMMED = frozenset({*TokensRead.__annotations__, *STEADINESS})
+SUMMED = frozenset({*TokensRead.__annotations__, *STEADINESS, "against"})
 """All that is left of a score's parts where only tables are made of it."""
 
 
 def steadiness(parts: Parts) -> dict[str, float]:
     """Return the measures of steadiness that the score has, by name."""
     return {name: parts[name] for name in STEADINESS if isinstance(parts.get(name), int | float)}
+
+
+def against(parts: Parts) -> dict[str, float]:
+    """Return the points of a pairwise score by the id of the other image, where comparisons were drawn."""
+    told = parts.get("against")
+    pairs = told.items() if isinstance(told, Mapping) else ()
+    return {other: points for other, points in pairs if isinstance(points, int | float)}
 
 
 def duels(parts: Parts) -> list[Duel]:

@@ -3,15 +3,21 @@
 An image's score is the mean of its comparisons with the other images of its prompt. A comparison is asked twice, with the
 sides exchanged; where the two answers contradict each other the judge followed the order, and the comparison is a tie.
 Comparisons are shared: those of one image are those of the other, asked and paid once.
+
+With `duels=0.1` a tenth of the comparisons of each prompt is drawn at random and asked, in both orders. An image then meets few
+others, strong or weak ones by chance: rank generators by their strengths over all comparisons (results.json has that
+table), not by their mean scores.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import Duel, Duels
@@ -21,6 +27,8 @@ from titjudge.metrics._shared import gather_answers
 from titjudge.metrics.tit import describe
 
 POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
+Share = Annotated[float, Field(gt=0, le=1, description="share of the comparisons of a prompt that is drawn and asked")]
+Seed = Annotated[int, Field(description="of the draw, with `duels` below 1")]
 
 
 class Preference(BaseModel):
@@ -64,12 +72,33 @@ async def _once(first: Item, second: Item, ask: Ask, *, look: bool) -> Preferenc
     return preference
 
 
-async def _score(item: Item, ask: Ask, *, look: bool) -> Score:
+def drawn(ids: Iterable[str], share: float, seed: int) -> set[frozenset[str]]:
+    """Draw a share of all pairs at random, every pair with the same chance and every image into one at least.
+
+    The images stand in a circle in random order; neighbours are drawn first, every other one before those between, then
+    those two apart, and so on.
+    """
+    circle = sorted(ids, key=lambda each: hashlib.sha256(f"{seed}\x00{each}".encode(errors="replace")).digest())
+    count = len(circle)
+    wanted = max((count + 1) // 2, round(share * count * (count - 1) / 2))
+    found: dict[frozenset[str], None] = {}
+    for apart in range(1, count // 2 + 1):
+        for at in (*range(0, count, 2), *range(1, count, 2)):
+            if len(found) < wanted:
+                found[frozenset((circle[at], circle[(at + apart) % count]))] = None
+    return set(found)
+
+
+async def _score(item: Item, ask: Ask, *, look: bool, share: float, seed: int) -> Score:
     if not ask.siblings:
         return Score.none(Status.BAD_INPUT, "there is no other image of this prompt to compare with")
     if item.image is None and look:
         return Score.none(Status.BAD_INPUT, "this metric needs images")
-    answers = await gather_answers(*(_both_orders(item, other, ask, look=look) for other in ask.siblings))
+    others = ask.siblings
+    if share < 1:
+        pairs = drawn((item.id, *(other.id for other in others)), share, seed)
+        others = [other for other in others if frozenset((item.id, other.id)) in pairs]
+    answers = await gather_answers(*(_both_orders(item, other, ask, look=look) for other in others))
     failures = [answer for answer in answers if isinstance(answer, Unanswered)]
     duels = [answer for answer in answers if not isinstance(answer, Unanswered)]
     if not duels:
@@ -80,16 +109,18 @@ async def _score(item: Item, ask: Ask, *, look: bool) -> Score:
         order_effect=sum(duel["order_decided"] for duel in duels) / len(duels),
         first_advantage=sum(duel["shown_first"] - duel["shown_second"] for duel in duels) / len(duels),
     )
+    if share < 1:
+        parts["against"] = {duel["other"]: duel["points"] for duel in duels}
     return Score.of(sum(duel["points"] for duel in duels) / len(duels), **parts)
 
 
 @metric("pairwise", roles=("judge",), range=(0, 1), source="titjudge", scope="prompt")
-async def pairwise(item: Item, ask: Ask) -> Score:
+async def pairwise(item: Item, ask: Ask, *, duels: Share = 1.0, seed: Seed = 0) -> Score:
     """Mean of the comparisons with the other images of the prompt, two images at a time, in both orders."""
-    return await _score(item, ask, look=True)
+    return await _score(item, ask, look=True, share=duels, seed=seed)
 
 
 @metric("pairwise-text", roles=("captioner", "judge"), range=(0, 1), source="titjudge", scope="prompt")
-async def pairwise_text(item: Item, ask: Ask) -> Score:
+async def pairwise_text(item: Item, ask: Ask, *, duels: Share = 1.0, seed: Seed = 0) -> Score:
     """Compare descriptions in place of images: the judge sees two texts with the prompt, in both orders."""
-    return await _score(item, ask, look=False)
+    return await _score(item, ask, look=False, share=duels, seed=seed)

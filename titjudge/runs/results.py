@@ -9,6 +9,7 @@ from titjudge.core.run_records import SCHEMA_VERSION
 from titjudge.core.score_parts import steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
+from titjudge.stats.duels import duel_tables
 from titjudge.stats.intervals import WAY
 from titjudge.stats.tables import agreement_tables
 
@@ -42,7 +43,8 @@ def summarize(
     apart = _apart(shown, scores, metrics)
     found = agreement(shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=apart)
     steadiness = _steadiness(scores)
-    tables = [*agreement_tables(found), *([steadiness] if steadiness else []), *suite.aggregate(items, scores)]
+    tables = [*agreement_tables(found), *([steadiness] if steadiness else []), *duel_tables(items, scores)]
+    tables += suite.aggregate(items, scores)
     failures = [(b.id, "bad_input", b.reason) for b in bad]
     failures += [(s.item_id, str(s.status), s.reason) for s in scores if s.value is None]
     results = (
