@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from titjudge.stats.equality import apart
+
 CLEAR = 0.1  # least share of all its scores' spread by which a judge keeps the best images apart from the worst
 
 
@@ -15,10 +17,8 @@ def spread(values: Iterable[float], limits: tuple[float, float]) -> float:
     """
     listed = sorted(values)
     whole = limits[1] - limits[0]
-    found = listed[-1] - listed[0] if listed else 0.0
-    if found > 0:
-        return min(found, whole)
-    return whole if math.isfinite(whole) else 1.0
+    otherwise = whole if math.isfinite(whole) else 1.0
+    return min(apart(listed[0], listed[-1], otherwise), whole) if listed else otherwise
 
 
 def span(by_level: Mapping[int, Sequence[float]], limits: tuple[float, float]) -> float:

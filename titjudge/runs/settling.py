@@ -16,6 +16,7 @@ from titjudge.runs.loop import RunLoop
 from titjudge.runs.outcome import Outcome
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Session, Watcher
+from titjudge.stats.equality import apart
 from titjudge.stats.sequential import EQUIVALENT, OPEN, Race
 
 STOPPED = (
@@ -117,7 +118,7 @@ class Settling:
         if any(map(math.isnan, known)):
             return
         self._ends = min(*known, self._ends[0]), max(*known, self._ends[1])
-        self._race.span = self._ends[1] - self._ends[0] or self._range
+        self._race.span = apart(*self._ends, self._range)
         self._race.add(scores)
 
     def record(self, spent: float, list_cost: float) -> dict[str, Any]:

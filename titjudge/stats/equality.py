@@ -20,6 +20,11 @@ def same(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
 
 
+def apart(low: float, high: float, otherwise: float) -> float:
+    """Measure the distance between two scores; `otherwise` where they are equal but for rounding."""
+    return otherwise if same(low, high) else high - low
+
+
 def with_ties(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Make values that are equal but for rounding exactly equal, to the least of them; shape unchanged.
 

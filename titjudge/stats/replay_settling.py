@@ -11,6 +11,7 @@ import numpy as np
 from titjudge.core.errors import DataError
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats
+from titjudge.stats.equality import apart
 from titjudge.stats.scores_table import ScoreTable
 from titjudge.stats.sequential import OPEN, Race, Settled, settle
 
@@ -58,7 +59,7 @@ def replay_race(
 
 
 def _span(scores: Floats) -> float:
-    return float(np.nanmax(scores) - np.nanmin(scores)) or 1.0  # nothing differs: nothing is settled soon
+    return apart(float(np.nanmin(scores)), float(np.nanmax(scores)), 1.0)  # nothing differs: nothing is settled soon
 
 
 def _check(names: Sequence[str], prompts: int, table: ScoreTable) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval
+from titjudge.stats.equality import score_differences
 
 FEWEST = 30  # prompts before any verdict: the theorem is asymptotic
 TUNED = 100  # prompts at which the interval is narrowest
@@ -115,7 +116,7 @@ class Race:
         self.prompts += 1
         self.judged += len(place)
         mine = np.asarray(scores, dtype=np.float64)[place]
-        d = mine[:, None] - mine[None, :]
+        d = score_differences(mine[:, None], mine[None, :])
         at = np.ix_(place, place)
         self._sum[at] += d
         self._squares[at] += d**2

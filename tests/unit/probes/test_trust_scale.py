@@ -18,7 +18,7 @@ LOGITS = (-math.inf, math.inf)
 @pytest.mark.parametrize(
     ("values", "limits", "expected"),
     [([0.2, 0.5, 0.3], (-1.0, 1.0), 0.3), ([0.4, 0.4], (0.0, 1.0), 1.0), ([], (0.0, 100.0), 100.0),
-     ([2.0, -7.0], LOGITS, 9.0), ([3.0, 3.0], LOGITS, 1.0), ([-5.0, 150.0], (0.0, 100.0), 100.0)],
+     ([2.0, -7.0], LOGITS, 9.0), ([3.0, 3.0], LOGITS, 1.0), ([0.3, 0.1 + 0.2], LOGITS, 1.0), ([-5.0, 150.0], (0.0, 100.0), 100.0)],
 )  # fmt: skip
 def test_spread(values: list[float], limits: tuple[float, float], expected: float) -> None:
     assert effect_size.spread(values, limits) == pytest.approx(expected)

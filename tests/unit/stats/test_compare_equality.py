@@ -16,6 +16,9 @@ from titjudge.stats.leaderboard import standing
 from titjudge.stats.paired_differences import mean_differences, prompt_differences
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy, tie_optimised_accuracy
 from titjudge.stats.rank_agreement import prompt_statistics
+from titjudge.stats.replay_settling import replay_race
+from titjudge.stats.scores_table import Entry, score_table
+from titjudge.stats.sequential import OPEN
 
 ONE, OTHER = 70.47619047619047, 70.47619047619048  # one mean of three checklist scores, added up in two orders
 
@@ -76,3 +79,16 @@ def test_runs_that_differ_by_rounding_alone_do_not_differ() -> None:
     by_prompt = [{name: [value] for name, value in run.items()} for run in (one, other)]
     (found,) = prompt_differences(dict(zip("ab", by_prompt, strict=True)))
     assert (found.difference, found.p_value) == (0.0, 1.0)
+
+
+def test_no_race_is_won_by_rounding() -> None:
+    scores = {"a": OTHER, "b": ONE}
+    table = score_table(
+        [Entry(f"p{k}", name, f"{name}{k}", each) for k in range(400) for name, each in scores.items()],
+        metric="m",
+        source="s",
+    )
+    (race,) = replay_race(table, ("a", "b"))
+    assert race["verdict"] == OPEN
+    (race,) = replay_race(table, ("a", "b"), margin=1e-6)
+    assert race["verdict"] == OPEN  # one unseen prompt may differ by a whole point
