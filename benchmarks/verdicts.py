@@ -8,7 +8,7 @@ generators that were exchanged at random within prompts fail a gate; (2) what se
 generator wins, and how often exchanged generators get a verdict, beside that of peeking at a fixed-sample test; (3) what power a study has that was planned from a pilot, and how often the
 printed range holds the number of prompts it takes; (5) what is lost by drawing a tenth of the comparisons of a pairwise judge; with
 `--answers OLD NEW`, two official answer trees of TIIF-Bench by two judges, (4) how often a leaderboard that is carried over holds for a
-generator that was left out.
+generator that was left out, and (6) what a cheap judge on all prompts spares of a dear one.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from titjudge.stats.planning import prompts_needed, variance_factor
 from titjudge.stats.replay_settling import replay_pairs, replay_race
 from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
 from titjudge.stats.sequential import OPEN, settle
+from titjudge.stats.two_tier import two_tier
 
 HUMAN = Path(__file__).resolve().parents[1].parent / "shared" / "human" / "lmm4lmm_12_generators.csv.gz"
 DRAWN = 200  # prompts of a verdict
@@ -221,6 +222,40 @@ def succession(trees: list[Path], scale: int) -> None:
     for anchors in (4, 6, 10, 16):
         held, half = carried_over(found.line.x, found.line.y, anchors, 5000 // scale)
         show(f"intervals from {anchors} random anchors that hold another; half-width {half:.3f}", held, "93 to 97%")
+    tiers(old, new, scale)
+
+
+def two_tiers(cheap: Floats, dear: Floats, part: int, repeats: int, seed: int = 10) -> tuple[float, float, float]:
+    """Join a cheap judge on all prompts with a dear one on a random part, for every two generators.
+
+    Prompts are drawn with replacement, so that the truth is the dear judge's mean over these.
+
+    Args:
+        cheap, dear: scores of both judges, shape (prompts, generators). part: prompts of the dear judge.
+
+    Returns: share of intervals that hold, share of the dear judge's own that hold, share of dear judgements spared.
+    """
+    rng = np.random.default_rng(seed)
+    held, alone, saved = [], [], []
+    names, prompts = [f"g{k:02}" for k in range(dear.shape[1])], [f"p{k:05}" for k in range(len(dear))]
+    truth = dict(zip(names, dear.mean(axis=0), strict=True))
+    for _ in range(repeats):
+        rows = rng.integers(0, len(dear), len(dear))
+        some = rng.choice(len(dear), part, replace=False)
+        low = _dense(cheap[rows], names, prompts, "cheap")
+        high = _dense(dear[rows][some], names, [prompts[k] for k in some], "dear")
+        for each in two_tier(low, high).differences:
+            gap = truth[each.names[0]] - truth[each.names[1]]
+            for ends, told in ((each.estimate.interval, held), (each.estimate.people_interval, alone)):
+                told.append(ends is not None and ends[0] <= gap <= ends[1])
+            saved.append(each.saved or 0.0)
+    return float(np.mean(held)), float(np.mean(alone)), float(np.mean(saved))
+
+
+def _dense(means: Floats, generators: list[str], prompts: list[str], source: str) -> ScoreTable:
+    nothing = (None,) * len(generators)
+    ones = np.ones(means.shape, dtype=np.int64)
+    return ScoreTable(tuple(generators), tuple(prompts), means, ones, nothing, nothing, 1.0, "yes-no", source)
 
 
 def duels(table: ScoreTable, repeats: int, share: float = 0.1, seed: int = 9) -> None:
@@ -255,6 +290,26 @@ def duels(table: ScoreTable, repeats: int, share: float = 0.1, seed: int = 9) ->
         print(
             f"  {count} prompts: tau {few:.3f}, with all comparisons {every:.3f}, lost {every - few:.3f}   (at most .02)"
         )
+
+
+def tiers(old: ScoreTable, new: ScoreTable, scale: int) -> None:
+    names = sorted(set(old.generators) & set(new.generators))
+    prompts = sorted(set(old.prompts) & set(new.prompts))
+    both = []
+    for table in (new, old):
+        rows = [table.prompts.index(prompt) for prompt in prompts]
+        both.append(table.means[rows][:, [table.column(name) for name in names]])
+    kept = [k for k in range(len(names)) if all(np.isfinite(each[:, k]).mean() > 0.9 for each in both)]
+    whole = np.isfinite(both[0][:, kept]).all(axis=1) & np.isfinite(both[1][:, kept]).all(axis=1)
+    cheap, dear = (each[whole][:, kept] for each in both)
+    print(
+        f"\n6. Two tiers: {len(kept)} generators, {len(cheap)} prompts, every two generators; NEW on all, OLD on a part"
+    )
+    for part in (30, 60, 120):
+        held, alone, saved = two_tiers(cheap, dear, part, 60 // scale)
+        show(f"OLD on {part} prompts: intervals that hold", held, "93 to 97%")
+        show("    those of OLD alone that hold", alone, "no target")
+        show("    judgements by OLD that NEW spares at equal width", saved, "25 to 35%")
 
 
 def show(line: str, value: float, wanted: str) -> None:

@@ -22,6 +22,7 @@ METRIC = click.option("--metric", metavar="NAME", help="The metric to look at, w
 @click.option(
     "--pairs", "pairs_file", type=PATH, metavar="FILE", help="The few human pairs (jsonl or csv)  [default: the run's]."
 )
+@click.option("--gold", type=PATH, metavar="RUN", help="A run, or table, of a dear judge on a random part of the prompts, in the place of people.")  # fmt: skip
 @METRIC
 @click.option(
     "--level",
@@ -32,18 +33,26 @@ METRIC = click.option("--metric", metavar="NAME", help="The metric to look at, w
     help="Level of the intervals.",
 )
 @JSON
-def people(run: Path, pairs_file: Path | None, metric: str | None, level: float, json_file: Path | None) -> int:
+def people(
+    run: Path, pairs_file: Path | None, gold: Path | None, metric: str | None, level: float, json_file: Path | None
+) -> int:
     """Rank the generators of RUN as people would, from few human pairs and all pairs that a judge has scored.
 
     Prediction-powered inference: the interval holds for people however wrong the judge is, as long as the human pairs
     are a random sample of all pairs. Beside it stand people alone and the judge alone (whose interval is not to be
     believed), and how many more labels would separate two neighbours.
 
+    With --gold a dear judge stands in the place of people: RUN is a cheap judge on all prompts, --gold the dear one on a
+    random part of them (`judge --limit N`), and the scores are those that the dear judge would have given.
+
     \b
     Examples:
       python cli.py compare people runs/first --pairs human_pairs.jsonl
       python cli.py compare people runs/first --metric tit-llm --level 0.99 --json board.json
+      python cli.py compare people runs/cheap --gold runs/dear
     """
+    if gold is not None:
+        return _two_tiers(run, gold, pairs_file, metric, level, json_file)
     from titjudge.runs.human_study import study
     from titjudge.runs.run_folder import RunFolder
     from titjudge.suites.folder import read_pairs
@@ -56,6 +65,26 @@ def people(run: Path, pairs_file: Path | None, metric: str | None, level: float,
     found = study(folder, human, metric)
     board = found.board(level)
     _tell(board.tables(), [], json_file, {"run": str(run), "metric": found.metric, **board.to_json()})
+    return 0
+
+
+def _two_tiers(
+    run: Path, gold: Path, pairs_file: Path | None, metric: str | None, level: float, json_file: Path | None
+) -> int:
+    from titjudge.cli.compare_generators import read_input
+    from titjudge.core.errors import ConfigError
+    from titjudge.stats.two_tier import two_tier
+
+    if pairs_file is not None:
+        raise ConfigError("--gold stands in the place of people: it does not go with --pairs")
+    tables = [
+        read_input([path], None, metric, False) if path.is_dir() else read_input((), path, metric, False)
+        for path in (run, gold)
+    ]
+    found = two_tier(*tables, level=level)
+    notes = [f"  note: {note}" for table in tables for note in table.notes]
+    record = {"run": str(run), "gold": str(gold), "metric": tables[1].metric, **found.to_json()}
+    _tell(found.tables(), notes, json_file, record)
     return 0
 
 

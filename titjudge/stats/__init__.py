@@ -17,6 +17,9 @@
 | `bridging` | an old judge's leaderboard on a new judge's scale |
 | `judge_pool` | which mean of at most three judges agrees best with people |
 | `ppi`, `ppi_leaderboard` | few preferences of people joined with many of a judge |
+| `two_tier` | a cheap judge on all prompts joined with a dear one on a random part |
+| `duels` | strengths of generators over comparisons drawn at random |
+| `published_tables` | leaderboards that papers have published, as data |
 | `cascade` | the cheapest judges first, further ones where they are unsure |
 | `votes` | votes of annotators to one preference a pair, and how far annotators agree |
 | `forgetting` | how often claims are met by place in the prompt, kind and length |
@@ -34,6 +37,7 @@ __all__ = [
     "cascade",
     "chance_level",
     "correlation",
+    "duels",
     "forgetting",
     "generator_differences",
     "intervals",
@@ -44,8 +48,10 @@ __all__ = [
     "planning",
     "ppi",
     "ppi_leaderboard",
+    "published_tables",
     "rank_agreement",
     "scores_table",
     "sequential",
+    "two_tier",
     "votes",
 ]

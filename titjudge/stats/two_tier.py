@@ -1,0 +1,152 @@
+"""A cheap judge on all prompts and a dear one on a random part: generators as the dear judge would score them.
+
+Prediction-powered inference (`titjudge.stats.ppi`) with the dear judge in the place of people: intervals hold for the dear
+judge however wrong the cheap one is, as long as the part is random. `python -m benchmarks.verdicts --answers CHEAP DEAR`
+measures how often they hold, and how many dear judgements they save.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.errors import DataError
+from titjudge.core.types import Table
+from titjudge.stats.bootstrap import LEVEL, Floats, Interval
+from titjudge.stats.ppi import Estimate, ppi_mean
+from titjudge.stats.scores_table import ScoreTable
+
+FEWEST = 2  # prompts that the dear judge has judged
+_SUSPECT = 3.29  # standard errors; one random part in a thousand is farther from the rest
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """A generator, or a difference of two, in the dear judge's unit; `saved` is the share of dear judgements it spares."""
+
+    names: tuple[str, ...]
+    estimate: Estimate
+
+    @property
+    def saved(self) -> float | None:
+        """Share of the judgements that the dear judge alone would need beyond these for as narrow an interval."""
+        worth = self.estimate.worth
+        return 1 - self.estimate.labelled / worth if worth else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the numbers as JSON has them."""
+        told = {("dear" + key.removeprefix("people") if key.startswith("people") else key): value
+                for key, value in self.estimate.to_json().items() if not key.startswith("naive")}  # fmt: skip
+        return {"generators": list(self.names), "saved": self.saved, **told}
+
+
+@dataclass(frozen=True, slots=True)
+class TwoTier:
+    """Generators, best first, and every two of them (in that order)."""
+
+    generators: tuple[Tier, ...]
+    differences: tuple[Tier, ...]
+    notes: tuple[str, ...]
+    level: float = LEVEL
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the numbers as JSON has them."""
+        return {
+            "level": self.level, "generators": [each.to_json() for each in self.generators],
+            "differences": [each.to_json() for each in self.differences], "notes": list(self.notes),
+        }  # fmt: skip
+
+    def tables(self) -> list[Table]:
+        """Show the generators, and the differences of neighbours."""
+        ways = ("joined", "from", "to", "dear alone", "from (alone)", "to (alone)")
+        more = ("dear judgements", "of prompts", "saved")
+        neighbours = set(pairwise(each.names[0] for each in self.generators))
+        notes = (
+            f"{100 * self.level:g}% intervals over prompts like these, for the dear judge; saved: share of dear judgements that "
+            "the cheap judge spares at this width",
+            *self.notes,
+        )
+        boards = (
+            ("Generators as the dear judge would score them", "generator", self.generators),
+            ("Differences of neighbours", "first / second", [d for d in self.differences if d.names in neighbours]),
+        )
+        return [
+            Table(title, (head, *ways, *more), tuple(_row(each) for each in tiers), notes if not at else ())
+            for at, (title, head, tiers) in enumerate(boards)
+            if tiers
+        ]
+
+
+def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> TwoTier:
+    """Join the scores of both judges on the generators that both have.
+
+    Prompts that the cheap judge has not scored are left out on both sides.
+
+    Raises:
+        DataError: no common generator, or fewer than two common prompts.
+    """
+    names = [name for name in cheap.generators if name in set(dear.generators)]
+    place = {prompt: at for at, prompt in enumerate(cheap.prompts)}
+    common = [(at, place[prompt]) for at, prompt in enumerate(dear.prompts) if prompt in place]
+    if not names or len(common) < FEWEST:
+        raise DataError(
+            f"{len(names)} generators and {len(common)} prompts in common with {cheap.source}: at least one and two are needed",
+            dear.source,
+        )
+    low = cheap.means[:, [cheap.column(name) for name in names]]
+    high = np.full(low.shape, np.nan)
+    own = dear.means[:, [dear.column(name) for name in names]]
+    for at, to in common:
+        high[to] = own[at]
+    ends = dear.bounds
+    tiers = [Tier((name,), _joined(high[:, k], low[:, k], level, ends)) for k, name in enumerate(names)]
+    tiers.sort(key=lambda each: (each.estimate.value is None, -(each.estimate.value or 0.0), each.names))
+    column = {name: k for k, name in enumerate(names)}
+    span = (ends[0] - ends[1], ends[1] - ends[0]) if ends else None
+    differences = []
+    for a, b in combinations([each.names[0] for each in tiers], 2):
+        x, y = column[a], column[b]
+        differences.append(Tier((a, b), _joined(high[:, x] - high[:, y], low[:, x] - low[:, y], level, span)))
+    return TwoTier(tuple(tiers), tuple(differences), tuple(_notes(cheap, dear, low, high, len(common))), level)
+
+
+def _joined(dear: Floats, cheap: Floats, level: float, bounds: Interval | None) -> Estimate:
+    """Join two columns over prompts, NaN where there is no score; the cheap one is brought to the dear one's spread first."""
+    both, rest = np.isfinite(dear) & np.isfinite(cheap), ~np.isfinite(dear) & np.isfinite(cheap)
+    spread = float(cheap[both].std()) if both.any() else 0.0
+    cheap = cheap * (float(dear[both].std()) / spread if spread > 0 else 1.0)
+    bounds = bounds if bounds and np.isfinite(bounds).all() else None
+    return ppi_mean(dear[both], cheap[both], cheap[rest], level=level, bounds=bounds)
+
+
+def _notes(cheap: ScoreTable, dear: ScoreTable, low: Floats, high: Floats, common: int) -> list[str]:
+    """Say what was left out, and whether the dear judge's part looks like a random one."""
+    found = []
+    if strange := len(dear.prompts) - common:
+        found.append(f"{strange:,} prompts of {dear.source} are not among those of {cheap.source}: left out")
+    if lost := int((np.isfinite(high) & ~np.isfinite(low)).sum()):
+        found.append(f"{lost:,} images of the dear judge have no score of the cheap one: left out")
+    if others := set(dear.generators) ^ set(cheap.generators):
+        found.append(f"judged by one of the two only, left out: {', '.join(sorted(others))}")
+    whole = np.isfinite(low).all(axis=1)
+    mean = low[whole].mean(axis=1)
+    part = np.asarray(np.isfinite(high[whole]).any(axis=1))
+    if 1 < part.sum() < len(mean) - 1:
+        a, b = mean[part], mean[~part]
+        error = float(np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b)))
+        if error > 0 and abs(float(a.mean() - b.mean())) > _SUSPECT * error:
+            found.append(
+                "the cheap judge scores the dear judge's part otherwise than the rest: it is no random part, and the intervals "
+                "do not hold (`judge --limit N` draws one)"
+            )
+    return found
+
+
+def _row(each: Tier) -> tuple[Any, ...]:
+    found = each.estimate
+    ends, alone = found.interval or (None, None), found.people_interval or (None, None)
+    counts = (found.labelled, found.labelled + found.unlabelled, each.saved)
+    return (" / ".join(each.names), found.value, *ends, found.people, *alone, *counts)
