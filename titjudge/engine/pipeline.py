@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -80,6 +81,7 @@ class Engine:
         self._unusable = {_short(key) for key, good in (known or {}).items() if not good}
         self.failed, self._asked_again = failed, set[bytes]()
         self._flights: dict[str, asyncio.Task[Any]] = {}
+        self._waiters: Counter[str] = Counter()
 
     @property
     def budget(self) -> Budget:
@@ -104,12 +106,17 @@ class Engine:
         for role in self.roles.open():
             role.provider.leave()  # batch jobs go on without us
 
+    async def land(self) -> bool:
+        """Wait for the answers that are on their way now (unless `killed`), until they are kept. Says whether there were any."""
+        waiting = [task for task in self._flights.values() if self.sender.is_sending(task) and not self.killed]
+        if waiting:
+            await asyncio.wait(waiting)
+        return bool(waiting)
+
     async def aclose(self) -> None:
         """Wait for the answers that are on their way (unless `killed`), then let go of everything."""
-        while not self.killed and (
-            waiting := [task for task in self._flights.values() if self.sender.is_sending(task)]
-        ):
-            await asyncio.wait(waiting)
+        while await self.land():
+            pass
         for task in list(self._flights.values()):
             task.cancel()
         await asyncio.gather(*self._flights.values(), return_exceptions=True)
@@ -166,19 +173,29 @@ class Engine:
         return reply
 
     async def _once(self, key: str, start: Callable[[], Any]) -> Any:
-        """Run `start` unless the same key is in flight already; share the result."""
+        """Run `start` unless the same key is in flight already; share the result.
+
+        What nobody waits for any more, because all who did were cancelled, is not sent; what is out is awaited and kept.
+        """
         task = self._flights.get(key)
         if task is None:
             self.sender.check()
             task = asyncio.create_task(start())
             self._flights[key] = task
             task.add_done_callback(lambda done: self._landed(key, done))
+        self._waiters[key] += 1
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
                 self.sender.check()
+            elif self._waiters[key] == 1 and not self.sender.is_sending(task):
+                task.cancel()
             raise
+        finally:
+            self._waiters[key] -= 1
+            if not self._waiters[key]:
+                del self._waiters[key]
 
     def _landed(self, key: str, task: asyncio.Task[Any]) -> None:
         self._flights.pop(key, None)

@@ -55,14 +55,15 @@ def thumbnail(picture: Judged, edge: int, quality: int) -> Thumbnail:
             return refusal
         with open_image(raw, picture.path) as image:
             image.draft("RGB", (edge * 2, edge * 2))
-            return _encode(upright(image), edge, quality)
+            return encode(upright(image), edge, quality)
     except DataError as error:
         return error.message
     except Exception as error:
         return f"the file cannot be decoded or is not an image ({type(error).__name__})"
 
 
-def _encode(image: Any, edge: int, quality: int) -> bytes:
+def encode(image: Any, edge: int, quality: int) -> bytes:
+    """Make an open image, which changes, a WebP file whose longest edge is at most `edge` pixels."""
     from PIL import Image
 
     image.thumbnail((edge, edge), Image.Resampling.LANCZOS, reducing_gap=2.0)
@@ -76,7 +77,7 @@ def _smaller(made: Thumbnail, edge: int, quality: int) -> Thumbnail:
         return made
     with open_image(made, Path("thumbnail.webp")) as image:
         image.load()
-        return min(_encode(image, edge, quality), made, key=len)
+        return min(encode(image, edge, quality), made, key=len)
 
 
 def _choose(pictures: Sequence[Judged], room: int, pool: ThreadPoolExecutor) -> int:

@@ -1,19 +1,39 @@
-"""Images in memory (PIL, NumPy, bytes of a file) as files of a temporary folder, named by their content."""
+"""Images in memory (PIL, NumPy, torch, bytes of a file) as files of a temporary folder, named by their content."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import os
+import sys
 import tempfile
 import threading
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from titjudge.runs.judged_scores import small
 
 ACCEPTED = (
-    "a path (str or pathlib.Path), a PIL image, the bytes of an image file, or a NumPy array (height x width x 3)"
+    "a path (str or pathlib.Path), a PIL image, the bytes of an image file, or a NumPy array or torch tensor "
+    "(height x width x 3, or 3 x height x width)"
 )
+_COLOURS = (1, 3, 4)  # grey, RGB, RGBA
+_KEPT = 256  # files that nobody uses any more: a training loop must not fill the disk
 _AS_PNG = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"})
+
+
+class Placed(NamedTuple):
+    """An image as a file. `thumbnail` is a WebP file, where the image was decoded when it came.
+
+    `refusal` is why it is none, where that is no reason to stop.
+    """
+
+    name: str
+    path: Path
+    thumbnail: bytes | None = None
+    refusal: str = ""
 
 
 class ImagesInMemory:
@@ -25,17 +45,21 @@ class ImagesInMemory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._used: Counter[Path] = Counter()
+        self._unused: dict[Path, None] = {}  # the oldest first
 
-    def place(self, image: Any) -> tuple[str, Path]:
+    def place(self, image: Any) -> Placed:
         """Give name and path of an image: a path as it is given, an image in memory as a file `picture-SHA256`.
+
+        The file stays until `release` was called as often.
 
         Raises:
             TypeError: it is no image; names what is.
             ValueError: an array of a shape or with values that no image has.
         """
         if isinstance(image, str | os.PathLike):
-            return str(image), Path(image)
-        content = _content(image)
+            return Placed(str(image), Path(image))
+        content, thumbnail = _content(image)
         name = f"picture-{hashlib.sha256(content).hexdigest()}"
         with self._lock:  # one folder, and no reader of half a file
             if self._folder is None:
@@ -43,44 +67,106 @@ class ImagesInMemory:
             file = Path(self._folder.name) / name
             if not file.exists():
                 file.write_bytes(content)
-        return name, file
+            self._used[file] += 1
+            self._unused.pop(file, None)
+        return Placed(name, file, thumbnail)
+
+    def release(self, path: Path) -> list[Path]:
+        """Say that an image is judged; returns the files that are gone now because newer ones were."""
+        with self._lock:
+            if path not in self._used:
+                return []
+            self._used[path] -= 1
+            if not self._used[path]:
+                del self._used[path]
+                self._unused[path] = None
+            gone = list(self._unused)[: max(0, len(self._unused) - _KEPT)]
+            for old in gone:
+                del self._unused[old]
+                old.unlink(missing_ok=True)
+            return gone
 
     def close(self) -> None:
         with self._lock:
+            self._used.clear()
+            self._unused.clear()
             if self._folder is not None:
                 self._folder.cleanup()
                 self._folder = None
 
 
-def _content(image: Any) -> bytes:
-    """Encode an image: the bytes of a file as they are, anything else as PNG."""
+def check(image: Any) -> None:
+    """Refuse what is no image by its type and shape, without decoding anything.
+
+    Raises:
+        TypeError, ValueError: as `ImagesInMemory.place`.
+    """
+    if isinstance(image, str | os.PathLike | bytes | bytearray | memoryview):
+        return
+    if is_array(image):
+        if not _is_picture(tuple(image.shape)):
+            raise ValueError(
+                f"a picture is an array of height x width, with colours x 3 or x 4, or 3 or 4 x height x width; "
+                f"this one has {_shape(image)}{_a_batch(image)}"
+            )
+        return
     from PIL import Image
 
-    if isinstance(image, bytes | bytearray | memoryview):
-        return bytes(image)
-    if type(image).__module__.partition(".")[0] == "numpy":
-        image = _from_array(image)
     if not isinstance(image, Image.Image):
         raise TypeError(f"an image is {ACCEPTED}; not {type(image).__name__}")
+
+
+def is_array(image: Any) -> bool:
+    """Tell whether this is a NumPy array or scalar, or a torch tensor. Neither library is imported for it."""
+    return type(image).__module__.partition(".")[0] == "numpy" or _is_tensor(image)
+
+
+def _is_tensor(image: Any) -> bool:
+    torch = sys.modules.get("torch")  # a caller who has a tensor has imported it
+    return torch is not None and isinstance(image, torch.Tensor)
+
+
+def images_of(batch: Any) -> Sequence[Any]:
+    """List the images of a batch: a sequence as it is, an array or tensor along its first dimension.
+
+    Raises:
+        TypeError: It is one image, not many.
+        ValueError: It is an array of one image.
+    """
+    if is_array(batch):
+        if batch.ndim != 4:
+            raise ValueError(f"a batch of images has four dimensions; this one has {_shape(batch)}")
+        return [batch[number] for number in range(len(batch))]
+    if isinstance(batch, str | bytes | bytearray | os.PathLike) or not isinstance(batch, Sequence):
+        raise TypeError(f"many images are a list, or an array or tensor of four dimensions; not {type(batch).__name__}")
+    return batch
+
+
+def _content(image: Any) -> tuple[bytes, bytes | None]:
+    """Encode an image: the bytes of a file as they are, anything else as PNG, with a thumbnail."""
+    check(image)
+    if isinstance(image, bytes | bytearray | memoryview):
+        return bytes(image), None
+    if is_array(image):
+        image = _from_array(image)
     out = io.BytesIO()
     (image if image.mode in _AS_PNG else image.convert("RGB")).save(out, "PNG")
-    return out.getvalue()
+    return out.getvalue(), small(image)
 
 
-def _from_array(array: Any) -> Any:
-    """Convert an array of 0 to 255 (integers), or of 0 to 1 (floats, as diffusers gives them), to a PIL image."""
+def _from_array(image: Any) -> Any:
+    """Convert an array of 0 to 255 (integers), or of 0 to 1 (floats, as diffusers gives them), to a PIL image.
+
+    Colours are the last dimension, or the first. Where both could be, they are the last of a NumPy array and the first of
+    a tensor, as is usual there.
+    """
     import numpy as np
     from PIL import Image
 
-    if (
-        not isinstance(array, np.ndarray)
-        or array.ndim not in (2, 3)
-        or (array.ndim == 3 and array.shape[2] not in (1, 3, 4))
-    ):
-        shape = "x".join(map(str, np.shape(array))) or "no"
-        raise ValueError(
-            f"a picture is an array of height x width, x 3 or x 4 with colours; this one has {shape} values"
-        )
+    first = _is_tensor(image)
+    array = _to_numpy(image) if first else image
+    if array.ndim == 3 and array.shape[0] in _COLOURS and (first or array.shape[2] not in _COLOURS):
+        array = np.moveaxis(array, 0, 2)
     flat = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
     if np.issubdtype(flat.dtype, np.floating):
         if flat.size and not (float(flat.min()) >= 0 and float(flat.max()) <= 1):
@@ -89,3 +175,23 @@ def _from_array(array: Any) -> Any:
     elif flat.dtype != np.uint8 and flat.size and not (int(flat.min()) >= 0 and int(flat.max()) <= 255):
         raise ValueError("a picture of integers has values from 0 to 255")
     return Image.fromarray(np.ascontiguousarray(flat, dtype=np.uint8))
+
+
+def _to_numpy(tensor: Any) -> Any:
+    """Copy a tensor off its device; half precision, of which NumPy knows only one kind, becomes single."""
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+
+
+def _is_picture(shape: tuple[int, ...]) -> bool:
+    if 0 in shape:
+        return False
+    return len(shape) == 2 or (len(shape) == 3 and (shape[0] in _COLOURS or shape[2] in _COLOURS))
+
+
+def _shape(array: Any) -> str:
+    return f"{'x'.join(map(str, array.shape)) or 'no'} values"
+
+
+def _a_batch(array: Any) -> str:
+    return ": score_many(images, prompts) takes a batch" if len(array.shape) == 4 else ""

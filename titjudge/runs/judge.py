@@ -7,8 +7,8 @@ import contextlib
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -16,15 +16,19 @@ from titjudge.core.config import Limits, RunConfig, load_config
 from titjudge.core.errors import BudgetExhausted, UserError
 from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.serialization import score_record
+from titjudge.core.redaction import one_line
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
-from titjudge.runs.images_in_memory import ImagesInMemory
+from titjudge.runs.image_tables import Cell, ImageTable, filled, score_columns
+from titjudge.runs.images_in_memory import ImagesInMemory, Placed, check, images_of, is_array
+from titjudge.runs.judged_scores import JudgedScore, Scores
 from titjudge.runs.loop import prepared
 from titjudge.runs.prompt_languages import Foreign
+from titjudge.runs.score_digests import compares
+from titjudge.runs.score_stream import ScoreStream
 
 _RUNNING = (
     "an event loop is running here, as in every notebook: `async with Judge(...) as judge: "
@@ -32,44 +36,11 @@ _RUNNING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Scores of several images; a list in all but `to_records` and `to_pandas`."""
-
-    scores: tuple[Score, ...]
-
-    def __iter__(self) -> Any:
-        return iter(self.scores)
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def __getitem__(self, index: int) -> Score:
-        return self.scores[index]
-
-    def to_records(self) -> list[dict[str, Any]]:
-        """Give one plain dict a score: item, metric, value, status, reason, parts, ..."""
-        return [score_record(score) for score in self.scores]
-
-    def to_pandas(self) -> Any:
-        """Make a pandas DataFrame with one row a score.
-
-        Raises:
-            MissingExtra: pandas is not installed.
-        """
-        try:
-            import pandas
-        except ImportError:
-            from titjudge.core.errors import MissingExtra
-
-            raise MissingExtra("pandas", "pandas", "to_pandas()") from None
-        return pandas.DataFrame(self.to_records())
-
-
 class Judge:
     """Score images against prompts.
 
-    An image is a path, a PIL image, the bytes of an image file, or a NumPy array. Several judges (`judge=[...]` or
+    An image is a path, a PIL image, the bytes of an image file, or a NumPy array or torch tensor: height x width x 3 or
+    3 x height x width, floats from 0 to 1 or integers from 0 to 255. Several judges (`judge=[...]` or
     `panel=[...]`) and `samples=N` give one score from their votes. What a cap leaves unasked has the status `budget`.
 
     Answers are cached on disk: the same question is never paid twice. Use it as a context manager (`with`, or `async with`
@@ -149,6 +120,88 @@ class Judge:
             )  # fmt: skip
         return self._engine
 
+    async def ascore(self, image: Any, prompt: str) -> JudgedScore:
+        """Score one image; see `score`."""
+        self._check_single()
+        return (await self.ascore_many([(image, prompt)]))[0]
+
+    def ascore_many(self, images: Any, prompts: str | Iterable[str] | None = None) -> ScoreStream:
+        """Score many images at once; see `score_many` for what is given.
+
+        `scores = await judge.ascore_many(pairs)` gives all of them in order. `async for score in judge.ascore_many(pairs)`
+        gives each as it comes; its `number` says which pair it is for. Leave the loop early and nothing more is asked; what
+        was already asked is awaited and kept, at the latest by `aclose` of the judge.
+        """
+        pairs = _pairs(images) if prompts is None else _paired(images, prompts)
+        return ScoreStream(self._stream(pairs))
+
+    async def _stream(self, pairs: Sequence[tuple[Any, str]]) -> AsyncGenerator[JudgedScore, None]:
+        engine = self._open()
+        self._warn(pairs)
+        gate = asyncio.Semaphore(max(64, 2 * self._config.limits.concurrency))
+        in_groups = any(map(compares, self._metrics.values()))  # an image is compared with others: they come first
+        placed: list[Placed] = []
+        ready: dict[int, Item] = {}
+
+        async def place(image: Any) -> Placed:
+            in_memory = not isinstance(image, str | os.PathLike)
+            async with gate:
+                return await asyncio.to_thread(self._place, image) if in_memory else self._memory.place(image)
+
+        async def judged(number: int) -> list[JudgedScore]:
+            image, prompt = pairs[number]
+            found = placed[number] if in_groups else await place(image)
+            if found.refusal:
+                refused = [Score(found.name, name, None, Status.BAD_INPUT, found.refusal) for name in self._metrics]
+                return [JudgedScore.judged(score, number, prompt, None, None) for score in refused]
+            item = ready[number] if in_groups else _item(found, prompt)
+            try:
+                async with gate:
+                    scores = await asyncio.gather(*(self._measure(engine, item, name) for name in self._metrics))
+                return [JudgedScore.judged(score, number, prompt, found.path, found.thumbnail) for score in scores]
+            finally:
+                for gone in self._memory.release(found.path):
+                    engine.pictures.forget(gone)
+
+        if in_groups:
+            placed = list(await asyncio.gather(*(place(image) for image, _ in pairs)))
+            usable = {n: _item(found, pairs[n][1]) for n, found in enumerate(placed) if not found.refusal}
+            together = [item for item in prepared(usable.values(), self._metrics) if isinstance(item, Item)]
+            ready = dict(zip(usable, together, strict=True))
+        finished: asyncio.Queue[asyncio.Task[list[JudgedScore]]] = asyncio.Queue()
+        tasks = [asyncio.create_task(judged(number)) for number in range(len(pairs))]
+        for task in tasks:
+            task.add_done_callback(finished.put_nowait)
+        try:
+            for _ in tasks:
+                for score in (await finished.get()).result():
+                    yield score
+        finally:
+            if under_way := [task for task in tasks if not task.done()]:
+                for task in under_way:
+                    task.cancel()
+                await asyncio.gather(*under_way, return_exceptions=True)
+                await engine.land()
+
+    def _place(self, image: Any) -> Placed:
+        """Place an image; one of a table that is none is a score without a value, and the others go on."""
+        if not isinstance(image, Cell):
+            return self._memory.place(image)
+        try:
+            return self._memory.place(image.load())
+        except Exception as error:  # whatever decodes the cells of a data set may raise anything
+            return Placed("", Path(), refusal=one_line(str(error)) or type(error).__name__)
+
+    def _warn(self, pairs: Iterable[tuple[Any, str]]) -> None:
+        """Say once that the embedder does not know the script of a prompt."""
+        if self._warned:
+            return
+        for _, prompt in pairs:
+            self._foreign.look(Item("", prompt, Path(), prompt_id=prompt))
+        for note in self._foreign.notes(self._config, self._metrics.values()):
+            warnings.warn(note, stacklevel=2)
+            self._warned = True
+
     async def _measure(self, engine: Engine, item: Item, name: str) -> Score:
         if not item.prompt.strip():
             return Score(item.id, name, None, Status.BAD_INPUT, "the prompt is empty")
@@ -157,40 +210,7 @@ class Judge:
         except BudgetExhausted as error:
             return Score(item.id, name, None, Status.BUDGET, str(error))
 
-    async def ascore(self, image: Any, prompt: str) -> Score:
-        """Score one image; see `score`."""
-        self._check_single()
-        return (await self.ascore_many([(image, prompt)]))[0]
-
-    async def ascore_many(self, pairs: Iterable[tuple[Any, str]]) -> Scores:
-        """Score many (image, prompt) pairs at once; see `score_many`."""
-        checked = _pairs(pairs)
-        engine = self._open()
-        gate = asyncio.Semaphore(max(64, 2 * self._config.limits.concurrency))
-
-        async def place(image: Any, prompt: str) -> Item:
-            in_memory = not isinstance(image, str | os.PathLike)
-            async with gate:
-                name, path = (
-                    await asyncio.to_thread(self._memory.place, image) if in_memory else self._memory.place(image)
-                )
-            return Item(name, prompt, path, prompt_id=prompt)
-
-        async def one(item: Item, name: str) -> Score:
-            async with gate:
-                return await self._measure(engine, item, name)
-
-        items = await asyncio.gather(*(place(image, prompt) for image, prompt in checked))
-        if not self._warned:
-            for item in items:
-                self._foreign.look(item)
-            for note in self._foreign.notes(self._config, self._metrics.values()):
-                warnings.warn(note, stacklevel=2)
-                self._warned = True
-        ready = [item for item in prepared(items, self._metrics) if isinstance(item, Item)]
-        return Scores(tuple(await asyncio.gather(*(one(item, name) for item in ready for name in self._metrics))))
-
-    def score(self, image: Any, prompt: str) -> Score:
+    def score(self, image: Any, prompt: str) -> JudgedScore:
         """Score one image. `value` is None, with a `status` and a `reason`, when there is none.
 
         Raises:
@@ -200,12 +220,49 @@ class Judge:
         """
         return self._sync(self.ascore(image, prompt))  # type: ignore[no-any-return]
 
-    def score_many(self, pairs: Iterable[tuple[Any, str]]) -> Scores:
-        """Score (image, prompt) pairs, in order, many at a time; with several metrics one of each for each pair.
+    def score_many(self, images: Any, prompts: str | Iterable[str] | None = None) -> Scores:
+        """Score many images, in order, many at a time; with several metrics one of each for each image.
 
-        A metric that compares images (`pairwise`) compares those of the same prompt.
+        A metric that compares images (`pairwise`) compares those of the same prompt. Ctrl-C asks nothing more and waits for
+        what was asked: it is kept, and the same call goes on from there.
+
+        Args:
+            images: (image, prompt) pairs; or, with `prompts`, images in a list, or an array or tensor of four dimensions.
+            prompts: One for each image, or one for all.
+
+        Raises:
+            TypeError: One of them is no image, no prompt, or no pair; says which.
+            ValueError: There are not as many prompts as images, or an array is no image.
         """
-        return self._sync(self.ascore_many(pairs))  # type: ignore[no-any-return]
+        return self._sync(self.ascore_many(images, prompts))  # type: ignore[no-any-return]
+
+    def judge_table(self, table: Any, image: str = "image", prompt: str = "prompt", *, prefix: str = "") -> Any:
+        """Score every row of a pandas.DataFrame or datasets.Dataset, and give it back with three columns a metric.
+
+        They are `METRIC` (NaN where there is no score), `METRIC_status` and `METRIC_reason`. A row whose image or prompt
+        cannot be used has the status bad_input; the others go on. The images of a data set are read one by one.
+
+        Args:
+            table: The table; it is not changed.
+            image: Its column with images: what `score` takes, or `{bytes, path}`. Paths count from the working directory.
+            prompt: Its column with prompts.
+            prefix: Goes before the names of the new columns.
+
+        Raises:
+            TypeError: It is no such table.
+            UserError: A column is missing, or one of the new columns is there already.
+        """
+        return self._sync(self.ajudge_table(table, image, prompt, prefix=prefix))
+
+    async def ajudge_table(self, table: Any, image: str = "image", prompt: str = "prompt", *, prefix: str = "") -> Any:
+        """Do what `judge_table` does, where an event loop runs."""
+        source, columns = ImageTable(table, image, prompt), score_columns(self._metrics, prefix)
+        source.check_free(name for names in columns.values() for name in names)
+        scores = await ScoreStream(self._stream(source.pairs()))
+        made: dict[str, Any] = {}
+        for position, names in enumerate(columns.values()):
+            made.update(filled(names, scores.scores[position :: len(columns)]))
+        return source.with_columns(made)
 
     def _check_single(self) -> None:
         if len(self._metrics) != 1:
@@ -280,12 +337,31 @@ def _names(metric: str | Sequence[str]) -> list[str]:
     return [metric] if isinstance(metric, str) else list(metric)
 
 
+def _item(placed: Placed, prompt: str) -> Item:
+    return Item(placed.name, prompt, placed.path, prompt_id=prompt)
+
+
+def _paired(images: Any, prompts: str | Iterable[str]) -> list[tuple[Any, str]]:
+    """Pair images with their prompts.
+
+    Raises:
+        TypeError, ValueError: There are not as many of both, or they are none.
+    """
+    listed = images_of(images)
+    texts = [prompts] * len(listed) if isinstance(prompts, str) else list(prompts)
+    if len(texts) != len(listed):
+        raise ValueError(f"there are {len(listed)} images and {len(texts)} prompts")
+    return _pairs(zip(listed, texts, strict=True))
+
+
 def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
     """Check all pairs before anything is asked.
 
     Raises:
-        TypeError: one is no (image, prompt); names which.
+        TypeError, ValueError: one is no (image, prompt); names which.
     """
+    if is_array(pairs):
+        raise TypeError("a batch of images needs its prompts: score_many(images, prompts)")
     found = list(pairs)
     for number, pair in enumerate(found):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -293,6 +369,10 @@ def _pairs(pairs: Iterable[Any]) -> list[tuple[Any, str]]:
             raise TypeError(f"score_many takes (image, prompt) pairs; number {number} is {shown}")
         if not isinstance(pair[1], str):
             raise TypeError(f"a prompt is a str; that of number {number} is {type(pair[1]).__name__}")
+        try:
+            check(pair[0])
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"number {number}: {error}" if len(found) > 1 else str(error)) from None
     return found
 
 

@@ -92,7 +92,7 @@ def test_threads_that_place_images_at_once_share_one_folder(tmp_path: Path, monk
     with ThreadPoolExecutor(4) as pool:
         placed = list(pool.map(images.place, [b"a", b"b", b"c", b"a"]))
     assert len(made) == 1
-    assert [path.read_bytes() for _, path in placed] == [b"a", b"b", b"c", b"a"]
+    assert [one.path.read_bytes() for one in placed] == [b"a", b"b", b"c", b"a"]
     images.close()
 
 

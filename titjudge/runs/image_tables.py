@@ -1,0 +1,94 @@
+"""Tables with an image and a prompt in each row, as `Judge.judge_table` reads them: pandas.DataFrame, datasets.Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from titjudge.core.errors import UserError, nearest
+from titjudge.core.types import Score
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """An image that is read from its table when its turn comes: a data set need not fit into memory."""
+
+    load: Callable[[], Any]
+
+
+class ImageTable:
+    """Reads rows of a table and gives it back with more columns.
+
+    Args:
+        table: A pandas.DataFrame or datasets.Dataset; it is not changed.
+        image: Name of the column with images: whatever `Judge.score` takes, or the `{bytes, path}` of Hugging Face.
+        prompt: Name of the column with prompts.
+
+    Raises:
+        TypeError: It is no such table.
+        UserError: It has no such column.
+    """
+
+    def __init__(self, table: Any, image: str, prompt: str) -> None:
+        library = type(table).__module__.partition(".")[0]
+        if library == "pandas" and hasattr(table, "iloc") and hasattr(table, "columns"):
+            self._columns = [str(name) for name in table.columns]
+        elif library == "datasets" and hasattr(table, "select_columns") and hasattr(table, "__len__"):
+            self._columns = list(table.column_names)
+        else:
+            kind = f"{type(table).__module__}.{type(table).__qualname__}"
+            raise TypeError(f"judge_table takes a pandas.DataFrame or a datasets.Dataset; not {kind}")
+        self._table, self._is_pandas = table, library == "pandas"
+        for name in (image, prompt):
+            if self._columns.count(name) != 1:
+                has = "two columns" if name in self._columns else "no column"
+                raise UserError(
+                    f"the table has {has} '{name}'.{nearest(name, self._columns)} It has: {', '.join(self._columns)}"
+                )
+        self._images = table[image] if self._is_pandas else table.select_columns([image])
+        self._image = image
+        self._prompts = [text if isinstance(text, str) else "" for text in table[prompt]]
+
+    def pairs(self) -> list[tuple[Cell, str]]:
+        return [(Cell(lambda row=row: self._load(row)), prompt) for row, prompt in enumerate(self._prompts)]  # type: ignore[misc]
+
+    def _load(self, row: int) -> Any:
+        value = self._images.iloc[row] if self._is_pandas else self._images[row][self._image]
+        if isinstance(value, dict) and {"bytes", "path"} & set(value):
+            value = value.get("bytes") or value.get("path")
+        return value
+
+    def check_free(self, columns: Iterable[str]) -> None:
+        """Overwrite nothing.
+
+        Raises:
+            UserError: The table has one of these columns.
+        """
+        if taken := [name for name in columns if name in self._columns]:
+            raise UserError(
+                f"the table has a column '{taken[0]}' already: judge_table(..., prefix='new_') renames ours"
+            )
+
+    def with_columns(self, columns: dict[str, Any]) -> Any:
+        if self._is_pandas:
+            return self._table.assign(**columns)
+        table = self._table
+        for name, values in columns.items():
+            table = table.add_column(name, values)
+        return table
+
+
+def score_columns(metrics: Iterable[str], prefix: str) -> dict[str, list[str]]:
+    """Name the columns of each metric: value, status and reason."""
+    return {name: [f"{prefix}{name}", f"{prefix}{name}_status", f"{prefix}{name}_reason"] for name in metrics}
+
+
+def filled(names: Sequence[str], scores: Iterable[Score]) -> dict[str, Any]:
+    """Fill the columns of one metric; where there is no score the value is NaN."""
+    import numpy as np
+
+    listed = list(scores)
+    values = np.array([np.nan if score.value is None else score.value for score in listed], dtype=np.float64)
+    statuses, reasons = [str(score.status) for score in listed], [score.reason for score in listed]
+    return dict(zip(names, (values, statuses, reasons), strict=True))
