@@ -137,6 +137,28 @@ def test_the_suite_of_the_extension_page_is_judged_and_its_run_read(package: Pat
     assert worst(package / "run", "mood") == (["a-calm-sea.png"], {})
 
 
+def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ast
+    import asyncio
+    import inspect
+
+    pytest.importorskip("pandas")
+    from PIL import Image
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
+    Image.new("RGB", (8, 8)).save("image.png")
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks("python", ROOT / "docs" / "python.md"):
+        offline = block.replace("gemini/gemini-2.5-pro", "fake/one").replace("openai/gpt-4o", "fake/two")
+        ran = eval(compile(offline, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+        if inspect.iscoroutine(ran):
+            asyncio.run(ran)
+    assert names["score"].value == 0
+    assert list(names["judged"]["tit-llm_status"]) == ["ok", "bad_input"]
+    assert names["rewards"] == [0.0] * 4
+
+
 def test_the_query_over_all_runs_counts_the_last_line_of_each_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,6 +22,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import Panel
+from titjudge.metrics import Metric
 from titjudge.runs.image_tables import Cell, ImageTable, filled, score_columns
 from titjudge.runs.images_in_memory import ImagesInMemory, Placed, check, images_of, is_array
 from titjudge.runs.judged_scores import JudgedScore, Scores
@@ -119,6 +120,15 @@ class Judge:
                 Budget(limits.max_cost, limits.max_requests, limits.max_tokens),
             )  # fmt: skip
         return self._engine
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics by name, in the order of the scores of an image."""
+        return self._metrics
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
+        """Return the judge itself: a copy would spend under a cap of its own."""
+        return self
 
     async def ascore(self, image: Any, prompt: str) -> JudgedScore:
         """Score one image; see `score`."""
