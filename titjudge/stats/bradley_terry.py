@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, multiplicities, number, percentile_interval
+from titjudge.stats.equality import with_ties
 
 TOLERANCE = 1e-10  # of the gradient, for each pair
 ITERATIONS = 200
@@ -69,11 +70,12 @@ def bradley_terry(
         reason = "no finite fit: too few pairs, or some generators never lose (or never win) against the others"
         return BradleyTerry((), None, len(used), same, 0, 0, reason)
     draws, degenerate = _draws(model, cells.counts, resamples if cells.counts.shape[0] > 1 else 0, seed, point)
+    point = with_ties(point)
     strengths = [
         Strength(name, float(point[k]), percentile_interval(draws[:, k], cells.counts.shape[0]) if len(draws) else None)
         for k, name in enumerate(generators)
     ]
-    strengths.sort(key=lambda each: -each.strength)
+    strengths.sort(key=lambda each: (-each.strength, each.generator))
     return BradleyTerry(tuple(strengths), number(tie), len(used), same, len(draws) - degenerate, degenerate)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from titjudge.core.score_parts import against
 from titjudge.core.types import Item, Pair, Score, Table
 from titjudge.stats.bradley_terry import BradleyTerry, bradley_terry
+from titjudge.stats.equality import with_ties
 
 POINTS = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
@@ -52,7 +55,9 @@ def _rows(pairs: Sequence[Pair], generator_of: Mapping[str, str], fit: BradleyTe
             points.setdefault(second, []).append(1 - won)
     share = {name: sum(each) / len(each) for name, each in points.items()}
     known = {each.generator: (each.strength, *(each.interval or (None, None))) for each in fit.strengths}
-    value = {name: known[name][0] for name in known} or share
+    names = list(known or share)
+    found = with_ties(np.array([known[name][0] if known else share[name] for name in names]))
+    value = dict(zip(names, found.tolist(), strict=True))
     return tuple(
         (
             1 + sum(other > value[name] for other in value.values()), name,

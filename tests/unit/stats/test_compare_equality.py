@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from titjudge.core.types import Pair
+from titjudge.stats.bradley_terry import bradley_terry
 from titjudge.stats.cascade import apply
 from titjudge.stats.cascade_rules import Rule
 from titjudge.stats.correlation import correlation
@@ -92,3 +93,19 @@ def test_no_race_is_won_by_rounding() -> None:
     assert race["verdict"] == OPEN
     (race,) = replay_race(table, ("a", "b"), margin=1e-6)
     assert race["verdict"] == OPEN  # one unseen prompt may differ by a whole point
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_generators_of_the_same_record_have_the_same_strength(seed: int) -> None:
+    """Whatever one does the other does as well, so that only rounding could put one of them first."""
+    rng = np.random.default_rng(seed)
+    pairs = []
+    for one, other in [("g0", "g1"), ("g0", "g2"), ("g0", "g3"), ("g2", "g3")]:
+        for preference in rng.choice(["a", "b", "tie"], 7):
+            for swap in ({}, {"g0": "g1", "g1": "g0"}):
+                pairs.append(Pair(f"p{len(pairs)}", swap.get(one, one), swap.get(other, other), str(preference)))
+    fit = bradley_terry(pairs, {f"g{k}": f"g{k}" for k in range(4)}, resamples=0)
+    found = {each.generator: each.strength for each in fit.strengths}
+    assert found["g0"] == found["g1"] != found["g2"]
+    order = [each.generator for each in fit.strengths]
+    assert order.index("g0") < order.index("g1")
