@@ -62,8 +62,8 @@ def test_answers_that_cannot_be_read_are_billed_and_asked_for_once_more(service:
         return rounds
 
     first, second = service.session(work)
-    assert [(each.kind, each.lost, each.answered) for each in first] == [(FailureKind.RETRY, True, True)] * 3
-    assert [(each.kind, each.lost) for each in second] == [(FailureKind.REJECTED, True)] * 3
+    assert [(each.kind, each.maybe_billed, each.answered) for each in first] == [(FailureKind.RETRY, True, True)] * 3
+    assert [(each.kind, each.maybe_billed) for each in second] == [(FailureKind.REJECTED, True)] * 3
     assert len(service.server.jobs) == 2
     later = service.ask(requests)  # another process
     assert [type(each) for each in later] == [Unanswered] * 3
@@ -114,7 +114,7 @@ def test_a_line_that_cannot_be_read_may_have_been_billed(service: BaseBatchServi
     service.server._finish = lambda job: (finish(job), service.server.files.update({job.output: broken(job)}))[0]  # type: ignore[method-assign]
     found = service.ask(service.requests(2))
     batch = service.batch()
-    assert [(batch.classify(each).lost, batch.classify(each).answered) for each in found] == [(True, True)] * 2
+    assert [(batch.classify(each).maybe_billed, batch.classify(each).answered) for each in found] == [(True, True)] * 2
 
 
 class _Plain(socketserver.BaseRequestHandler):

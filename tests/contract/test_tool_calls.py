@@ -310,7 +310,7 @@ def test_a_call_that_gemini_could_not_finish_is_an_answer_without_calls(server: 
     server.script(Scripted(calls=[("zoom", "print(default_api.zoom(")]))
     (reply,) = answered(Gemini(ProviderSettings("gemini-2.5-pro", base_url=server.url)), offer("gemini-2.5-pro"))
     assert (reply.status, reply.text, reply.tool_calls) == (Status.OK, "", ())
-    assert reply.finish == "MALFORMED_FUNCTION_CALL"
+    assert reply.finish_reason == "MALFORMED_FUNCTION_CALL"
 
 
 @pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning")

@@ -45,7 +45,7 @@ def test_a_certificate_that_nobody_signed_ends_the_run_before_anything_is_said(k
     assert server.heard == 0
     assert found.kind is FailureKind.FATAL
     assert "certificate" in found.message.lower()
-    assert not found.lost
+    assert not found.maybe_billed
 
 
 @pytest.mark.parametrize("kind", ["openai", "gemini"])

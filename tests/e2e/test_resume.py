@@ -133,7 +133,7 @@ def test_a_comparison_that_nobody_answered_is_tried_again(data: Path, monkeypatc
     answered = Fake.complete
 
     async def out(self: Fake, request: Request) -> Reply:
-        if {picture.path.name for picture in request.pictures} == {"0_0.png", "0_1.png"}:
+        if {picture.path.name for picture in request.images} == {"0_0.png", "0_1.png"}:
             raise Unanswered(Status.FAILED, "an outage")
         return await answered(self, request)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -187,7 +187,7 @@ class Request:
     tools: tuple[Tool, ...] = ()
 
     @property
-    def pictures(self) -> list[ImageFile]:
+    def images(self) -> list[ImageFile]:
         """The images of all its messages, in order."""
         return [part for message in self.messages for part in message.parts if isinstance(part, ImageFile)]
 
@@ -247,7 +247,7 @@ class Reply:
 
     Attributes:
         reason: Why, where it is not OK.
-        finish: Why the model stopped, as the provider says it.
+        finish_reason: Why the model stopped, as the provider says it.
         model_version: The model that answered, as the provider says it.
         list_cost: List price in USD; None when the price is unknown.
         cached: It was kept from before and costs nothing now.
@@ -261,7 +261,7 @@ class Reply:
     status: Status = Status.OK
     reason: str = ""
     usage: Usage = field(default_factory=Usage)
-    finish: str = ""
+    finish_reason: str = ""
     model_version: str = ""
     endpoint: str = ""
     list_cost: float | None = None
@@ -271,10 +271,6 @@ class Reply:
     flags: tuple[str, ...] = ()
     data: Any = None
     tool_calls: tuple[ToolCall, ...] = ()
-
-    def with_(self, **changes: Any) -> Reply:
-        """Copy the reply with some fields changed."""
-        return replace(self, **changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,8 +319,8 @@ class Failure:
     Attributes:
         retry_after: Seconds that the server wants us to wait.
         usage: What a failed request billed, where the provider says so.
-        lost: The request was sent and nobody said what it cost: it may have been billed.
-        unsent: There was no connection.
+        maybe_billed: The request was sent and nobody said what it cost: it may have been billed.
+        not_sent: There was no connection.
         outage: There was a connection before, and the server is likely to come back.
         answered: An answer came with a status of success and cannot be used: asking again is likely to be billed again.
     """
@@ -333,8 +329,8 @@ class Failure:
     message: str
     retry_after: float | None = None
     usage: Usage | None = None
-    lost: bool = False
-    unsent: bool = False
+    maybe_billed: bool = False
+    not_sent: bool = False
     outage: bool = False
     answered: bool = False
 

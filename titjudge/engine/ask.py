@@ -46,7 +46,7 @@ class BoundAsk:
     def done(self) -> None:
         """Forget the images that were opened: they are read again when they are asked for again."""
         for path in self._opened:
-            self._engine.pictures.forget(path)
+            self._engine.images.forget(path)
 
     async def __call__(
         self,
@@ -85,7 +85,7 @@ class BoundAsk:
         for path in images:
             self._opened.add(path)
             try:
-                opened.append(await engine.pictures.open(path))
+                opened.append(await engine.images.open(path))
             except DataError as error:
                 raise Unanswered(Status.BAD_INPUT, str(error)) from error
         if opened and not asked.provider.capabilities.images:

@@ -74,7 +74,7 @@ class Engine:
         self.sender.well_known = any((known or {}).values())
         self.protocol: str = roles.config.protocol
         self.lenient = roles.config.lenient
-        self.pictures = ImageFiles(None if dry_run else cache, decode=not dry_run)
+        self.images = ImageFiles(None if dry_run else cache, decode=not dry_run)
         self.killed = False
         self.dry_run = dry_run
         self._used = {_short(key) for key, good in (known or {}).items() if good}
@@ -222,7 +222,7 @@ class Engine:
                 role.tally.cached += 1
                 self.budget.note_cached(kept.list_cost or 0.0)
         else:
-            reply, new = (await self._send(role, request, reservation)).with_(key=key), True
+            reply, new = replace(await self._send(role, request, reservation), key=key), True
             read = self._read(reply, schema, request) if reply.status in taken else None
         if reply.status not in taken:
             logger.info(
@@ -233,7 +233,7 @@ class Engine:
             await self._keep_failure(key, role, request, reply, new=new)
             raise Unanswered(reply.status, reply.reason or _REASONS[reply.status], reply)
         if read is None and schema is not None:
-            await self._keep_failure(key, role, request, reply.with_(status=Status.UNPARSED), new=new)
+            await self._keep_failure(key, role, request, replace(reply, status=Status.UNPARSED), new=new)
             read, new = await self._repair(role, request, reply, schema, reservation), True
         assert read is not None
         self._note(request, read)
@@ -257,12 +257,12 @@ class Engine:
     def _read(self, reply: Reply, schema: type[Any] | None, request: Request) -> Reply | None:
         """Read the data of a reply; None when a schema was asked for and nothing validates."""
         if reply.status is Status.UNPARSED:  # as it was kept: by what is asked today it may be read
-            reply = reply.with_(status=Status.OK)
+            reply = replace(reply, status=Status.OK)
         if schema is None:
             return reply
         given = "\n".join(message.text for message in request.messages if message.role != "assistant")
         data, flags = structured_output.validated(reply.text, schema, lenient=self.lenient, given=given)
-        return None if data is None else reply.with_(data=data, flags=(*reply.flags, *flags))
+        return None if data is None else replace(reply, data=data, flags=(*reply.flags, *flags))
 
     async def _repair(
         self, role: ProviderRole, request: Request, reply: Reply, schema: type[Any], reservation: Reservation | None
@@ -289,7 +289,7 @@ class Engine:
             fixed = await self.answer(role, again, schema=schema, reservation=reservation)
         both_kept = fixed.cached and reply.cached
         both = None if fixed.list_cost is None or reply.list_cost is None else fixed.list_cost + reply.list_cost
-        return fixed.with_(key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=both, cached=both_kept)
+        return replace(fixed, key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=both, cached=both_kept)
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ class Engine:
             reply = await self.sender.send(role, request, reservation)
         except Unanswered as error:
             if error.status is Status.REFUSED:  # by a content filter, with an error in place of an answer
-                return Reply("", Status.REFUSED, error.reason, finish="content_filter", list_cost=0.0)
+                return Reply("", Status.REFUSED, error.reason, finish_reason="content_filter", list_cost=0.0)
             raise
         role.tally.add(reply)
         return reply
@@ -317,8 +317,8 @@ class Engine:
             role.tally.errors += 1
             raise retry.terminal_error(failure) from error
         planned = role.worst(reply.usage) if self.dry_run else None  # what a stub stands for has a price
-        reply = reply.with_(
-            list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started
+        reply = replace(
+            reply, list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started
         )  # a replay has a price
         role.tally.add(reply)
         return reply
@@ -329,7 +329,7 @@ class Engine:
         if self.cache is None or not role.provider.capabilities.cache:
             return None
         kept = self.cache.get(key)
-        return None if kept is None else reply_from(kept).with_(key=key, cached=True)
+        return None if kept is None else replace(reply_from(kept), key=key, cached=True)
 
     async def _keep(self, key: str, role: ProviderRole, reply: Reply) -> None:
         """Into the cache; but what another model answered is no answer of the one that the key names."""

@@ -222,16 +222,16 @@ class Sender:
         if failure.kind in (FailureKind.FATAL, FailureKind.RATE_LIMIT):
             return failure
         if reach.answered is not None:
-            if not failure.unsent:
+            if not failure.not_sent:
                 return failure
             if now - reach.answered > _OUTAGE:
                 return _fatal(failure, f"{role.label}: no answer for {_OUTAGE / 60:g} minutes")
             return replace(failure, outage=True)
         reach.since = reach.since or now
         reach.faults += 1
-        reach.silent += failure.unsent or (failure.lost and not failure.answered)
+        reach.silent += failure.not_sent or (failure.maybe_billed and not failure.answered)
         for_good = f"{role.label}: {reach.faults} requests and no answer yet"
-        if failure.unsent and reach.silent == reach.faults and now - reach.since > _MAX_UNREACHABLE:
+        if failure.not_sent and reach.silent == reach.faults and now - reach.since > _MAX_UNREACHABLE:
             return _fatal(failure, f"{for_good} in {now - reach.since:.0f} s")
         if reach.silent >= max(_MAX_SILENT, 3 * role.limiter.concurrency):
             return _fatal(failure, for_good)
@@ -268,7 +268,7 @@ class Sender:
             tokens = failure.usage.input + failure.usage.output
             said = Bill(role.cost(failure.usage), tokens)
             self._bill(hold, role.name, entry, worst if tokens > BEYOND_BELIEF * worst.tokens else said)
-        elif failure.lost or failure.answered:  # sent, and nobody said what it cost: it may have been billed
+        elif failure.maybe_billed or failure.answered:  # sent, and nobody said what it cost: it may have been billed
             hold.mark_uncertain()
             self._write(role.name, entry, Bill(), uncertain=worst.cost, uncertain_tokens=worst.tokens)
         else:

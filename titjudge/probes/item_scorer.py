@@ -56,7 +56,7 @@ class Prober:
                     found = replace(Score.none(Status.BUDGET, str(error)), item_id=item.id, prompt_id=item.prompt_id)
                 finally:
                     if item.image is not None:
-                        self.engine.pictures.forget(item.image)
+                        self.engine.images.forget(item.image)
             self.scores[item.id] = found
             if self.on_score is not None:
                 self.on_score(found)

@@ -70,7 +70,7 @@ class Estimate(WrappedProvider):
         key, structured = request_key(request), request.schema is not None
         self._sink(Expected(key, request.item_id, request.role, request.template, low, middle, high, bound, structured))
         text = stub(request.schema) if request.schema else f"{key} " + "words " * words
-        return Reply(text, usage=middle, finish="stop", model_version=STAND_IN, endpoint=STAND_IN)
+        return Reply(text, usage=middle, finish_reason="stop", model_version=STAND_IN, endpoint=STAND_IN)
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
         most = int(request.params.get("max_tokens", bound.output) or bound.output)
@@ -81,7 +81,7 @@ class Estimate(WrappedProvider):
             token_counts.image_tokens(
                 self.name, request.model, p.width, p.height, str(request.params.get("detail", ""))
             )
-            for p in request.pictures
+            for p in request.images
         )
         text = sum(token_counts.text_tokens_estimate(message.text) for message in request.messages)
         if request.schema:

@@ -61,7 +61,9 @@ class Fake(Provider):
             raise answer
         if isinstance(answer, Reply):
             return answer
-        return Reply(answer, usage=Usage(input=10, output=5), finish="stop", model_version="fake-1", endpoint="fake")
+        return Reply(
+            answer, usage=Usage(input=10, output=5), finish_reason="stop", model_version="fake-1", endpoint="fake"
+        )
 
     def classify(self, error: Exception) -> Failure:
         return Failure(FailureKind.RETRY if isinstance(error, ConnectionError) else FailureKind.REJECTED, str(error))

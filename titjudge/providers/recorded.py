@@ -101,7 +101,7 @@ class Recorded(Provider):
         Raises:
             Unanswered: nothing is recorded for this question.
         """
-        image = request.pictures[0].path if len(request.pictures) == 1 else None
+        image = request.images[0].path if len(request.images) == 1 else None
         found = self.recall(request_record(request)["messages"], request.sample, request.template, image)
         if found is None:
             raise Unanswered(Status.MISSING, self._absent(request))
@@ -122,7 +122,7 @@ class Recorded(Provider):
         return None
 
     def _absent(self, request: Request) -> str:
-        what = request.pictures[0].path.name if request.pictures else "a question without a picture"
+        what = request.images[0].path.name if request.images else "a question without a picture"
         if request.template == DESCRIBE:
             return f"{self.file.name} holds no description of {what}"
         if not self._answers:
@@ -132,4 +132,4 @@ class Recorded(Provider):
 
 
 def _reply(text: str, file: Path) -> Reply:
-    return Reply(text, finish="stop", model_version="recorded", endpoint=file.name, flags=("recorded",))
+    return Reply(text, finish_reason="stop", model_version="recorded", endpoint=file.name, flags=("recorded",))

@@ -219,7 +219,7 @@ def input_bound(
         text_tokens_bound(part) for message in request.messages for part in message.parts if isinstance(part, str)
     )
     rule = image_rule(provider, model)
-    images = sum(rule.rule(max(1, each.width), max(1, each.height), detail) + rule.margin for each in request.pictures)
+    images = sum(rule.rule(max(1, each.width), max(1, each.height), detail) + rule.margin for each in request.images)
     if request.tools:
         text += _PER_TOOLS + text_tokens_bound(tools_text(request))
     overhead = _PER_REQUEST + _PER_MESSAGE * len(request.messages)

@@ -99,7 +99,7 @@ class _NotingEngine(Engine):
         key = request_key(request)
         asked = self._seen.setdefault(key, Asked(request.template))
         asked.items[request.item_id] = None
-        for picture in request.pictures:
+        for picture in request.images:
             if (part := origin(picture.path)) is not None:
                 asked.parts[picture.sha256] = part
         return await super().answer(role, request, **rest)

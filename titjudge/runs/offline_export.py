@@ -124,10 +124,10 @@ class _PlainQuestionExporter(WrappedProvider):
             "custom_id": key,
             "item": request.item_id,
             "template": request.template,
-            "images": [self._shown(picture) for picture in request.pictures],
+            "images": [self._shown(picture) for picture in request.images],
             "question": question_text(request_record(request)["messages"]),
         }
-        for part in filter(None, (origin(picture.path) for picture in request.pictures)):
+        for part in filter(None, (origin(picture.path) for picture in request.images)):
             line |= {"part_of": str(part.image), "box": list(part.box)}
         return {**line, "schema": request.schema} if request.schema else line
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,7 @@ def _read(file: Path, result: Imported) -> list[tuple[str, Reply]]:
         except (ProviderFailure, ValueError, TypeError, LookupError, AttributeError) as error:
             result.unusable.append((key, str(error) or type(error).__name__))
             continue
-        found.append((key, reply.with_(endpoint=f"file {file.name}", flags=(*reply.flags, IMPORTED))))
+        found.append((key, replace(reply, endpoint=f"file {file.name}", flags=(*reply.flags, IMPORTED))))
     return found
 
 
@@ -195,7 +195,7 @@ def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
             raise ValueError(f"'{name}' is not a text")
         if not text.strip():
             raise ValueError(f"'{name}' is empty")
-        return Reply(without_surrogates(text), finish="stop", model_version=str(record.get("model") or ""))
+        return Reply(without_surrogates(text), finish_reason="stop", model_version=str(record.get("model") or ""))
     response = record.get("response")
     if not response:
         raise ValueError(f"no answer: {_message(record.get('error'))}")

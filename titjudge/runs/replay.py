@@ -175,7 +175,7 @@ class Stored:
                 self._complain("question", f"replies.jsonl:{place.line}", what, place.item)
         self.used.add(place.key)
         reply = reply_from(found)
-        return reply.with_(status=Status.OK) if reply.status is Status.UNPARSED else reply
+        return replace(reply, status=Status.OK) if reply.status is Status.UNPARSED else reply
 
     def vector(self, text: str) -> Embedding:
         """Find the stored vector of a text.
@@ -347,5 +347,5 @@ def replaying(
 
     roles = Roles(config, make=make, embedder=lambda role: StoredEmbedder(role, stored))
     engine = Engine(roles, library)
-    engine.pictures = pictures
+    engine.images = pictures
     return engine

@@ -251,7 +251,7 @@ def test_a_run_folder_on_a_full_disk_loses_no_paid_answer(tmp_path: Path, broken
     [
         (Failure(FailureKind.REJECTED, "empty", usage=Usage(), answered=True), False),
         (Failure(FailureKind.REJECTED, "half a body", answered=True), False),
-        (Failure(FailureKind.REJECTED, "nobody knows", usage=Usage(), lost=True), False),
+        (Failure(FailureKind.REJECTED, "nobody knows", usage=Usage(), maybe_billed=True), False),
         (Failure(FailureKind.REJECTED, "empty", usage=Usage(input=7, output=2), answered=True), True),
     ],
 )

@@ -35,7 +35,7 @@ def items(tmp_path: Path, count: int = 3) -> list[Item]:
 
 def brightest(request: Request) -> str:
     """An honest judge: the redder image is better."""
-    first, second = (int(picture.path.stem) for picture in request.pictures)
+    first, second = (int(picture.path.stem) for picture in request.images)
     better = "first" if first > second else "second" if second > first else "tie"
     return json.dumps({"reason": "redder", "better": better})
 
@@ -57,7 +57,7 @@ def test_an_honest_judge_orders_the_images(tmp_path: Path) -> None:
     found, fake = scores(tmp_path, brightest)
     assert [score.value for score in found] == [0, 0.5, 1]
     assert all(score.parts["order_effect"] == 0 for score in found)
-    orders = {tuple(picture.path.stem for picture in request.pictures) for request in fake.requests}
+    orders = {tuple(picture.path.stem for picture in request.images) for request in fake.requests}
     assert orders == {(a, b) for a in "012" for b in "012" if a != b}
 
 
@@ -70,7 +70,7 @@ def test_a_judge_that_always_takes_the_first_is_a_tie_and_is_found_out(tmp_path:
 
 def test_what_is_not_answered_is_counted_and_the_rest_scores(tmp_path: Path) -> None:
     def refuses_zero(request: Request) -> str:
-        return "no" if any(picture.path.stem == "0" for picture in request.pictures) else brightest(request)
+        return "no" if any(picture.path.stem == "0" for picture in request.images) else brightest(request)
 
     found, _ = scores(tmp_path, refuses_zero)
     assert (found[0].value, found[0].status) == (None, Status.UNPARSED)
@@ -161,8 +161,8 @@ def test_a_lone_image_has_no_score(tmp_path: Path) -> None:
 
 def test_over_descriptions_each_image_is_described_once(tmp_path: Path) -> None:
     def answer(request: Request) -> str:
-        if request.pictures:
-            return f"picture {request.pictures[0].path.stem}"
+        if request.images:
+            return f"picture {request.images[0].path.stem}"
         text = request.messages[-1].text
         return (
             json.dumps({"reason": "r", "better": "first" if text.index("<first>\npicture 2") >= 0 else "tie"})

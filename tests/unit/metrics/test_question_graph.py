@@ -187,7 +187,7 @@ def test_dsg_asks_once_for_questions_and_once_for_each_answer(tmp_path: Path) ->
     assert [each["valid"] for each in score.parts["questions"]] == [True, False, True]
     assert sorted(each.role for each in fake.requests) == ["captioner"] * 3 + ["judge"]
     for each in fake.requests:
-        assert bool(each.pictures) is (each.role == "captioner")
+        assert bool(each.images) is (each.role == "captioner")
         assert ("red door" in each.messages[-1].text) is (each.role == "judge")  # who looks does not know the prompt
 
 

@@ -32,7 +32,7 @@ def model(version: str = "v1", shift: Callable[[int], float] = lambda number: 0.
     """Gives each image a score of its own; `shift` moves it by a number of the image, `wobble` by the sample."""
 
     def answer(request: Request) -> Reply:
-        digest = int(request.pictures[0].sha256[:6], 16)
+        digest = int(request.images[0].sha256[:6], 16)
         noise = (
             int.from_bytes(
                 hashlib.sha256(f"{digest}/{request.sample}/{request.messages[-1].text}".encode()).digest()[:4]
@@ -93,7 +93,7 @@ def test_a_tenth_of_flips_is_a_drift_and_one_flip_is_none(example: Path, tmp_pat
 
         def answer(request: Request, prompts: set[object] = prompts) -> Reply:
             hit = any(
-                prompt in request.messages[-1].text for image, prompt in prompts if image == request.pictures[0].path
+                prompt in request.messages[-1].text for image, prompt in prompts if image == request.images[0].path
             )
             return model(shift=lambda number: 20.0 * hit)(request)
 

@@ -59,8 +59,8 @@ def line(
         name = role.model.rpartition("/")[2]
 
         def answer(request: Request) -> str:
-            if request.pictures:
-                return f"{request.pictures[0].path.stem} as seen by {name}"
+            if request.images:
+                return f"{request.images[0].path.stem} as seen by {name}"
             stem, author = re.findall(r"(\w+) as seen by (\w+)", request.messages[-1].text)[0]
             points = scale.get(name, 60) * (truth[stem] + taste(name, author) / 80) + noise(name, author, stem)
             return json.dumps({"missing": [], "contradicted": [], "reason": "r", "score": max(0, min(100, points))})

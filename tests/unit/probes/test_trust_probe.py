@@ -96,8 +96,8 @@ class StandIn:
     def __call__(self, request: Request) -> str | Reply:
         text = request.messages[-1].text
         facts: dict[str, Any] = {"sample": request.sample, "change": "", "text": text, "attempt": request.attempt}
-        if request.pictures:
-            stem, _, facts["change"] = request.pictures[0].path.stem.partition(".")
+        if request.images:
+            stem, _, facts["change"] = request.images[0].path.stem.partition(".")
         else:
             told = re.findall(r"<description>\n(.*?)\n</description>", text, re.DOTALL)[0]
             stem = self.described[told[:80]]

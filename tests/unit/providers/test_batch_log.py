@@ -177,7 +177,7 @@ def test_nothing_is_lost_to_a_timeout(tmp_path: Path) -> None:
     batch = Batch(hosted(), tmp_path)
     failure = batch.classify(TimedOut("no answer"))
     assert failure.kind is FailureKind.RETRY
-    assert not failure.lost
+    assert not failure.maybe_billed
 
 
 @pytest.mark.slow

@@ -11,7 +11,10 @@ import pytest
 from titjudge.providers.hosted import litellm_client
 from titjudge.providers.hosted.failures import ProviderFailure
 
-REQUEST = httpx.Request("POST", "http://127.0.0.1:9/v1/chat/completions")
+
+@pytest.fixture
+def outgoing() -> httpx.Request:
+    return httpx.Request("POST", "http://127.0.0.1:9/v1/chat/completions")
 
 
 async def _moved(client: Any, request: httpx.Request) -> httpx.Response:
@@ -22,18 +25,18 @@ async def _anew(*arguments: Any, **named: Any) -> str:
     return "sent again"
 
 
-def test_a_call_of_a_program_is_not_touched() -> None:
-    answer = asyncio.run(litellm_client._guarded(_moved)(None, REQUEST))
+def test_a_call_of_a_program_is_not_touched(outgoing: httpx.Request) -> None:
+    answer = asyncio.run(litellm_client._guarded(_moved)(None, outgoing))
     assert answer.status_code == 302
-    assert "accept-encoding" not in REQUEST.headers
+    assert "accept-encoding" not in outgoing.headers
     assert asyncio.run(litellm_client._once(_anew)()) == "sent again"
 
 
-def test_a_call_of_titjudge_follows_no_redirect_and_is_sent_once() -> None:
+def test_a_call_of_titjudge_follows_no_redirect_and_is_sent_once(outgoing: httpx.Request) -> None:
     async def guarded() -> None:
         with litellm_client.traced() as trace:
             with pytest.raises(ProviderFailure, match="points to another address"):
-                await litellm_client._guarded(_moved)(None, REQUEST)
+                await litellm_client._guarded(_moved)(None, outgoing)
             assert trace.sent
             with pytest.raises(ConnectionError, match="broke"):
                 await litellm_client._once(_anew)()

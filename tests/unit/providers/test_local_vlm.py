@@ -101,7 +101,7 @@ def test_a_batch_says_what_the_official_snippet_says_of_each(name: str, tmp_path
     assert [each.usage for each in together] == [each.usage for each in alone]
     assert all(each.usage.image > 0 and each.usage.output > 0 for each in together)
     content = [
-        {"type": "image", "image": as_pil(requests[1].pictures[0])},
+        {"type": "image", "image": as_pil(requests[1].images[0])},
         {"type": "text", "text": "Describe this. " * 2},
     ]
     assert official(tmp_path, content)[1].strip() == together[1].text
@@ -119,7 +119,7 @@ def test_a_row_that_ends_early_is_whole_and_the_others_are_cut(qwen: Path, tmp_p
     import shutil
 
     requests = [ask(picture(*size, seed=n), "Describe this.") for n, size in enumerate(SIZES)]
-    content = [{"type": "image", "image": as_pil(requests[0].pictures[0])}, {"type": "text", "text": "Describe this."}]
+    content = [{"type": "image", "image": as_pil(requests[0].images[0])}, {"type": "text", "text": "Describe this."}]
     tokens, _ = official(qwen, content)
     others = {token for n in (1, 2) for token in _tokens(qwen, requests[n])}
     end = next(n for n, token in enumerate(tokens) if token not in others and token not in tokens[:n])
@@ -127,8 +127,8 @@ def test_a_row_that_ends_early_is_whole_and_the_others_are_cut(qwen: Path, tmp_p
     shutil.copytree(qwen, folder)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [tokens[end]]}))
     ended, *cut = complete(folder, requests)
-    assert (ended.status, ended.finish, ended.usage.output) == (Status.OK, "stop", end + 1)
-    assert all((each.status, each.finish, each.usage.output) == (Status.TRUNCATED, "length", 12) for each in cut)
+    assert (ended.status, ended.finish_reason, ended.usage.output) == (Status.OK, "stop", end + 1)
+    assert all((each.status, each.finish_reason, each.usage.output) == (Status.TRUNCATED, "length", 12) for each in cut)
 
 
 def _tokens(folder: Path, request: Request) -> list[int]:
@@ -400,7 +400,7 @@ def test_stop_words_end_an_answer(llm: Path) -> None:
     (whole,) = complete(llm, [ask("Hi", max_tokens=20)])
     word = whole.text[3:6]
     (cut,) = complete(llm, [ask("Hi", max_tokens=20, stop=[word])])
-    assert cut.finish == "stop"
+    assert cut.finish_reason == "stop"
     assert cut.text == whole.text[: whole.text.index(word)].strip()
 
 

@@ -133,7 +133,7 @@ def test_requests_that_come_together_are_one_call_in_order(model: Path) -> None:
     assert llm.calls[0][2] == {"use_tqdm": False}
     first = found[0]
     assert isinstance(first, Reply)
-    assert (first.status, first.finish, first.endpoint) == (Status.OK, "stop", "vllm 0.0.test")
+    assert (first.status, first.finish_reason, first.endpoint) == (Status.OK, "stop", "vllm 0.0.test")
     assert (first.usage.input, first.usage.output, first.usage.cached_input) == (3, 5, 1)
 
 

@@ -111,7 +111,7 @@ class Batch(WrappedProvider):
             if tools:  # the answer may say that none are called here
                 self.capabilities = replace(self.capabilities, tools=self.queue.service.native_tools)
         self.queue.log.note_taken(found.job, key, final=reply.status is not Status.OK)
-        return reply.with_(endpoint=self.queue.service.address, flags=(*reply.flags, FLAG))
+        return replace(reply, endpoint=self.queue.service.address, flags=(*reply.flags, FLAG))
 
     def classify(self, error: Exception) -> Failure:
         """Classify as the real provider does, but for what may have been billed.
@@ -120,7 +120,7 @@ class Batch(WrappedProvider):
         ended with may be lost.
         """
         failure = self.real.classify(error)
-        return replace(failure, lost=failure.answered and failure.usage is None)
+        return replace(failure, maybe_billed=failure.answered and failure.usage is None)
 
     def leave(self) -> None:
         """Stop waiting at once; jobs go on at the provider, and the next run collects them."""
@@ -185,7 +185,9 @@ def live_jobs(folder: Path) -> int:
 
 def _final(failure: Failure, why: str) -> ProviderFailure:
     """Make the same failure one after which the question is not asked again."""
-    return ProviderFailure(FailureKind.REJECTED, why, usage=failure.usage, lost=failure.lost, answered=True)
+    return ProviderFailure(
+        FailureKind.REJECTED, why, usage=failure.usage, maybe_billed=failure.maybe_billed, answered=True
+    )
 
 
 def _label(real: Provider) -> str:

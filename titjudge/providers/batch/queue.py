@@ -428,7 +428,9 @@ class BatchQueue:
 
     def _missing(self, job: Job, what: str, *, billed: bool = False) -> ProviderFailure:
         """There is no answer; `billed`: there may be a bill all the same."""
-        return ProviderFailure(FailureKind.RETRY, f"the batch job {job.id} {what}", lost=billed, answered=billed)
+        return ProviderFailure(
+            FailureKind.RETRY, f"the batch job {job.id} {what}", maybe_billed=billed, answered=billed
+        )
 
 
 def _not_created(error: Exception) -> bool:

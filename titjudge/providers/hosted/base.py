@@ -182,10 +182,10 @@ class Hosted(Provider):
         return f" (the key in {self._key_env()})"
 
     def failure(
-        self, kind: FailureKind, message: str, *, wait: float | None = None, lost: bool = False
+        self, kind: FailureKind, message: str, *, wait: float | None = None, maybe_billed: bool = False
     ) -> ProviderFailure:
         """Make a classified failure whose message holds no key."""
-        return ProviderFailure(kind, one_line(message, [self.key]), retry_after=wait, lost=lost)
+        return ProviderFailure(kind, one_line(message, [self.key]), retry_after=wait, maybe_billed=maybe_billed)
 
     def unusable(
         self,
@@ -200,7 +200,7 @@ class Hosted(Provider):
             one_line(message, [self.key]),
             retry_after=wait,
             usage=usage,
-            lost=usage is None,
+            maybe_billed=usage is None,
             answered=True,
         )
 

@@ -26,10 +26,10 @@ class ProviderFailure(Exception):
         *,
         retry_after: float | None = None,
         usage: Usage | None = None,
-        lost: bool = False,
+        maybe_billed: bool = False,
         answered: bool = False,
     ) -> None:
-        self.failure = Failure(kind, message, retry_after, usage, lost=lost, answered=answered)
+        self.failure = Failure(kind, message, retry_after, usage, maybe_billed=maybe_billed, answered=answered)
         super().__init__(message)
 
 
@@ -95,8 +95,8 @@ def classify(error: Exception) -> Failure:
         return Failure(
             FailureKind.RETRY,
             message,
-            lost=isinstance(error, Dropped | TimedOut | TimeoutError),
-            unsent=isinstance(error, Unreachable),
+            maybe_billed=isinstance(error, Dropped | TimedOut | TimeoutError),
+            not_sent=isinstance(error, Unreachable),
             answered=isinstance(error, TooLong),
         )
     if isinstance(error, DataError):

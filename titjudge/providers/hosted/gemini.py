@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -81,7 +82,7 @@ class Gemini(Hosted):
         if not 200 <= answer.status < 300:
             raise self.read_error(answer, tools=bool(request.tools))
         reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools))
-        return reply.with_(endpoint=endpoint.identity)
+        return replace(reply, endpoint=endpoint.identity)
 
     @property
     def _path(self) -> str:
@@ -192,7 +193,7 @@ class Gemini(Hosted):
             wait = retry_after(answer.headers) if wait is None else wait
         whose = self._key_at_fault(answer.status, message)
         said = f"HTTP {answer.status} from {self.base_url}: {message}{whose}"
-        return self.failure(kind, said, wait=wait, lost=gave_up(answer.status))
+        return self.failure(kind, said, wait=wait, maybe_billed=gave_up(answer.status))
 
 
 async def _content_of(message: Message) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class LiteLLM(Provider):
         logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
         reply = _reply(answer, IN_PROMPT if in_prompt else "", tools=bool(request.tools), counted=not trace.uncounted)
         endpoint = self.base_url or self.model.partition("/")[0]
-        return reply.with_(endpoint=endpoint)
+        return replace(reply, endpoint=endpoint)
 
     def classify(self, error: Exception) -> Failure:
         return error.failure if isinstance(error, _Failed) else classify(error)
@@ -125,10 +125,10 @@ class LiteLLM(Provider):
             return classify(ours)
         failure = self._named(error)
         if 200 <= trace.status < 300:  # litellm could not read it
-            return replace(failure, kind=FailureKind.RETRY, lost=True, answered=True)
+            return replace(failure, kind=FailureKind.RETRY, maybe_billed=True, answered=True)
         if trace.sent and not trace.status:
-            return replace(failure, kind=FailureKind.RETRY, lost=True)
-        return replace(failure, lost=gave_up(trace.status))
+            return replace(failure, kind=FailureKind.RETRY, maybe_billed=True)
+        return replace(failure, maybe_billed=gave_up(trace.status))
 
     def _named(self, error: Exception) -> Failure:
         names = [each.__name__ for each in type(error).__mro__]
@@ -262,7 +262,7 @@ def _reply(answer: Any, flag: str, *, tools: bool = False, counted: bool = True)
 
 
 def _unusable(message: str, usage: Usage | None) -> ProviderFailure:
-    return ProviderFailure(FailureKind.RETRY, message, usage=usage, lost=usage is None, answered=True)
+    return ProviderFailure(FailureKind.RETRY, message, usage=usage, maybe_billed=usage is None, answered=True)
 
 
 def _read(data: Mapping[str, Any], usage: Usage | None, flag: str, *, tools: bool) -> Reply:

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -63,7 +64,7 @@ class OpenAI(Hosted):
         if not 200 <= answer.status < 300:
             raise self.read_error(answer, native=request.schema is not None and not in_prompt, tools=tools)
         reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
-        return reply.with_(endpoint=endpoint.identity)
+        return replace(reply, endpoint=endpoint.identity)
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
         """Make what is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
@@ -187,7 +188,7 @@ class OpenAI(Hosted):
         said = f"HTTP {status} from {self.base_url}: {message}{self._key_at_fault(status, message)}"
         if answered:
             return self.unusable(said, usage, kind, wait)
-        return self.failure(kind, said, wait=wait, lost=gave_up(status))
+        return self.failure(kind, said, wait=wait, maybe_billed=gave_up(status))
 
 
 def status_of(text: str, refusal: str | None, finish: str, *, called: bool) -> tuple[Status, str]:

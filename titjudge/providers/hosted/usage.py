@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from titjudge.core.types import Reply, Usage
@@ -96,7 +97,7 @@ def billed(reply: Reply, bound: Usage) -> Reply:
     if NO_USAGE in reply.flags:
         return reply
     usage, odd = believed(reply.usage, bound)
-    return reply.with_(usage=usage, flags=(*reply.flags, ODD_USAGE)) if odd else reply
+    return replace(reply, usage=usage, flags=(*reply.flags, ODD_USAGE)) if odd else reply
 
 
 def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -185,8 +185,8 @@ class External(Provider):
         Raises:
             Unanswered: no valid score came, and why.
         """
-        if len(request.pictures) != 1:
-            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one picture, not {len(request.pictures)}")
+        if len(request.images) != 1:
+            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one picture, not {len(request.images)}")
         return await self._batcher.submit(request)
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
@@ -212,7 +212,7 @@ class External(Provider):
         return Reply(
             json.dumps(found),
             usage=Usage(input=found.get("tokens_used") or 0),
-            finish="stop",
+            finish_reason="stop",
             model_version=self.command.version or self.base_url.removeprefix("external:")[:12],
             endpoint=f"external {Path(self.command.words[0]).name}",
         )
@@ -231,7 +231,7 @@ def _written(requests: Sequence[Request], folder: Path) -> tuple[dict[str, str],
     lines: dict[str, str] = {}
     results: dict[int, Reply | Exception] = {}
     for n, request in enumerate(requests):
-        picture = request.pictures[0]
+        picture = request.images[0]
         path = folder / f"{n}{_ENDINGS.get(picture.media_type, '.img')}"
         try:
             path.write_bytes(picture.load())

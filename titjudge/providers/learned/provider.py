@@ -159,15 +159,15 @@ class Scorer(Provider):
         Raises:
             UserError: the weights cannot be loaded. Unanswered: the picture cannot be read. ArithmeticError: no number came.
         """
-        if len(request.pictures) != 1:
-            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one picture, not {len(request.pictures)}")
+        if len(request.images) != 1:
+            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one picture, not {len(request.images)}")
         return await self._batcher.submit(request)
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
         adapter = self._ready_adapter()
 
         def score(batch: list[Request]) -> list[Reply | Exception]:
-            pairs = [(decoded(each.pictures[0], on_white=False), each.messages[-1].text) for each in batch]
+            pairs = [(decoded(each.images[0], on_white=False), each.messages[-1].text) for each in batch]
             elements = [_elements(each) for each in batch]
             scores = adapter.score(pairs, elements) if any(elements) else adapter.score(pairs)
             return [self._reply(score) for _, score in zip(batch, scores, strict=True)]
@@ -183,7 +183,7 @@ class Scorer(Provider):
         return Reply(
             json.dumps(found),
             usage=Usage(input=found["tokens_used"]),
-            finish="stop",
+            finish_reason="stop",
             model_version=f"{pinned} {source.dtype}",
             endpoint=f"local {source.device}",
         )

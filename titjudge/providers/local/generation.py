@@ -26,12 +26,12 @@ SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsi
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request made ready: its conversation, and how long it is (`tokens`: text by its bytes, pictures as counted)."""
+    """A request made ready: its conversation, and how long it is (`tokens`: text by its bytes, images as counted)."""
 
     at: int
     request: Request
     turns: list[dict[str, Any]]
-    pictures: tuple[ImageFile, ...]
+    images: tuple[ImageFile, ...]
     tokens: int
     limit: int
 
@@ -114,17 +114,17 @@ def plan(loaded: Loaded, at: int, request: Request) -> Plan:
     """Encode the conversation of a request, parts in their order, and its length.
 
     Raises:
-        RowError: pictures for a model that reads none.
+        RowError: images for a model that reads none.
     """
-    pictures = tuple(request.pictures)
-    if pictures and not loaded.images:
-        raise RowError("this model reads no pictures")
+    images = tuple(request.images)
+    if images and not loaded.images:
+        raise RowError("this model reads no images")
     turns = [{"role": each.role, "content": _content(each.parts, loaded.images)} for each in request.messages]
     if request.schema is not None:
         turns = _with_instruction(turns, instruction(request.schema))
     text = sum(len(part.encode()) for each in request.messages for part in each.parts if isinstance(part, str))
-    length = text // 4 + _picture_tokens(loaded, pictures)
-    return Plan(at, request, turns, pictures, length, answer_limit(request))
+    length = text // 4 + _image_tokens(loaded, images)
+    return Plan(at, request, turns, images, length, answer_limit(request))
 
 
 def _content(parts: Sequence[Any], images: bool) -> Any:
@@ -149,14 +149,14 @@ def _with_instruction(turns: list[dict[str, Any]], words: str) -> list[dict[str,
     return [*turns[:at], {**turns[at], "content": content}, *turns[at + 1 :]]
 
 
-def _picture_tokens(loaded: Loaded, pictures: Sequence[ImageFile]) -> int:
-    if not pictures:
+def _image_tokens(loaded: Loaded, images: Sequence[ImageFile]) -> int:
+    if not images:
         return 0
     try:
-        sizes = [(each.height, each.width) for each in pictures]
+        sizes = [(each.height, each.width) for each in images]
         return int(sum(loaded.processor._get_num_multimodal_tokens(image_sizes=sizes)["num_image_tokens"]))
     except Exception:  # a processor that does not say: patches of 28 pixels are near enough for planning
-        return sum(each.width * each.height // 784 for each in pictures)
+        return sum(each.width * each.height // 784 for each in images)
 
 
 def batches(plans: Sequence[Plan], rows: int, tokens: int) -> list[list[Plan]]:
@@ -164,7 +164,7 @@ def batches(plans: Sequence[Plan], rows: int, tokens: int) -> list[list[Plan]]:
     groups: dict[Any, list[Plan]] = {}
     for each in plans:
         params = sorted((name, repr(value)) for name, value in each.request.params.items())
-        groups.setdefault((tuple(params), len(each.pictures)), []).append(each)
+        groups.setdefault((tuple(params), len(each.images)), []).append(each)
     made: list[list[Plan]] = []
     for group in groups.values():
         batch: list[Plan] = []
@@ -202,14 +202,14 @@ def _generate(
     if stopping():
         raise UserError("the model was closed while it answered")
     mask = inputs["attention_mask"].sum(dim=1).tolist()
-    pictures = [0] * len(batch)
+    images = [0] * len(batch)
     if loaded.image_token is not None:
-        pictures = (inputs["input_ids"] == loaded.image_token).sum(dim=1).tolist()
+        images = (inputs["input_ids"] == loaded.image_token).sum(dim=1).tolist()
     bad = watch.bad.tolist()
     return [
         RowError(f"the model computed not-a-number in {loaded.dtype}; set the option dtype: bfloat16 or float32")
         if bad[n]
-        else _reply(loaded, each, made[n, width:].tolist(), room, mask[n], pictures[n], opened[n], config.stop_strings)
+        else _reply(loaded, each, made[n, width:].tolist(), room, mask[n], images[n], opened[n], config.stop_strings)
         for n, each in enumerate(batch)
     ]
 
@@ -372,7 +372,7 @@ def _reply(
     tokens: list[int],
     room: int,
     read: int,
-    pictures: int,
+    images: int,
     opened: bool,
     stops: Sequence[str] | None,
 ) -> Reply:
@@ -387,7 +387,7 @@ def _reply(
             written = len(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
     thought, answer = split_thought(text, opened)
     thinking = len(loaded.tokenizer(thought, add_special_tokens=False)["input_ids"]) if thought else 0
-    usage = Usage(input=read, output=written, thinking=min(thinking, written), image=pictures)
+    usage = Usage(input=read, output=written, thinking=min(thinking, written), image=images)
     flags = ("schema-in-prompt",) if each.request.schema is not None else ()
     if thought:
         flags = (*flags, f"thought: {thought}")
@@ -398,7 +398,7 @@ def _reply(
         )
     if not answer:
         return Reply("", Status.REFUSED, "the model ended its answer without a word", usage, finish, flags=flags)
-    return Reply(answer, usage=usage, finish=finish, flags=flags)
+    return Reply(answer, usage=usage, finish_reason=finish, flags=flags)
 
 
 def split_thought(text: str, opened: bool = False) -> tuple[str, str]:

@@ -7,6 +7,7 @@ Qwen2.5-VL (MiMo-VL is one), Qwen3-VL, InternVL, Gemma 3 and 3n, SmolVLM, LLaVA 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,7 @@ class Local(InProcess["Loaded"]):
         said = f"{self._weights[:12]} {loaded.dtype} {loaded.attention} pil".replace("  ", " ")
         endpoint = f"local {loaded.device}"
         return [
-            answer.with_(model_version=said, endpoint=endpoint) if isinstance(answer, Reply) else answer
+            replace(answer, model_version=said, endpoint=endpoint) if isinstance(answer, Reply) else answer
             for answer in answers
         ]
 

@@ -175,7 +175,7 @@ class VLLM(InProcess[Any]):
             status,
             reason,
             usage,
-            finish=str(made.finish_reason or ""),
+            finish_reason=str(made.finish_reason or ""),
             model_version=f"{self._weights[:12]} {self._options.get('dtype', 'auto')}",
             endpoint=f"vllm {_version()}",
             flags=(f"thought: {thought}",) if thought else (),

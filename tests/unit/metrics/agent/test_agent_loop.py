@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ class StandIn:
         data, _ = structured_output.validated(reply.text, schema)
         if data is None:
             raise Unanswered(Status.UNPARSED, structured_output.problem(reply.text, schema), reply)
-        return reply.with_(data=data)
+        return replace(reply, data=data)
 
     def _answer(self, template: str, text: str, variables: Mapping[str, Any]) -> Answer:
         if template == "agent/split":
