@@ -171,7 +171,7 @@ class Judge:
                 return [JudgedScore.judged(score, number, prompt, found.path, found.thumbnail) for score in scores]
             finally:
                 for gone in self._memory.release(found.path):
-                    engine.pictures.forget(gone)
+                    engine.images.forget(gone)
 
         if in_groups:
             placed = list(await asyncio.gather(*(place(image) for image, _ in pairs)))

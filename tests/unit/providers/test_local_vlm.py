@@ -316,7 +316,7 @@ def test_a_text_only_model_and_its_thoughts(llm: Path) -> None:
     on, off = (complete(llm, [ask("Hi")], enable_thinking=value)[0] for value in (True, False))
     assert off.usage.input > on.usage.input  # the template closes an empty thought
     (refused,) = complete(llm, [ask(picture(64, 64), "Hi")])
-    assert "no pictures" in str(refused)
+    assert "no images" in str(refused)
     provider = Local(ProviderSettings(str(llm)))
     assert provider.capabilities.images is False
     assert provider._loaded is None
