@@ -16,6 +16,7 @@ import numpy as np
 from titjudge.core.errors import DataError
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats, Interval
+from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import TAIL, mean_intervals
 from titjudge.stats.scores_table import ScoreTable
 
@@ -98,7 +99,8 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     Means are over the prompts that both judges have; a generator with fewer than half of them is left out.
 
     Raises:
-        DataError: fewer than two common prompts or four common generators, or the judges order the anchors oppositely.
+        DataError: fewer than two common prompts or four common generators, anchors that the old judge does not tell apart, or
+            judges that order them oppositely.
     """
     prompts = sorted(set(old.prompts) & set(new.prompts))
     if len(prompts) < 2:
@@ -111,12 +113,19 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
             new.source,
         )
     pairs = np.array([_paired(old, new, name, prompts) for name in anchors])
+    pairs[:, 0] = with_ties(pairs[:, 0])
+    left = [np.delete(pairs, k, axis=0) for k in range(len(anchors))]
+    if not all(np.ptp(rest[:, 0]) for rest in left):
+        raise DataError(
+            f"at most one of the {len(anchors)} anchors has another score than the rest: no line leads through them",
+            old.source,
+        )
     line = Line(pairs[:, 0], pairs[:, 1])
     if not line.slope > 0:
         raise DataError(
             "the two judges order the anchors in opposite ways: no map between them keeps the order", new.source
         )
-    tried = [Line(*np.delete(pairs, k, axis=0).T).predict(pairs[k, 0])[1] for k in range(len(anchors))]
+    tried = [Line(*rest.T).predict(at)[1] for rest, at in zip(left, pairs[:, 0], strict=True)]
     found = []
     for name, (mean, interval, count) in boards[1].items():
         found.append(Standing(name, False, mean, interval, count))

@@ -72,6 +72,14 @@ def test_what_cannot_be_bridged() -> None:
         bridge(old, other)
 
 
+@pytest.mark.parametrize("last", [1.0, 1.6])
+def test_anchors_that_the_old_judge_does_not_tell_apart(last: float) -> None:
+    names = ["g00", "g01", "g02", "g03"]
+    old = [Entry(f"p{k}", name, "", last if name == "g03" else 1.0) for k in range(20) for name in names]
+    with pytest.raises(DataError, match=r"old\.csv: at most one of the 4 anchors has another score than the rest"):
+        bridge(score_table(old, metric="score", source="old.csv"), judged(names, 1, 0, 2))
+
+
 def test_a_generator_with_few_of_the_prompts_is_left_out_by_name() -> None:
     names = list(LEVELS)
     few = judged(["g11"], 1, 0, 1, prompts=100)
