@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import orjson
 
+from titjudge.core import parquet
 from titjudge.core.errors import ConfigError, DataError
 
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
@@ -362,13 +363,17 @@ def table_columns(path: Path) -> tuple[str, ...] | None:
     Raises:
         DataError: the file cannot be read.
     """
+    if parquet.is_parquet(path):
+        return parquet.columns(path)
     if not path.name.lower().endswith((".csv", ".csv.gz")):
         return None
     return tuple(name.strip() for name in next(csv_rows(path), (1, []))[1])
 
 
 def scan_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Read the records of a `.csv`, a `.csv.gz` or of JSON lines; a bad one comes as the DataError that describes it."""
+    """Read the records of a `.csv`, `.csv.gz`, `.parquet` or of JSON lines; a bad one is the DataError that describes it."""
+    if parquet.is_parquet(path):
+        return parquet.rows(path, required)
     is_csv = path.name.lower().endswith((".csv", ".csv.gz"))
     return scan_csv(path, required) if is_csv else scan_jsonl(path, required)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core import parquet
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.images import ImageFiles, Shown
@@ -307,8 +308,9 @@ class StoredPictures(ImageFiles):
         """Count an image among those checked, or among those that are not here; once."""
         if path not in self._counted:
             self._counted.add(path)
-            self.seen += path.exists()
-            self.absent += not path.exists()
+            there = parquet.exists(path)
+            self.seen += there
+            self.absent += not there
 
     async def open(self, path: Path) -> ImageFile:
         shown = self.expected.get(path, Shown())
@@ -317,7 +319,7 @@ class StoredPictures(ImageFiles):
         except DataError as error:
             if shown.own is None:
                 raise
-            if path.exists():
+            if parquet.exists(path):
                 self._changed(path, shown, str(error))
             return ImageFile(shown.own, "", 0, 0, path, _nothing)
         if shown.all and picture.sha256 not in shown.all:

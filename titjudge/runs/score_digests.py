@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core import parquet
 from titjudge.core.serialization import item_record
 from titjudge.core.types import InvalidItem, Item
 from titjudge.metrics import Metric
@@ -29,7 +30,7 @@ def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
     record = item_record(item)
     if isinstance(item, Item) and item.image is not None:
         try:
-            found = item.image.stat()
+            found = (parquet.holder(item.image) or item.image).stat()
             record["stat"] = [found.st_size, found.st_mtime_ns]
         except OSError:
             record["stat"] = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.errors import ConfigError, DataError, MissingExtra, nearest
+from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.files import read_table
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
 from titjudge.stats.equality import score_differences
@@ -266,26 +265,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     name = path.name.lower()
     if not name.endswith(FORMATS):
         raise DataError(f"a table of scores is one of {', '.join(FORMATS)}", path)
-    if name.endswith(".parquet"):
-        return _parquet(path)
     return read_table(path, REQUIRED)
-
-
-def _parquet(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", "a .parquet table") from error
-    try:
-        with parquet.ParquetFile(path) as file:
-            for name in REQUIRED:
-                if name not in file.schema_arrow.names:
-                    there = ", ".join(file.schema_arrow.names)
-                    raise DataError(f"the column '{name}' is missing (there are: {there})", path, 1)
-            records = (record for batch in file.iter_batches(10_000) for record in batch.to_pylist())
-            yield from enumerate(records, 1)
-    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
-        raise DataError(f"cannot be read as parquet: {str(error).splitlines()[0]}", path) from error
 
 
 def _no_column(path: Path, line: int, wanted: str, columns: Iterable[str]) -> DataError:

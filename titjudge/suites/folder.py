@@ -8,6 +8,8 @@
     or
     DATA/metadata.jsonl or metadata.csv  file_name, text  (Hugging Face's `imagefolder`; also in folders below DATA)
     or
+    DATA.parquet, or DATA/**/*.parquet   image (bytes, or a struct of bytes and path), prompt[, generator, prompt_id]
+    or
     DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt
 
 Image paths are relative to the data folder, or absolute, and stay inside it and the folders of --image-root, also through
@@ -28,7 +30,7 @@ from titjudge.core.images import SUFFIXES
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.suites.base import Suite
-from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_metadata, item_of
+from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_tables, item_of
 
 
 class Folder(Suite):
@@ -83,7 +85,7 @@ def read_items(
         yield from _unique(reader.items(folder))
     elif (folder / "images.jsonl").is_file():
         yield from _unique(_images(folder, roots))
-    elif tables := find_metadata(folder):
+    elif tables := find_tables(folder, roots):
         yield from _unique(item for table in tables for item in reader.items(table))
     elif folder.is_dir():
         yield from _loose(folder, roots)

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from titjudge.core import parquet
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import scan_table, table_columns
 from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item
 
-FORMATS = (".jsonl", ".csv", ".json", ".ndjson")
-METADATA = ("metadata.jsonl", "metadata.csv")
+FORMATS = (".jsonl", ".csv", ".json", ".ndjson", ".parquet")
+METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 """Names of the table in a folder of images, as Hugging Face's `imagefolder` has it."""
 NAMES: Mapping[str, tuple[str, ...]] = {
     "image": ("image", "file_name", "image_path", "image_file_name", "img_path", "filename", "img", "file", "path"),
@@ -72,7 +73,7 @@ class ManifestReader:
         prompt = record[chosen["prompt"][0]]
         prompt_id = next((str(record[column]) for column in chosen["prompt_id"] if record.get(column)), str(prompt))
         own = {*chosen["image"], *chosen["prompt"], *chosen["prompt_id"]}
-        meta = {key: value for key, value in record.items() if key not in own}
+        meta = {key: value for key, value in record.items() if key not in own and not isinstance(value, parquet.Cell)}
         generator = next((str(record[column]) for column in chosen["generator"] if record.get(column)), "")
         images = [(column, record[column]) for column in chosen["image"] if record.get(column)]
         if not images and record.get("description"):
@@ -80,7 +81,18 @@ class ManifestReader:
         elif not images:
             yield InvalidItem(where, f"{where}: neither 'image' nor 'description'", generator, prompt_id)
         for column, image in images:
-            by = column if len(self.columns.get("image", ())) > 1 else generator
+            several = len(self.columns.get("image", ())) > 1
+            by = column if several else generator
+            if isinstance(image, parquet.Cell):
+                told = {**meta, "image_path": image.name} if image.name else meta
+                name = f"{where}:{column}" if several else where
+                problem = _unusable(prompt)
+                yield (
+                    InvalidItem(name, problem, by, prompt_id)
+                    if problem
+                    else Item(name, prompt, image.place, by, prompt_id, told)
+                )
+                continue
             name = self._below(place, str(image))
             yield item_of(name, prompt, by, prompt_id, meta, self.root, self.roots)
 
@@ -113,7 +125,7 @@ def check_manifest(file: Path) -> None:
     if file.suffix.lower() in SUFFIXES:
         raise DataError("this is an image: name the folder it is in, or use `score --prompt TEXT IMAGE`", file)
     if file.suffix.lower() not in FORMATS:
-        raise DataError(f"a manifest is a .jsonl or .csv file, not '{file.suffix or file.name}'", file)
+        raise DataError(f"a manifest is a .jsonl, .csv or .parquet file, not '{file.suffix or file.name}'", file)
     try:
         with file.open("rb") as opened:
             head = opened.read(64)
@@ -123,10 +135,17 @@ def check_manifest(file: Path) -> None:
         raise DataError("this is one JSON array: write one object a line (jq -c '.[]' does)", file)
 
 
-def find_metadata(folder: Path) -> list[Path]:
-    """Find the tables of an `imagefolder`: at its top, else those in the folders below it."""
-    top = [folder / name for name in METADATA if (folder / name).is_file()]
-    return top[:1] or sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file())
+def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
+    """Find the tables of a folder: of an `imagefolder` at its top or below, else parquet files where no images are.
+
+    Raises:
+        DataError: One is a link that leads out of the folder.
+    """
+    found = [folder / name for name in METADATA if (folder / name).is_file()][:1]
+    found = found or sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file())
+    if not found and not any(path.suffix.lower() in SUFFIXES for path in folder.rglob("*")):
+        found = sorted(path for path in folder.rglob(f"*{parquet.SUFFIX}") if path.is_file())
+    return [inside(folder, path.relative_to(folder).as_posix(), "table", roots) for path in found]
 
 
 def item_of(

@@ -1,0 +1,141 @@
+"""Data sets of Hugging Face: images inside of parquet tables are judged without a copy of them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import cli
+from PIL import Image
+
+from titjudge.core import images, parquet
+from titjudge.core.errors import DataError
+from titjudge.core.types import InvalidItem, Item
+from titjudge.report.html import pictures_in
+from titjudge.suites.folder import Folder
+
+arrow: Any = pytest.importorskip("pyarrow", reason="needs `pip install 'titjudge[parquet]'`")
+tables: Any = pytest.importorskip("pyarrow.parquet")
+STRUCT = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
+
+
+def png(number: int) -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (8, 8), (number % 256, number // 256, 0)).save(out, "PNG")
+    return out.getvalue()
+
+
+def table(file: Path, columns: dict[str, Any], rows: int = 3) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    tables.write_table(arrow.table(columns), file, row_group_size=rows)
+    return file
+
+
+def structs(count: int) -> Any:
+    return arrow.array([{"bytes": png(each), "path": f"{each}.png"} for each in range(count)], STRUCT)
+
+
+def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str]]:
+    suite = Folder()
+    suite.columns = columns
+    found = list(suite.load(path))
+    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
+    return [item for item in found if isinstance(item, Item)], bad
+
+
+def test_images_of_a_table_are_read_in_any_order(tmp_path: Path) -> None:
+    prompts = [f"a cat {each}" for each in range(8)]
+    file = table(tmp_path / "train.parquet", {"image": structs(8), "text": prompts, "seed": list(range(8))})
+    items, bad = loaded(file)
+    assert [item.id for item in items] == [f"train.parquet:{row}" for row in range(1, 9)]
+    assert (items[2].prompt, dict(items[2].meta), bad) == ("a cat 2", {"seed": 2, "image_path": "2.png"}, {})
+    for at in (0, 7, 3, 2, 7, 0):
+        place = items[at].image
+        assert place is not None
+        assert images.read(place) == png(at)
+        images.glance(place)
+
+
+def test_rows_far_apart_are_read_when_little_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_KEPT", 0)
+    monkeypatch.setattr(parquet, "_IMAGES", 2)
+    monkeypatch.setattr(parquet, "_OPEN", 1)
+    file = table(tmp_path / "a.parquet", {"image": [png(each) for each in range(20)], "b/c": structs(20)}, rows=7)
+    for at in (0, 1, 19, 5, 6, 3, 13, 14, 0):
+        for column in ("image", "b%2Fc"):
+            assert images.read(file / column / str(at + 1)) == png(at)
+
+
+def test_what_is_no_image_is_named_with_file_and_row(tmp_path: Path) -> None:
+    content = [{"bytes": png(1), "path": None}, {"bytes": None, "path": "x.png"}, None, {"bytes": b"", "path": ""}]
+    file = table(tmp_path / "a.parquet", {"image": arrow.array(content, STRUCT), "prompt": ["a", "b", "c", None]}, 4)
+    items, bad = loaded(file)
+    assert [item.id for item in items] == ["a.parquet:1", "a.parquet:2"]
+    assert set(bad) == {"a.parquet:3", "a.parquet:4"}
+    assert (bad["a.parquet:4"], "neither 'image'" in bad["a.parquet:3"]) == ("the prompt is no text: None", True)
+    for row, reason in ((2, "a.parquet:2: there is no image in 'image'"), (4, "is empty"), (5, "no such row")):
+        with pytest.raises(DataError, match=reason):
+            images.read(file / "image" / str(row))
+    table(file, {"image": structs(1), "words": ["a cat"]})
+    with pytest.raises(DataError, match=r"'prompt' is missing \(there are: image, words\): name .* --columns prompt"):
+        loaded(file)
+    file.write_bytes(b"PAR1 and no more")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        loaded(file)
+
+
+def test_a_table_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
+    file = table(tmp_path / "a.parquet", {"image": [png(1)], "prompt": ["a cat"]})
+    assert images.read(file / "image" / "1") == png(1)
+    table(file, {"image": [png(2)], "prompt": ["a cat"], "more": [1]})
+    assert images.read(file / "image" / "1") == png(2)
+
+
+def test_paths_in_a_table_are_paths(tmp_path: Path) -> None:
+    (tmp_path / "1.png").write_bytes(png(1))
+    nothing = arrow.array([{"bytes": None, "path": name} for name in ("1.png", "/etc/x.png")], STRUCT)
+    for name, column in (("a", nothing), ("b", ["1.png", "/etc/x.png"])):
+        items, bad = loaded(table(tmp_path / f"{name}.parquet", {"image": column, "prompt": ["a", "b"]}))
+        assert [(item.id, item.image) for item in items] == [("1.png", tmp_path / "1.png")]
+        assert "--image-root" in bad["/etc/x.png"]
+
+
+def test_several_image_columns_and_several_files(tmp_path: Path) -> None:
+    for part in ("data/train-0.parquet", "data/train-1.parquet"):
+        columns = {"flux": structs(1), "sd": structs(1), "prompt": ["a cat"], "audio": [b"x"]}
+        table(tmp_path / "set" / part, columns)
+    items, bad = loaded(tmp_path / "set", image=["flux", "sd"])
+    assert [(item.id, item.generator) for item in items] == [
+        (f"data/train-{part}.parquet:1:{column}", column) for part in (0, 1) for column in ("flux", "sd")
+    ]
+    assert bad == {}
+    outside = table(tmp_path / "out.parquet", {"image": structs(1), "prompt": ["a cat"]})
+    (tmp_path / "set" / "link.parquet").symlink_to(outside)
+    with pytest.raises(DataError, match="the table is a link that leads outside"):
+        loaded(tmp_path / "set")
+
+
+def test_a_table_is_judged_verified_and_shown(tmp_path: Path) -> None:
+    table(tmp_path / "set.parquet", {"image": structs(5), "caption": [f"a cat {each}" for each in range(5)]}, rows=2)
+    run = ("judge", "--data", "set.parquet", "--captioner", "fake/any", "--metric", "tit", "--out", "run")
+    assert "'caption' is read as prompt" in cli(tmp_path, *run)
+    scores = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    assert sorted(score["item"] for score in scores) == [f"set.parquet:{row}" for row in range(1, 6)]
+    assert all(score["status"] == "ok" for score in scores)
+    replies = (tmp_path / "run" / "replies.jsonl").read_text()
+    assert all(hashlib.sha256(png(each)).hexdigest() in replies for each in range(5))
+    assert not list(tmp_path.rglob("*.png"))
+    cli(tmp_path, "verify", "run")
+    assert pictures_in((tmp_path / "run" / "report.html").read_bytes()) == (5, [])
+
+
+def test_the_command_of_the_page_on_data_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^python cli\.py (judge --data train\.parquet .*)", page, re.MULTILINE)
+    table(tmp_path / "train.parquet", {"image": structs(2), "caption": ["a cat", None]})
+    assert "2 items found: 1 usable, 1 refused" in cli(tmp_path, *command.split(), GEMINI_API_KEY="none")
