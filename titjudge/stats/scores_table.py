@@ -28,6 +28,7 @@ IMAGE_COLUMNS = (
 )  # tell the images of one prompt apart
 SAMPLE_COLUMNS = ("sample", "repeat")  # tell the answers of one judge to one image apart
 FORMATS = (".csv", ".csv.gz", ".jsonl", ".parquet")
+LARGEST = 1e60  # of a score in a file: fourth powers, as the kurtosis needs them, are finite up to here
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,4 +299,6 @@ def _number(value: Any, name: str, path: Path, line: int) -> float | None:
         found = math.nan
     if not math.isfinite(found):
         raise DataError(f"'{name}' is a number, not '{str(value)[:80]}'", path, line)
+    if abs(found) > LARGEST:
+        raise DataError(f"'{name}' is too large to compute with: {found:g}", path, line)
     return found

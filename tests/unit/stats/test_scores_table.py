@@ -90,6 +90,7 @@ def test_answers_to_an_image_are_averaged_before_images(tmp_path: Path) -> None:
         ),
         (HEAD + "p1,a,good,x\n", r"scores\.csv:2: 'score' is a number, not 'good'"),
         (HEAD + "p1,a,nan,x\n", r"scores\.csv:2: 'score' is a number, not 'nan'"),
+        (HEAD + "p1,a,1,x\np1,b,-1e300,x\n", r"scores\.csv:3: 'score' is too large to compute with: -1e\+300"),
         (HEAD + ",a,1,x\n", r"scores\.csv:2: 'prompt_id' is empty"),
         (HEAD + "p1,a,1,x\np1,b,1,y\n", r"scores\.csv:3: 'theme' is 'y' here and 'x' in another row of prompt 'p1'"),
         (HEAD, r"scores\.csv: no row with a score"),
