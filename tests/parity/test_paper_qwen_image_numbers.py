@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from titjudge.stats.correlation import compare_ranks
 from titjudge.stats.leaderboard import rank_correlation
 from titjudge.stats.published_tables import published
+from titjudge.stats.slices import between_variance
 
 PILLARS = published("qwen-image-bench").columns
 RECOMPUTED = (0.8906, 0.8865, 0.8906, 0.9216, 0.9236, 0.9236)
@@ -37,3 +39,31 @@ def test_table_1_through_compare_ranks(tmp_path: Path) -> None:
     found, _ = compare_ranks(file, "experts")
     assert found["columns"]["judge"]["srcc"] == pytest.approx(0.9236, abs=5e-5)
     assert found["columns"]["judge"]["n"] == 18
+
+
+TIERS = {
+    "T1": ("GPT Image 2",),
+    "T2": ("Nano Banana 2.0", "GPT Image 1.5", "Nano Banana Pro"),
+    "T3": ("Qwen Image 2.0 Pro", "Seedream 5.0", "Seedream 4.5", "Seedream 4.0"),
+}
+
+
+@pytest.mark.parametrize("pillar", PILLARS)
+def test_table_3_from_table_2(pillar: str) -> None:
+    """Means of the tiers and gaps between them, but for what both tables are rounded by."""
+    judge, printed = published("qwen-image-bench").column(pillar), published("qwen-image-bench-tiers").column(pillar)
+    mean = {tier: fmean(judge[name] for name in names) for tier, names in TIERS.items()}
+    for tier, value in mean.items():
+        assert printed[f"{tier} mean"] == pytest.approx(value, abs=0.0101)
+    assert printed["T1-T2 gap"] == pytest.approx(mean["T1"] - mean["T2"], abs=0.0151)
+    assert printed["T2-T3 gap"] == pytest.approx(mean["T2"] - mean["T3"], abs=0.0151)
+
+
+def test_creative_generation_tells_generators_apart_most() -> None:
+    """Section 4.5: its variance is over 11 times that of quality and over 4 times that of aesthetics."""
+    table = published("qwen-image-bench")
+    variance = between_variance({pillar: list(table.column(pillar).values()) for pillar in PILLARS[:-1]})
+    most = max(variance, key=lambda pillar: variance[pillar] or 0.0)
+    assert most == "Creative Generation"
+    assert variance[most] / variance["Quality"] == pytest.approx(11.17, abs=0.005)  # type: ignore[operator]
+    assert variance[most] / variance["Aesthetics"] == pytest.approx(4.27, abs=0.005)  # type: ignore[operator]

@@ -1,11 +1,14 @@
-"""How far each generator is behind the best, prompt by prompt: what `compare generators --baseline BEST` says of a run."""
+"""How far each generator is behind the best, prompt by prompt, and by category: `compare generators --baseline BEST` of a run."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item
+from titjudge.report.generator_slices import categories, slice_tables
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.table_cells import Json, cell, measured, number, p_value, table
 from titjudge.stats.equality import with_ties
@@ -17,18 +20,19 @@ MOST = 4  # metrics; the command has all
 
 
 def generator_gaps(report: Report) -> list[Json]:
-    """Make a table for each of the first metrics of each run whose generators share enough prompts."""
+    """Make the tables of the first metrics of each run whose generators share enough prompts."""
     found = []
     for at, run in enumerate(report.runs):
         if run.manifest.status == "settled":  # stopped at a verdict: fixed intervals and tests do not hold
             continue
         judges = [judge for judge in report.judges if judge.run == at and " [" not in judge.metric]
         several = len(judges) > 1 or len(report.runs) > 1
-        found += [made for judge in judges[:MOST] if (made := _gaps(run, judge, several=several)) is not None]
+        for judge in judges[:MOST]:
+            found += _gaps(run, judge, several=several)
     return found
 
 
-def _gaps(run: Loaded, judge: Judge, *, several: bool) -> Json | None:
+def _gaps(run: Loaded, judge: Judge, *, several: bool) -> list[Json]:
     sign = 1.0 if judge.higher else -1.0
     entries = [
         Entry(item.prompt_id or item.id, item.generator, item.id, sign * score.value)
@@ -37,17 +41,21 @@ def _gaps(run: Loaded, judge: Judge, *, several: bool) -> Json | None:
         and score.value is not None
     ]  # fmt: skip
     if len({entry.generator for entry in entries}) < 2:
-        return None
-    scores = score_table(entries, metric=judge.metric, source=run.name, bounds=judge.range if judge.higher else None)
+        return []
+    cut = score_table(
+        entries, metric=judge.metric, source=run.name, bounds=judge.range if judge.higher else None,
+        categories=categories([item for item in run.items if isinstance(item, Item) and item.generator]),
+    )  # fmt: skip
+    scores = replace(cut, slices={})
     known = np.isfinite(scores.means)
     means = with_ties(np.where(known, scores.means, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
     best = scores.generators[int(np.argmax(np.where(known.sum(axis=0) >= FEWEST, means, -np.inf)))]
     try:
         gaps = [each for each in generator_differences(scores, baseline=best) if each.prompts >= FEWEST]
     except DataError:  # no two share two prompts
-        return None
+        return []
     if not gaps:
-        return None
+        return []
     gaps.sort(key=lambda each: -(each.difference or 0.0))
     columns = [f"behind {best}", "difference", "won / same / lost", "p", "would have shown", "prompts"]
     notes = [
@@ -57,7 +65,11 @@ def _gaps(run: Loaded, judge: Judge, *, several: bool) -> Json | None:
         "The best was chosen on the same prompts: gaps to it are a little flattered."
     ]
     title = f"Behind the best by {judge.label}" if several else "Behind the best"
-    return table(title, columns, [_row(each, judge.digits) for each in gaps], notes=notes)
+    by = f"Generators by {judge.label}" if several else "Generators"
+    return [
+        table(title, columns, [_row(each, judge.digits) for each in gaps], notes=notes),
+        *slice_tables(cut, best, by, judge.digits, negated=not judge.higher),
+    ]
 
 
 def _row(each: GeneratorDifference, digits: int) -> list[object]:

@@ -14,6 +14,7 @@
 | `planning` | how many prompts, images and answers a wanted difference needs, from a pilot |
 | `sequential` | when it is settled which of two generators is better, looking after every prompt |
 | `scores_table` | scores by prompt and generator from a plain table: what the last three read |
+| `slices` | what categories of prompts tell apart, and first places |
 | `bridging` | an old judge's leaderboard on a new judge's scale |
 | `judge_pool` | which mean of at most three judges agrees best with people |
 | `ppi`, `ppi_leaderboard` | few preferences of people joined with many of a judge |
@@ -52,6 +53,7 @@ __all__ = [
     "rank_agreement",
     "scores_table",
     "sequential",
+    "slices",
     "two_tier",
     "votes",
 ]
