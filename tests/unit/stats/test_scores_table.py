@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra
-from titjudge.stats import scores_table
 from titjudge.stats.scores_table import read_scores
 
 HEAD = "prompt_id,generator,score,theme\n"
@@ -57,10 +57,7 @@ def test_parquet_says_the_same(tmp_path: Path) -> None:
 
 
 def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(scores_table.importlib, "import_module", absent)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingExtra, match=r"titjudge\[parquet\]"):
         read_scores(table_file(tmp_path, "", "scores.parquet"))
 
