@@ -106,6 +106,7 @@ class Judge:
         self._engine: Engine | None = None
         self._cache: AnswerCache | None = None
         self._unclosed: weakref.finalize[Any, Any] | None = None
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     def _open(self) -> Engine:
         if self._engine is None:
@@ -180,8 +181,10 @@ class Judge:
             ready = dict(zip(usable, together, strict=True))
         finished: asyncio.Queue[asyncio.Task[list[JudgedScore]]] = asyncio.Queue()
         tasks = [asyncio.create_task(judged(number)) for number in range(len(pairs))]
+        self._under_way.update(tasks)
         for task in tasks:
             task.add_done_callback(finished.put_nowait)
+            task.add_done_callback(self._under_way.discard)
         try:
             for _ in tasks:
                 for score in (await finished.get()).result():
@@ -296,7 +299,10 @@ class Judge:
         raise UserError(_RUNNING)
 
     async def aclose(self) -> None:
-        """Close connections and the cache, and forget images given in memory."""
+        """Close connections and the cache, and forget images given in memory. What was asked is awaited and kept."""
+        for task in self._under_way:  # of a stream that was left
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
         self._memory.close()
         if self._engine is not None:
             await self._engine.aclose()

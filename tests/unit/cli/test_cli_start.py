@@ -86,3 +86,12 @@ def test_the_public_names() -> None:
 def test_the_top_help_names_every_command() -> None:
     text = help_text("titjudge")
     assert all(f"  {name} " in text for name in COMMANDS)
+
+
+def test_run_as_a_folder_the_torch_of_others_is_found() -> None:
+    """`python titjudge` makes Python look in that folder first, where a module is named torch."""
+    ask = "import importlib.util; print(importlib.util.find_spec('torch').origin)\n"
+    command = [sys.executable, "-i", str(ROOT / "titjudge"), "--version"]
+    done = subprocess.run(command, input=ask, cwd=ROOT.parent, capture_output=True, text=True, timeout=120)
+    assert "torch" in done.stdout, done.stderr
+    assert str(ROOT / "titjudge" / "torch.py") not in done.stdout

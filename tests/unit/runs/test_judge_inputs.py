@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
+import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -107,11 +111,21 @@ def test_a_stream_gives_every_score_once_with_its_number(tmp_path: Path) -> None
 
 def test_the_stream_is_a_coroutine_too(tmp_path: Path) -> None:
     judge = Judge("lmm-score", captioner="fake/x", cache=tmp_path / "cache")
-    assert len(asyncio.run(judge.ascore_many([(picture(tmp_path / "a.png"), "p")]))) == 1
+    pairs = [(picture(tmp_path / "a.png"), "p")]
+    assert len(asyncio.run(judge.ascore_many(pairs))) == 1
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(judge.ascore_many(pairs))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
     judge.close()
 
 
-@pytest.mark.parametrize("how", ["cancelled", "left"])
+@pytest.mark.parametrize("how", ["cancelled", "closed", "left"])
 def test_what_was_asked_is_kept_and_nothing_more_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -128,8 +142,13 @@ def test_what_was_asked_is_kept_and_nothing_more_is_asked(
 
     async def work(judge: Judge) -> None:
         async with judge:
-            stream = judge.ascore_many(pairs)
             if how == "left":
+                kept = judge.ascore_many(pairs)  # it is not collected as garbage before the judge is closed
+                async for _ in kept:
+                    asyncio.get_running_loop().call_later(0.05, free.set)
+                    return
+            stream = judge.ascore_many(pairs)
+            if how == "closed":
                 assert (await anext(stream)).value is not None
             task = asyncio.create_task(anext(stream) if how == "cancelled" else stream.aclose())  # type: ignore[arg-type]
             if how == "cancelled":
@@ -146,6 +165,41 @@ def test_what_was_asked_is_kept_and_nothing_more_is_asked(
         with Judge("lmm-score", captioner="openai/m", **settings) as judge:
             assert [score.status for score in judge.score_many(pairs)] == ["ok"] * 3
         assert len(asked) == 3  # nothing was paid twice
+
+
+def test_ctrl_c_in_score_many_keeps_what_was_asked_and_asks_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [(str(picture(tmp_path / f"{number}.png", number)), "p") for number in range(4)]
+    script = (
+        "import json, sys\n"
+        "from titjudge import Judge\n"
+        "with Judge('lmm-score', captioner='openai/m', base_url=sys.argv[2], cache=sys.argv[3], concurrency=1) as judge:\n"
+        "    judge.score_many(json.loads(sys.argv[1]))\n"
+    )
+    started: list[subprocess.Popen[str]] = []
+    asked: list[Seen] = []
+    known = threading.Event()
+
+    def handler(request: Seen) -> None:
+        asked.append(request)
+        if len(asked) == 1:
+            known.wait(60)
+            started[0].send_signal(signal.SIGINT)
+
+    with Server(handler) as server:
+        cache = str(tmp_path / "cache")
+        command = [sys.executable, "-c", script, json.dumps(pairs), server.openai, cache]
+        environment = {**os.environ, "OPENAI_API_KEY": "sk-test"}
+        started.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+        known.set()
+        _, said = started[0].communicate(timeout=120)
+        assert "KeyboardInterrupt" in said
+        assert len(asked) <= 2  # one answer may have come before the signal
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        with Judge("lmm-score", captioner="openai/m", base_url=server.openai, cache=cache) as judge:
+            assert [score.status for score in judge.score_many(pairs)] == ["ok"] * 4
+        assert len(asked) == len(pairs)
 
 
 HOSTILE = "</div><script>alert(1)</script><img src=x onerror='alert(2)'> $\\href{javascript:alert(3)}{x}$ \"quoted\""
