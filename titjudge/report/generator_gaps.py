@@ -8,7 +8,7 @@ import numpy as np
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item
-from titjudge.report.generator_slices import categories, slice_tables
+from titjudge.report.generator_slices import categories, short_and_long, slice_tables
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.table_cells import Json, cell, measured, number, p_value, table
 from titjudge.stats.equality import with_ties
@@ -65,10 +65,12 @@ def _gaps(run: Loaded, judge: Judge, *, several: bool) -> list[Json]:
         "The best was chosen on the same prompts: gaps to it are a little flattered."
     ]
     title = f"Behind the best by {judge.label}" if several else "Behind the best"
+    asked = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
     by = f"Generators by {judge.label}" if several else "Generators"
     return [
         table(title, columns, [_row(each, judge.digits) for each in gaps], notes=notes),
         *slice_tables(cut, best, by, judge.digits, negated=not judge.higher),
+        *short_and_long(asked, scores, by, judge.digits, negated=not judge.higher),
     ]
 
 

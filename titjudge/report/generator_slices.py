@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -73,6 +74,43 @@ def slice_tables(scores: ScoreTable, best: str, title: str, digits: int, *, nega
         columns = [column.replace("_", " "), "generator", "mean", f"behind {best}", "first", "prompts"]
         made.append(table(f"{title} and {column.replace('_', ' ')}", columns, rows, notes=[notes], text=2))
     return [*made, *_apart(apart, title, digits)] if made else []
+
+
+def short_and_long(
+    items: Mapping[str, Item], scores: ScoreTable, title: str, digits: int, *, negated: bool
+) -> list[Json]:
+    """Compare the long wording of each prompt with the short one, where the data have both (TIIF-Bench).
+
+    Args:
+        items: An item of each prompt, whose meta says type, number and length.
+        scores: Of all prompts.
+        title: What the table is of, in words.
+        digits: Decimals of a score.
+        negated: Less is better.
+    """
+    places: dict[tuple[Any, Any], dict[str, int]] = {}
+    for at, prompt in enumerate(scores.prompts):
+        meta = items[prompt].meta
+        if meta.get("length") in ("short", "long") and "index" in meta:
+            places.setdefault((meta.get("type"), meta["index"]), {})[meta["length"]] = at
+    both = [(of["short"], of["long"]) for of in places.values() if len(of) == 2]
+    if len(both) < FEWEST:
+        return []
+    short, long = (scores.means[[pair[k] for pair in both]] for k in (0, 1))
+    sign, rows = (-1.0 if negated else 1.0), []
+    for k in np.argsort(-np.nan_to_num(_averages(scores.means), nan=-np.inf), kind="stable").tolist():
+        known = np.isfinite(short[:, k]) & np.isfinite(long[:, k])
+        if known.sum() < FEWEST:
+            continue
+        gap = score_differences(long[known, k], short[known, k])
+        interval = mean_intervals(gap, np.ones(len(gap)), scores.spans(declared=True))[0]
+        means = (plain(round(sign * float(each[known, k].mean()), digits + 1)) for each in (short, long))
+        rows.append([scores.generators[k], *means, measured(float(gap.mean()), digits + 1, interval), len(gap)])
+    notes = [
+        "long minus short, paired by prompt, with its 95% interval" + (" (less is better: negated)" if negated else "")
+    ]
+    columns = ["generator", "short", "long", "long minus short", "prompts"]
+    return [table(f"{title}: short and long prompts", columns, rows, notes=notes)] if rows else []
 
 
 def _averages(means: Floats) -> Floats:

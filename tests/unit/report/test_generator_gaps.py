@@ -109,3 +109,28 @@ def test_first_places_are_shared_and_need_competition() -> None:
     nan = np.nan
     assert first_places(np.array([[1.0, 2.0, nan], [3.0, 3.0 + 1e-13, 1.0], [nan, nan, 9.0]])).tolist() == [1, 2, 0]
     assert first_places(np.array([[nan, 1.0]])).tolist() == [0, 0]
+
+
+def test_short_and_long_wordings_are_paired(tmp_path: Path) -> None:
+    items = [
+        Item(f"{name}/{p}/{length}", PROMPT, None, name, f"t/{length}/{p}", {"type": "t", "index": p, "length": length})
+        for p in range(10)
+        for length in ("short", "long")
+        for name in ("low", "top")
+    ]
+    gain = {("low", "long"): -5.0, ("top", "long"): 3.0}
+    scores = [
+        score(item, "own", 50.0 + 4 * item.meta["index"] + (item.generator == "top") + item.meta["index"] % 2
+              + gain.get((item.generator, item.meta["length"]), 0.0) * (1 + item.meta["index"] % 2))
+        for item in items
+    ]  # fmt: skip
+    record = {"own": {"version": "1", "range": [0, 100], "higher_is_better": True}}
+    found = generator_gaps(load([write_run(tmp_path / "run", items, scores, metrics=record)]))
+    (table,) = [each for each in found if each["title"].endswith("short and long prompts")]
+    rows = {row[0]: row for row in table["rows"]}
+    assert rows["top"][3]["v"] == pytest.approx(4.5)
+    assert rows["low"][3]["v"] == pytest.approx(-7.5)
+    low, high = map(float, rows["low"][3]["s"].split(" – "))
+    assert low < -7.5 < high < 0  # scores spread by 4 a prompt: only their pairing tells this with ten prompts
+    assert rows["low"][2]["v"] - rows["low"][1]["v"] == pytest.approx(-7.5)
+    assert [row[4]["v"] for row in table["rows"]] == [10, 10]
