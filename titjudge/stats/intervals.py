@@ -100,8 +100,12 @@ def moments(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, floa
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(bottom > 0, top, 0.0).sum(axis=0) / total
         rest = np.where(bottom > 0, top - ratio * bottom, 0.0)
+        scale = np.ldexp(
+            1.0, np.frexp(np.abs(rest).max(axis=0, initial=0.0))[1] - 1
+        )  # squares neither overflow nor vanish
+        rest = rest / scale
         square = (rest**2).sum(axis=0)
-        error = np.sqrt(square * prompts / (prompts - 1)) / total
+        error = scale * np.sqrt(square * prompts / (prompts - 1)) / total
         skewness = np.sqrt(prompts * (prompts - 1)) / (prompts - 2) * (1 + 3 / prompts)
         skewness = np.where(
             (prompts > 2) & (square > 0), skewness * (rest**3).sum(axis=0) * np.sqrt(prompts) / square**1.5, 0.0

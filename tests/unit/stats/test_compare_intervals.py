@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from titjudge.stats.bootstrap import group_sums
-from titjudge.stats.intervals import exact_bound, mean_intervals, share_intervals
+from titjudge.stats.intervals import exact_bound, mean_intervals, moments, share_intervals
 
 
 @pytest.mark.parametrize(("prompts", "noise"), [(6, 0.1), (6, 0.8), (10, 0.4), (20, 0.4), (50, 0.8)])
@@ -91,6 +91,16 @@ def test_prompts_that_agree_have_the_exact_bound() -> None:
     assert mean_intervals(six * 5, six, (-10.0, 10.0)) == [pytest.approx((5 - 15 * reach, 5 + 5 * reach))]
     assert mean_intervals(six * 5, six) == [None]
     assert exact_bound(0.5, 1, (0.0, 1.0)) == pytest.approx((0.0125, 0.9875))
+
+
+@pytest.mark.parametrize("scale", [2.0**1000, 2.0**-600])
+def test_an_interval_has_the_scale_of_the_scores(scale: float) -> None:
+    """Also where their squares would overflow, or vanish and look as if all prompts agreed."""
+    scores, one = np.array([1.0, -1.0, 0.5, 3.0]), np.ones(4)
+    ((low, high),) = mean_intervals(scores, one)
+    assert moments(scores * scale, one)[0][2] == moments(scores, one)[0][2] * scale
+    if scale > 1:
+        assert mean_intervals(scores * scale, one) == [pytest.approx((low * scale, high * scale))]
 
 
 def test_no_interval_of_one_prompt() -> None:
