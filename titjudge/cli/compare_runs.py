@@ -23,6 +23,7 @@ METRIC = click.option("--metric", metavar="NAME", help="The metric to look at, w
     "--pairs", "pairs_file", type=PATH, metavar="FILE", help="The few human pairs (jsonl or csv)  [default: the run's]."
 )
 @click.option("--gold", type=PATH, metavar="RUN", help="A run, or table, of a dear judge on a random part of the prompts, in the place of people.")  # fmt: skip
+@click.option("--gold-metric", metavar="NAME", help="The metric of --gold  [default: as --metric].")
 @METRIC
 @click.option(
     "--level",
@@ -34,8 +35,9 @@ METRIC = click.option("--metric", metavar="NAME", help="The metric to look at, w
 )
 @JSON
 def people(
-    run: Path, pairs_file: Path | None, gold: Path | None, metric: str | None, level: float, json_file: Path | None
-) -> int:
+    run: Path, pairs_file: Path | None, gold: Path | None, gold_metric: str | None, metric: str | None, level: float,
+    json_file: Path | None,
+) -> int:  # fmt: skip
     """Rank the generators of RUN as people would, from few human pairs and all pairs that a judge has scored.
 
     Prediction-powered inference: the interval holds for people however wrong the judge is, as long as the human pairs
@@ -51,8 +53,12 @@ def people(
       python cli.py compare people runs/first --metric tit-llm --level 0.99 --json board.json
       python cli.py compare people runs/cheap --gold runs/dear
     """
+    if gold_metric is not None and gold is None:
+        from titjudge.core.errors import ConfigError
+
+        raise ConfigError("--gold-metric goes with --gold")
     if gold is not None:
-        return _two_tiers(run, gold, pairs_file, metric, level, json_file)
+        return _two_tiers((run, metric), (gold, gold_metric or metric), pairs_file, level, json_file)
     from titjudge.runs.human_study import study
     from titjudge.runs.run_folder import RunFolder
     from titjudge.suites.folder import read_pairs
@@ -69,8 +75,9 @@ def people(
 
 
 def _two_tiers(
-    run: Path, gold: Path, pairs_file: Path | None, metric: str | None, level: float, json_file: Path | None
-) -> int:
+    run: tuple[Path, str | None], gold: tuple[Path, str | None], pairs_file: Path | None, level: float,
+    json_file: Path | None,
+) -> int:  # fmt: skip
     from titjudge.cli.compare_generators import read_input
     from titjudge.core.errors import ConfigError
     from titjudge.stats.two_tier import two_tier
@@ -79,11 +86,11 @@ def _two_tiers(
         raise ConfigError("--gold stands in the place of people: it does not go with --pairs")
     tables = [
         read_input([path], None, metric, False) if path.is_dir() else read_input((), path, metric, False)
-        for path in (run, gold)
+        for path, metric in (run, gold)
     ]
     found = two_tier(*tables, level=level)
     notes = [f"  note: {note}" for table in tables for note in table.notes]
-    record = {"run": str(run), "gold": str(gold), "metric": tables[1].metric, **found.to_json()}
+    record = {"run": str(run[0]), "gold": str(gold[0]), "metric": tables[1].metric, **found.to_json()}
     _tell(found.tables(), notes, json_file, record)
     return 0
 

@@ -116,6 +116,10 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert {each["generators"][0] for each in found["generators"]} == {"a", "b"}
     assert all(each["labelled"] == 40 and each["unlabelled"] == 80 for each in found["generators"])
     assert found["differences"][0]["dear_interval"] is not None
+    (tmp_path / "dear.csv").write_text((tmp_path / "dear.csv").read_text().replace(",score", ",marks"))
+    again = cli(tmp_path, "compare", "people", "cheap.csv", "--gold", "dear.csv", "--gold-metric", "marks")
+    assert again.splitlines()[:4] == said.splitlines()[:4]
+    assert "goes with --gold" in cli(tmp_path, "compare", "people", "cheap.csv", "--gold-metric", "marks", code=2)
     assert "--pairs" in cli(
         tmp_path, "compare", "people", "cheap.csv", "--gold", "dear.csv", "--pairs", "x.csv", code=2
     )
