@@ -15,6 +15,8 @@ from titjudge.cli.terminal import say
 
 @click.command(epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.")
 @key_option("data", "DATA")
+@key_option("images", "PATTERN")
+@key_option("prompt_file", "FILE[:ID,PROMPT]")
 @key_option("columns", "image=COLUMN,prompt=...")
 @key_option("image_root", "DIR", multiple=True)
 @key_option("pairs", "FILE")
@@ -79,6 +81,8 @@ def judge(**flags: Any) -> int:
       a Hugging Face data set: a .parquet with images inside, or a folder of them
       a folder of images with same-named prompts:
         [GENERATOR/]NAME.png and NAME.txt
+    or --images 'out/{generator}/{prompt_id}_{sample}.png'
+       with --prompt-file prompts.csv:index,prompt_en
 
     \b
     Examples:

@@ -156,6 +156,10 @@ class RunConfig(_Strict):
     """Data folder, or one manifest (.jsonl, .csv or .parquet); without it the bundled example."""
     image_root: list[Path] = Field(default_factory=list)
     """A folder outside of DATA whose images the data may name, and to which links may lead."""
+    images: str | None = None
+    """Where images lie, below DATA if that is given: 'out/{generator}/{prompt_id}_{sample}.png'; needs a prompt file."""
+    prompt_file: str | None = None
+    """The prompts of `images`: FILE[:ID,PROMPT] (csv, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
     columns: Columns = Field(default_factory=dict)
     """Which columns of a table hold the images (several: one generator each), prompts, generators and prompt ids."""
     suite: str = "folder"

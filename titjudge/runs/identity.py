@@ -39,8 +39,9 @@ def identity(config: RunConfig) -> dict[str, Any]:
         del record[name]
     if config.shard is None:
         del record["shard"]  # a whole run has the identity it had before there were shards
-    if not config.columns:
-        del record["columns"]  # likewise
+    for name in ("columns", "images", "prompt_file"):
+        if not record[name]:
+            del record[name]  # likewise
     if not config.metric_options:
         del record["metric_options"]  # likewise
     for role in (record["captioner"], record["judge"], record["embedder"], *record["panel"]):

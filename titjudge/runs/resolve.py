@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.paths import example_folder
 from titjudge.metrics import Metric
+from titjudge.suites.image_tree import ImageTree, split_pattern
 
 
 def resolve(config: RunConfig) -> RunConfig:
@@ -23,6 +25,13 @@ def resolve(config: RunConfig) -> RunConfig:
     """
     changes: dict[str, Any] = {}
     data = config.data
+    if bool(config.images) != bool(config.prompt_file):
+        raise ConfigError("--images PATTERN and --prompt-file FILE go together")
+    if config.prompt_file:  # a worker elsewhere must find it
+        changes["prompt_file"] = os.path.abspath(config.prompt_file)
+    if data is None and config.images:
+        data, changes["images"] = split_pattern(config.images)
+        changes["data"] = data
     if data is None:
         data = example_folder()
         if data is None or config.suite not in ("folder", "known-answer"):
@@ -163,6 +172,10 @@ def load_suite(config: RunConfig) -> Any:
         if not hasattr(made, "image_roots"):
             raise ConfigError(f"the suite {config.suite} reads no images from elsewhere: leave out --image-root")
         made.image_roots = tuple(config.image_root)
+    if config.images and config.prompt_file:
+        if not hasattr(made, "tree"):
+            raise ConfigError(f"the suite {config.suite} has a layout of its own: leave out --images")
+        made.tree = ImageTree(config.images, config.prompt_file)
     if config.columns:
         if not hasattr(made, "columns"):
             raise ConfigError(f"the columns that the suite {config.suite} reads are fixed: leave out --columns")

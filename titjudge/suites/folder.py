@@ -30,6 +30,7 @@ from titjudge.core.images import SUFFIXES
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.suites.base import Suite
+from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_tables, item_of
 
 
@@ -42,13 +43,15 @@ class Folder(Suite):
 
     def __init__(self) -> None:
         self.columns: Columns = {}
+        self.tree: ImageTree | None = None
         self._taken: dict[str, None] = {}
+        self._said: dict[str, None] = {}
 
     @property
     def notes(self) -> list[str]:
-        """One line for people: which columns were taken for what."""
+        """Lines for people: which columns were taken for what, what of a tree was left out."""
         hint = f"--columns {'=...,'.join(NAMES)}=... says otherwise"
-        return [f"{', '.join(self._taken)}; {hint}"] if self._taken else []
+        return [*([f"{', '.join(self._taken)}; {hint}"] if self._taken else []), *self._said]
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Items of a data folder or manifest, in the order of the files.
@@ -56,6 +59,8 @@ class Folder(Suite):
         Raises:
             DataError: there is nothing to judge at that place.
         """
+        if self.tree is not None:
+            return self.tree.items(folder, self.image_roots, self._said)
         return read_items(folder, self.image_roots, self.columns, self._taken)
 
     def pairs(self, folder: Path) -> list[Pair]:

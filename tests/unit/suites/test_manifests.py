@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,13 @@ def test_the_dry_runs_of_the_page_on_data_run(tmp_path: Path) -> None:
     (tmp_path / "shared.csv").write_text("flux;sd3;prompt_en\nflux/1.png;sd3/1.png;a cat\nflux/2.png;;a dog\n")
     lines(tmp_path / "my_images" / "metadata.jsonl", {"file_name": "1.png", "text": "a cat"})
     commands = [command for command in commands if "train.parquet" not in command]  # see test_parquet
-    judged = [cli(tmp_path, *command.split(), GEMINI_API_KEY="none") for command in commands]
-    assert len(judged) >= 2
+    for name in ("flux/0001_0", "flux/0001_1", "sd3/0002_0", "sd3/other"):
+        image(tmp_path / "out" / f"{name}.png")
+    (tmp_path / "prompts.csv").write_text("index,prompt_en\n1,a cat\n2,a dog\n")
+    judged = [cli(tmp_path, *shlex.split(command), GEMINI_API_KEY="none") for command in commands]
+    assert len(judged) >= 3
+    (tree,) = (said for said, command in zip(judged, commands, strict=True) if "--images" in command)
+    assert "1 of 2 prompts have no image by flux" in tree
+    assert "1 images do not fit '{generator}/{prompt_id}_{sample}.png' and are left out" in tree
     (shared,) = (said for said, command in zip(judged, commands, strict=True) if "shared.csv" in command)
     assert "3 items found: 2 usable, 1 refused" in shared

@@ -1,0 +1,109 @@
+"""Trees of images: the path says generator, prompt and sample."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from commands import cli
+
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import InvalidItem, Item
+from titjudge.runs.identity import identity
+from titjudge.runs.resolve import load_suite
+from titjudge.suites.image_tree import ImageTree, split_pattern
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    for name in ("a_b/cat_2_0.png", "a_b/cat_2_11.png", "c/007_1.jpg", "c/dog_0.png", "c/x.png", "c/notes.txt"):
+        (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "out" / name).touch()
+    return tmp_path / "out"
+
+
+def loaded(out: Path, pattern: str, prompts: str) -> tuple[list[Item], dict[str, str], list[str]]:
+    notes: dict[str, None] = {}
+    found = list(ImageTree(pattern, prompts).items(out, (), notes))
+    bad = {item.id: item.reason for item in found if isinstance(item, InvalidItem)}
+    return [item for item in found if isinstance(item, Item)], bad, list(notes)
+
+
+def test_fields_of_paths_are_what_an_image_is(out: Path) -> None:
+    table = out.parent / "p.csv"
+    table.write_text("n;de;en\ncat_2;Katze;a cat\n7;Hund;a dog\n9;;\n")
+    items, bad, notes = loaded(out, "{generator}/{prompt_id}_{sample}.{suffix}", f"{table}:n,en")
+    assert [(item.id, item.prompt, item.generator, item.prompt_id, item.meta["sample"]) for item in items] == [
+        ("a_b/cat_2_0.png", "a cat", "a_b", "cat_2", "0"),
+        ("a_b/cat_2_11.png", "a cat", "a_b", "cat_2", "11"),
+        ("c/007_1.jpg", "a dog", "c", "7", "1"),
+    ]
+    assert bad == {"p.csv:4": "p.csv:4: 'en' is no prompt: ''", "c/dog_0.png": f"{table}:n,en has no prompt 'dog'"}
+    assert notes == [
+        "1 images do not fit '{generator}/{prompt_id}_{sample}.{suffix}' and are left out",
+        "1 of 2 prompts have no image by a_b",
+        "1 of 2 prompts have no image by c",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("p.jsonl", '{"prompt_id": 7, "text": "a dog"}\nno\n{"id": 1}\n', ""),
+        ("p.csv", "index,prompt\n7,a dog\n", ""),
+        ("p.txt", "\n\n\n\n\n\n\na dog\n", ""),
+        ("p.txt", "\na dog\n", ":6"),
+    ],
+)
+def test_prompts_are_a_table_or_lines(out: Path, name: str, content: str, told: str) -> None:
+    (out.parent / name).write_text(content)
+    items, bad, _ = loaded(out, "c/{prompt_id}_{sample}.jpg", f"{out.parent / name}{told}")
+    assert [(item.prompt, item.prompt_id) for item in items] == [("a dog", "7")]
+    assert list(bad) == (["p.jsonl:2", "p.jsonl:3"] if name == "p.jsonl" else [])
+
+
+def test_what_cannot_be_meant_is_said(out: Path) -> None:
+    table = out.parent / "p.csv"
+    table.write_text("index,words\n7,a dog\n")
+    for pattern, message in (("c/{generator}.png", "needs {prompt_id}"), ("{prompt_id}/{1}.png", "a name in braces")):
+        with pytest.raises(ConfigError, match=message):
+            ImageTree(pattern, str(table))
+    with pytest.raises(DataError, match=r"no column with the prompt \(there are: index, words\): p\.csv:ID,PROMPT"):
+        loaded(out, "{prompt_id}.png", str(table))
+    with pytest.raises(DataError, match=r"'no' is missing \(there are: index, words\)"):
+        loaded(out, "{prompt_id}.png", f"{table}:index,no")
+    with pytest.raises(DataError, match="none of 5 images fits"):
+        loaded(out, "none/{prompt_id}.png", f"{table}:index,words")
+    (out / "c" / "7.png").symlink_to(os.devnull)
+    assert "leads outside the data folder" in loaded(out, "c/{prompt_id}.png", f"{table}:index,words")[1]["c/7.png"]
+
+
+def test_a_file_name_that_is_not_utf8_is_named(out: Path) -> None:
+    (out.parent / "p.txt").write_text("a cat\n")
+    try:
+        (out / os.fsdecode(b"\xff_0.png")).touch()
+        (out / "0_0.png").touch()
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    items, bad, _ = loaded(out, "{prompt_id}_{sample}.png", str(out.parent / "p.txt"))
+    assert ([item.id for item in items], bad) == (
+        ["0_0.png"],
+        {"\\udcff_0.png": "the file name is not UTF-8: rename it"},
+    )
+
+
+def test_a_pattern_is_split_where_its_fields_begin() -> None:
+    assert split_pattern("/a/b/{generator}/x/{prompt_id}.png") == (Path("/a/b"), "{generator}/x/{prompt_id}.png")
+    assert split_pattern("{prompt_id}.png") == (Path(), "{prompt_id}.png")
+
+
+def test_both_flags_go_together_and_make_a_run_of_their_own(out: Path) -> None:
+    said = cli(out.parent, "judge", "--images", "out/{prompt_id}.png", "--captioner", "fake/any", code=2)
+    assert "--images PATTERN and --prompt-file FILE go together" in said
+    config = RunConfig(data=out, images="{prompt_id}.png", prompt_file="p.csv", suite="tiif")
+    with pytest.raises(ConfigError, match="a layout of its own"):
+        load_suite(config)
+    assert identity(config)["images"] == "{prompt_id}.png"
+    assert "images" not in identity(RunConfig(data=out))
