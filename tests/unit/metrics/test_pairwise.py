@@ -81,7 +81,7 @@ def test_what_is_not_answered_is_counted_and_the_rest_scores(tmp_path: Path) -> 
 def test_duels_are_drawn_at_random_and_asked_in_both_orders(tmp_path: Path) -> None:
     metric = pairwise.configured({"duels": "0.3"})
     found, fake = scores(tmp_path, brightest, metric, count=5)
-    asked = [tuple(picture.path.name for picture in request.pictures) for request in fake.requests]
+    asked = [tuple(picture.path.name for picture in request.images) for request in fake.requests]
     assert len(asked) == len(set(asked)) == 6  # three of ten pairs, each in both orders, each asked once
     assert {(b, a) for a, b in asked} == set(asked)
     assert all(score.value is not None for score in found)  # every image meets one at least
