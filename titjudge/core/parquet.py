@@ -88,9 +88,15 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
 
 
 def holder(path: Path) -> Path | None:
-    """Find the table that a path leads into; None for the path of a file."""
+    """Find the table that a path leads into, by its content: links may hide its name. None for the path of a file."""
     file = path.parent.parent
-    return file if is_parquet(file) and file.is_file() else None
+    try:
+        if file.is_file():
+            with file.open("rb") as opened:
+                return file if opened.read(4) == b"PAR1" else None
+    except OSError:  # whoever reads it says so
+        pass
+    return None
 
 
 def exists(path: Path) -> bool:

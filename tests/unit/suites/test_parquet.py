@@ -134,6 +134,25 @@ def test_a_table_is_judged_verified_and_shown(tmp_path: Path) -> None:
     assert pictures_in((tmp_path / "run" / "report.html").read_bytes()) == (5, [])
 
 
+def test_a_run_over_a_download_of_links_shows_its_images(tmp_path: Path) -> None:
+    table(tmp_path / "blobs" / "a.parquet", {"image": structs(2), "prompt": ["a cat", "a dog"]}).rename(
+        tmp_path / "blobs" / "0f"
+    )
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "train.parquet").symlink_to("../blobs/0f")
+    run = ("judge", "--data", "set", "--captioner", "fake/any", "--metric", "tit", "--out", "run")
+    assert "the table is a link that leads outside" in cli(tmp_path, *run, code=2)
+    cli(tmp_path, *run, "--image-root", "blobs")
+    assert pictures_in((tmp_path / "run" / "report.html").read_bytes()) == (2, [])
+    assert "2 pictures" in cli(tmp_path, "verify", "run")
+
+
+def test_a_path_below_a_file_that_is_no_table_is_no_image(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("a cat")
+    with pytest.raises(DataError, match="no such image file"):
+        images.read(tmp_path / "notes.txt" / "image" / "1")
+
+
 def test_the_command_of_the_page_on_data_runs(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^python cli\.py (judge --data train\.parquet .*)", page, re.MULTILINE)
