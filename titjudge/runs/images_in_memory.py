@@ -23,6 +23,8 @@ _COLOURS = (1, 3, 4)  # grey, RGB, RGBA
 _KEPT = 256  # files that nobody uses any more: a training loop must not fill the disk
 _AS_PNG = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"})
 
+_loading = threading.Lock()  # an image that is opened but not read yet is garbage when two threads read it at once
+
 
 class Placed(NamedTuple):
     """An image as a file. `thumbnail` is a WebP file, where the image was decoded when it came.
@@ -149,6 +151,8 @@ def _content(image: Any) -> tuple[bytes, bytes | None]:
         return bytes(image), None
     if is_array(image):
         image = _from_array(image)
+    with _loading:
+        image.load()
     out = io.BytesIO()
     (image if image.mode in _AS_PNG else image.convert("RGB")).save(out, "PNG")
     return out.getvalue(), small(image)

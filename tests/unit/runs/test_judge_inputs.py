@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,34 @@ def test_where_both_ends_could_be_colours_an_array_has_them_last_and_a_tensor_fi
     small = np.arange(3 * 5 * 3, dtype=np.uint8).reshape(3, 5, 3)
     assert pixels(small).shape == (3, 5, 3)
     assert (pixels(torch.from_numpy(small)) == np.moveaxis(small, 0, 2)).all()
+
+
+def test_an_image_opened_once_and_given_often_is_read_by_one_thread_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    images, reading, most = ImagesInMemory(), 0, 0
+    with Image.open(tmp_path / "a.png") as opened:
+        load = opened.load
+
+        def slow_load() -> Any:
+            nonlocal reading, most
+            reading += 1
+            most = max(most, reading)
+            time.sleep(0.02)  # the other threads arrive meanwhile
+            try:
+                return load()
+            finally:
+                reading -= 1
+
+        monkeypatch.setattr(opened, "load", slow_load)
+        monkeypatch.setattr(images_in_memory, "small", lambda image: b"")
+        monkeypatch.setattr(opened, "save", lambda out, kind: Image.fromarray(np.asarray(noise)).save(out, kind))
+        with ThreadPoolExecutor(4) as pool:
+            names = {placed.name for placed in pool.map(images.place, [opened] * 4)}
+    images.close()
+    assert (most, len(names)) == (1, 1)
 
 
 def test_torch_is_not_imported_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
