@@ -30,7 +30,7 @@ FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
 """What is opened, MPO (several JPEGs in one file) included. Pillow knows some 40 more, PostScript among them, which it
 hands to another program."""
 _AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
-_ORIENTATION = 0x0112
+ORIENTATION = 0x0112  # the EXIF tag
 _BLOCK = 2**13  # bytes that Pillow decodes at a time; in between other threads run (packed, little may be much)
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
 _SMALL_PICTURE = 2**17  # pixels
@@ -249,7 +249,7 @@ def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
             with open_image(raw, path, decode=decode) as image:
                 if decode:
                     image.load()
-                turned = image.getexif().get(_ORIENTATION, 1) not in (0, 1)
+                turned = image.getexif().get(ORIENTATION, 1) not in (0, 1)
                 plain = (
                     image.format in _AS_IS
                     and image.mode != "CMYK"

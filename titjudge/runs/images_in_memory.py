@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from titjudge.core.images import ORIENTATION, upright
 from titjudge.runs.judged_scores import small
 
 ACCEPTED = (
@@ -21,7 +22,7 @@ ACCEPTED = (
 )
 _COLOURS = (1, 3, 4)  # grey, RGB, RGBA
 _KEPT = 256  # files that nobody uses any more: a training loop must not fill the disk
-_AS_PNG = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"})
+_AS_PNG = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
 _loading = threading.Lock()  # an image that is opened but not read yet is garbage when two threads read it at once
 
@@ -153,8 +154,11 @@ def _content(image: Any) -> tuple[bytes, bytes | None]:
         image = _from_array(image)
     with _loading:
         image.load()
+        turned = image.getexif().get(ORIENTATION, 1) not in (0, 1)
+    if turned or image.mode not in _AS_PNG:
+        image = upright(image)
     out = io.BytesIO()
-    (image if image.mode in _AS_PNG else image.convert("RGB")).save(out, "PNG")
+    image.save(out, "PNG")
     return out.getvalue(), small(image)
 
 

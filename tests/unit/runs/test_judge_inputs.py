@@ -89,6 +89,16 @@ def test_an_image_opened_once_and_given_often_is_read_by_one_thread_at_a_time(
     assert (most, len(names)) == (1, 1)
 
 
+def test_an_opened_photo_is_upright_as_its_file_is(tmp_path: Path) -> None:
+    image = Image.new("RGB", (8, 4))
+    tags = image.getexif()
+    tags[0x0112] = 6
+    image.save(tmp_path / "a.jpg", exif=tags)
+    with Image.open(tmp_path / "a.jpg") as opened:
+        assert pixels(opened).shape == (8, 4, 3)
+    assert pixels(Image.new("I", (8, 4))).shape == (4, 8)
+
+
 def test_torch_is_not_imported_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)  # any import of it fails
     assert (pixels(RGB) == RGB).all()
