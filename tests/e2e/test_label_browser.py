@@ -193,6 +193,9 @@ def test_a_phone_sees_both_images_and_votes_by_touch(browser: Any, data: Path, t
             assert box["x"] + box["width"] <= 390
             assert box["y"] + box["height"] <= 844
             assert box["height"] >= 44
+        assert page.evaluate(
+            "(p => p.scrollWidth <= p.clientWidth)(document.querySelector('.where'))"
+        )  # no "0 answ..."
         before = page.evaluate("document.body.dataset.question")
         page.tap("[data-answer=tie]")
         page.wait_for_function("before => document.body.dataset.question !== before", arg=before)
@@ -237,7 +240,11 @@ def test_the_live_view_shows_runs_as_text_and_follows_them(browser: Any, tmp_pat
         try:
             with contextlib.closing(browser.new_context()) as context:
                 page = context.new_page()
-                page.goto(process.stdout.readline().strip())
+                link = process.stdout.readline().strip()
+                page.goto(link.partition("open?")[0])  # without its key
+                page.wait_for_function("() => document.querySelector('#notice').textContent.includes('locked')")
+                assert page.inner_text("#summary") == ""  # not "Loading"
+                page.goto(link)
                 page.wait_for_selector(".run")
                 assert page.inner_text(".run h2") == run.name
                 assert page.inner_text(".scores") == "1 of 4"
