@@ -11,8 +11,10 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -91,12 +93,16 @@ def holder(path: Path) -> Path | None:
     """Find the table that a path leads into, by its content: links may hide its name. None for the path of a file."""
     file = path.parent.parent
     try:
-        if file.is_file():
-            with file.open("rb") as opened:
-                return file if opened.read(4) == b"PAR1" else None
-    except OSError:  # whoever reads it says so
-        pass
-    return None
+        found = file.stat()
+        return file if S_ISREG(found.st_mode) and _is_table(file, found.st_size, found.st_mtime_ns) else None
+    except (OSError, ValueError):  # whoever reads it says so
+        return None
+
+
+@lru_cache(64)
+def _is_table(file: Path, _size: int, _changed: int) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(4) == b"PAR1"
 
 
 def exists(path: Path) -> bool:

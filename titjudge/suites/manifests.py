@@ -43,6 +43,7 @@ class ManifestReader:
     roots: Sequence[Path] = ()
     columns: Columns = field(default_factory=dict)
     taken: dict[str, None] = field(default_factory=dict)
+    _known: dict[tuple[str, ...], dict[str, list[str]]] = field(default_factory=dict, init=False)
 
     def items(self, file: Path) -> Iterator[Item | InvalidItem]:
         """Yield an item for each image of the table.
@@ -98,7 +99,9 @@ class ManifestReader:
 
     def _chosen(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Choose the columns: those that the user has named, else the first of the usual names that is there."""
-        there = set(names)
+        there = tuple(names)
+        if there in self._known:
+            return self._known[there]
         found = {role: list(self.columns.get(role, ())) for role in NAMES}
         for role, usual in NAMES.items():
             if found[role]:
@@ -109,6 +112,8 @@ class ManifestReader:
             found[role] = same if role == "generator" else same[:1]
             if same and role in ("image", "prompt") and same[0] != role:
                 self.taken[f"'{same[0]}' is read as {role}"] = None
+        if len(self._known) < 100:
+            self._known[there] = found
         return found
 
     @staticmethod
