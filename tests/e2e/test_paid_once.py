@@ -31,7 +31,7 @@ def answer(seen: Seen) -> Scripted | str:
     if "declined" in seen.text:
         return Scripted(body=message(None, refusal="I cannot"))
     if "cut off" in seen.text:
-        return Scripted(body=message("abc", finish_reason="length"))
+        return Scripted(body=message("abc", finish="length"))
     if "filtered" in seen.text:
         return Scripted(status=400, body={"error": {"message": "no", "code": "content_filter"}})
     return "no number in here" if "babble" in seen.text else GOOD
