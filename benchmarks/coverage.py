@@ -1,6 +1,6 @@
 """How often intervals cover and tests are wrong: simulated data of which the truth is known.
 
-    python -m benchmarks.coverage            # one and a half minutes of processor time
+    python -m benchmarks.coverage            # a minute of processor time
     python -m benchmarks.coverage --quick    # a fifth of the runs
     python -m benchmarks.coverage --write    # and puts the tables into docs/trust.md
 
