@@ -23,7 +23,10 @@ from titjudge.core.types import FailureKind, Reply, Status
 from titjudge.providers.batch.provider import Batch, Batches, folder_name
 from titjudge.providers.batch.queue import BatchTiming
 
-pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+pytestmark = [
+    pytest.mark.slow,  # many in all, each of them short
+    pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning"),
+]
 CONTENT = {"openai": "/content", "gemini": ":download"}
 UPLOAD = {"openai": "POST /v1/files", "gemini": "POST /upload/v1beta/files"}
 NOT_FOUND = Scripted(status=404, body={"error": {"code": 404, "message": "not found", "status": "NOT_FOUND"}})

@@ -25,6 +25,8 @@ from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 
 @pytest.fixture
 def server() -> Iterator[Server]:

@@ -16,6 +16,8 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.types import Failure, FailureKind
 from titjudge.engine.rate_limiter import RateLimiter, Slot
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 
 class Refused(Exception):
     def __init__(self, failure: Failure) -> None:

@@ -13,6 +13,8 @@ from titjudge.suites.known_answer.scenes.meshes import mesh
 from titjudge.suites.known_answer.scenes.scene import Graph, Scene, Thing, View
 from titjudge.suites.known_answer.scenes.shapes import Finish, Part
 
+pytestmark = pytest.mark.slow  # many in all, each of them short
+
 VIEW = View("warm", 4.9, {}, 1)
 MUG = Thing("mug", "mug", {"colour": "red", "contents": "coffee"}, -1, "front")
 BLOCKS = Thing("blocks", "blocks", {"colour": "blue", "count": "three"}, 1, "back")
