@@ -357,6 +357,10 @@ def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, 
             yield line, record
 
 
+def _is_csv(path: Path) -> bool:
+    return path.name.lower().endswith((".csv", ".csv.gz"))
+
+
 def table_columns(path: Path) -> tuple[str, ...] | None:
     """Read the names of the columns; None of JSON lines, where each line has its own.
 
@@ -365,7 +369,7 @@ def table_columns(path: Path) -> tuple[str, ...] | None:
     """
     if parquet.is_parquet(path):
         return parquet.columns(path)
-    if not path.name.lower().endswith((".csv", ".csv.gz")):
+    if not _is_csv(path):
         return None
     return tuple(name.strip() for name in next(csv_rows(path), (1, []))[1])
 
@@ -374,8 +378,7 @@ def scan_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
     """Read the records of a `.csv`, `.csv.gz`, `.parquet` or of JSON lines; a bad one is the DataError that describes it."""
     if parquet.is_parquet(path):
         return parquet.rows(path, required)
-    is_csv = path.name.lower().endswith((".csv", ".csv.gz"))
-    return scan_csv(path, required) if is_csv else scan_jsonl(path, required)
+    return scan_csv(path, required) if _is_csv(path) else scan_jsonl(path, required)
 
 
 def read_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
