@@ -213,10 +213,11 @@ def glance(path: Path) -> None:
         DataError: it cannot be an image that is used here.
     """
     try:
-        if parquet.holder(path) is None:
+        in_table = parquet.holder(path) is not None
+        if not in_table:
             _check_file(path)
         with (
-            path.open("rb") if parquet.holder(path) is None else io.BytesIO(read(path)) as file,
+            io.BytesIO(read(path)) if in_table else path.open("rb") as file,
             _quietly(),
             open_image(file, path, decode=False),
         ):
