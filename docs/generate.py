@@ -102,9 +102,9 @@ def schemas() -> dict[Path, str]:
     import json
 
     from titjudge.core.config_schema import config_schema
-    from titjudge.core.run_records import Manifest, Results, schema_of
+    from titjudge.core.run_records import Manifest, Results, record_schema
 
-    found = {"run": config_schema(), "manifest": schema_of(Manifest), "results": schema_of(Results)}
+    found = {"run": config_schema(), "manifest": record_schema(Manifest), "results": record_schema(Results)}
     return {
         ROOT / "docs" / "schemas" / f"{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in found.items()

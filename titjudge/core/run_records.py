@@ -60,7 +60,8 @@ class _File(_Record):
                 raise DataError(
                     f"a later titjudge wrote it (format {first['input']}): update titjudge", file
                 ) from error
-            where = "".join(f"{part}: " for part in [".".join(map(str, first["loc"]))] if part)
+            key = ".".join(map(str, first["loc"]))
+            where = f"{key}: " if key else ""
             raise DataError(f"damaged: {where}{first['msg']}; {repair}", file) from error
 
 
@@ -374,7 +375,7 @@ class Results(_File):
         return [Pair(pair.group, pair.a, pair.b, pair.preference, source) for pair in self.pairs or ()]
 
 
-def schema_of(kind: type[Manifest | Results]) -> dict[str, Any]:
+def record_schema(kind: type[Manifest | Results]) -> dict[str, Any]:
     """Make the JSON schema (draft 2020-12) of manifest.json or results.json."""
     from titjudge.core.config_schema import WithoutTitles
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from titjudge.core.errors import DataError
-from titjudge.core.run_records import Manifest, Results, RoleRecord, schema_of
+from titjudge.core.run_records import Manifest, Results, RoleRecord, record_schema
 
 FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures" / "before_the_move").glob("*/manifest.json"))
 
@@ -36,7 +36,7 @@ def test_every_key_of_a_run_is_in_the_schema_and_comes_back_as_it_was(file: Path
             record = kind.read(path, "")
             assert list(unknown_keys(record)) == []
             assert record.to_json() == stored
-            jsonschema.validate(stored, schema_of(kind))
+            jsonschema.validate(stored, record_schema(kind))
 
 
 def test_unknown_keys_of_a_later_titjudge_are_kept(tmp_path: Path) -> None:
