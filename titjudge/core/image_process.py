@@ -3,6 +3,9 @@
 Pillow decodes them in one call that lets no other thread run, for a tenth of a second or more. In a thread of this process
 that would stop the event loop, and with it all requests that are on their way. The process starts with the first such
 image and ends with its parent. Where it cannot be started, or dies, the work is done here.
+
+It is no pool of `multiprocessing`: that imports the caller's main module once more, and a script that judges images without
+an `if __name__ == "__main__"` would start itself again.
 """
 
 from __future__ import annotations

@@ -28,9 +28,7 @@ from titjudge.engine.token_bucket import TokenBucket, read_limits
 
 logger = logging.getLogger(__name__)
 
-_POLL_INTERVAL = (
-    0.05  # seconds between looks of whoever is next: headers and Retry-After may change what there is to wait for
-)
+_POLL_INTERVAL = 0.05  # seconds between looks of whoever is next: an answer's headers may change what it waits for
 _MIN_SLEEP = 1e-6  # seconds that are not worth a sleep
 _WINDOW = 32  # requests whose fate says whether the account is limited; more where more are in flight
 _LONGEST_TRANSIT = 0.25  # seconds after which a request that was sent has surely been counted by the server
