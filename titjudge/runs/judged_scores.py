@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import MissingExtra
+from titjudge.core.images import upright
 from titjudge.core.serialization import score_record
 from titjudge.core.types import Score
 
@@ -112,8 +113,7 @@ def small(image: Any) -> bytes:
     """Make the thumbnail of an image in memory: a WebP file."""
     from titjudge.report.thumbnails import encode
 
-    copy = image.copy() if image.mode in ("RGB", "RGBA", "L") else image.convert("RGB")
-    return encode(copy, _EDGE, _QUALITY)
+    return encode(upright(image), _EDGE, _QUALITY)
 
 
 def _text(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import os
 import signal
@@ -97,6 +98,16 @@ def test_an_opened_photo_is_upright_as_its_file_is(tmp_path: Path) -> None:
     with Image.open(tmp_path / "a.jpg") as opened:
         assert pixels(opened).shape == (8, 4, 3)
     assert pixels(Image.new("I", (8, 4))).shape == (4, 8)
+
+
+def test_a_notebook_shows_an_image_of_sixteen_bits_with_its_own_brightness() -> None:
+    deep = np.full((16, 16), 0x8000, dtype=np.uint16)
+    images = ImagesInMemory()
+    thumbnail = images.place(Image.fromarray(deep)).thumbnail
+    images.close()
+    assert thumbnail is not None
+    with Image.open(io.BytesIO(thumbnail)) as shown:
+        assert abs(np.asarray(shown.convert("L")).astype(int) - 128).max() <= 3
 
 
 def test_torch_is_not_imported_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
