@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli import compare_bridge, compare_generators, compare_runs
-from titjudge.cli.options import JSON, PATH
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -52,28 +52,21 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS, *compare_b
 
 @compare.command(short_help="Agreement of runs with the same human pairs or scores.")
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--pairs",
-    "pairs_file",
-    type=PATH,
-    metavar="FILE",
-    help="Human pairs (jsonl or csv)  [default: those of the first run].",
+@option(
+    "--pairs", "Human pairs (jsonl or csv)  [default: those of the first run].", "FILE", name="pairs_file", type=PATH
 )
-@click.option(
-    "--human",
-    type=PATH,
-    metavar="FILE",
-    help="Human scores (jsonl or csv with image, score): SRCC, PLCC, KRCC over all images.",
+@option(
+    "--human", "Human scores (jsonl or csv with image, score): SRCC, PLCC, KRCC over all images.", "FILE", type=PATH
 )
-@click.option(
+@option(
     "--votes",
-    "votes_file",
+    "Single votes (as for `compare votes`): how often one person agrees with the others, beside the accuracies.",
+    "FILE",
+    name="votes_file",
     type=PATH,
-    metavar="FILE",
-    help="Single votes (as for `compare votes`): how often one person agrees with the others, beside the accuracies.",
 )
-@click.option("--strengths", is_flag=True, help="Bradley-Terry strengths of the generators, with intervals.")
-@click.option("--allow-drift", is_flag=True, help="Compare runs although a model changed between them.")
+@option("--strengths", "Bradley-Terry strengths of the generators, with intervals.", is_flag=True)
+@option("--allow-drift", "Compare runs although a model changed between them.", is_flag=True)
 @JSON
 def runs(
     runs: tuple[Path, ...],
@@ -213,10 +206,8 @@ def _renamed(score: Any, name: str) -> Any:
 
 
 @compare.command()
-@click.option(
-    "--csv", "csv_file", type=PATH, required=True, metavar="FILE", help="One row a generator, one column a ranking."
-)
-@click.option("--reference", required=True, metavar="COLUMN", help="The column the others are compared with.")
+@option("--csv", "One row a generator, one column a ranking.", "FILE", name="csv_file", type=PATH, required=True)
+@option("--reference", "The column the others are compared with.", "COLUMN", required=True)
 @JSON
 def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
     """SRCC and KRCC of each ranking with a reference ranking."""
@@ -231,11 +222,9 @@ def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
 
 @compare.command(short_help="Votes to preferences, with Krippendorff's alpha.")
 @click.argument("votes_file", type=PATH, metavar="FILE")
-@click.option("--experts", type=PATH, metavar="FILE", help="Votes of the expert panel on the pairs that need them.")
-@click.option("--annotators", default=15, show_default=True, metavar="N", help="Annotators a pair should have.")
-@click.option(
-    "--pairs-out", type=PATH, metavar="FILE", help="Write the pairs that are decided (JSON lines), for `judge --pairs`."
-)
+@option("--experts", "Votes of the expert panel on the pairs that need them.", "FILE", type=PATH)
+@option("--annotators", "Annotators a pair should have.", "N", default=15)
+@option("--pairs-out", "Write the pairs that are decided (JSON lines), for `judge --pairs`.", "FILE", type=PATH)
 @JSON
 def votes(
     votes_file: Path, experts: Path | None, annotators: int, pairs_out: Path | None, json_file: Path | None

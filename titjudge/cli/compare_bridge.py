@@ -6,17 +6,15 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.compare_generators import check_files, file_options, read_input, write_out
-from titjudge.cli.options import PATH
+from titjudge.cli.compare_generators import check_files, file_options, read_judged, write_out
+from titjudge.cli.options import PATH, option
 from titjudge.cli.terminal import say
 
 
 @click.command(short_help="Carry a leaderboard over to another judge, by generators that both have judged.")
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
-@click.option(
-    "--metric", metavar="NAME", help="The metric of the runs, or the score's column in the tables  [default: score]."
-)
+@option("--metric", "The metric of the runs, or the score's column in the tables  [default: score].", "NAME")
 @file_options
 def bridge(
     old: Path, new: Path, metric: str | None, plot: Path | None, out: Path | None, json_file: Path | None
@@ -37,10 +35,7 @@ def bridge(
     from titjudge.stats.bridging import bridge_table
 
     check_files(plot, out)
-    tables = [
-        read_input([path], None, metric, False) if path.is_dir() else read_input((), path, metric, False)
-        for path in (old, new)
-    ]
+    tables = [read_judged(path, metric) for path in (old, new)]
     found = build(*tables)
     shown = bridge_table(found)
     show_tables([shown])

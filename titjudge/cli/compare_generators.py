@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from titjudge.cli.options import JSON, PATH
+from titjudge.cli.options import JSON, PATH, option, with_options
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -18,32 +18,25 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_INPUT = (
+scores_options: Callable[[F], F] = with_options(
     click.argument("runs", nargs=-1, type=PATH, metavar="[RUN ...]"),
-    click.option("--scores", type=PATH, metavar="FILE", help="A table in place of runs: prompt_id, generator, score, and columns with categories (.csv, .csv.gz, .jsonl, .parquet)."),
-    click.option("--metric", metavar="NAME", help="The metric of the runs, or the score's column in the table  [default: score]."),
-    click.option("--allow-drift", is_flag=True, help="Compare runs although a judge, its version or the protocol differs."),
-)  # fmt: skip
+    option(
+        "--scores",
+        "A table in place of runs: prompt_id, generator, score, and columns with categories (.csv, .csv.gz, .jsonl, .parquet).",
+        "FILE",
+        type=PATH,
+    ),
+    option("--metric", "The metric of the runs, or the score's column in the table  [default: score].", "NAME"),
+    option("--allow-drift", "Compare runs although a judge, its version or the protocol differs.", is_flag=True),
+)
+"""The options that name a command's scores."""
 
-_FILES = (
-    click.option("--plot", type=PATH, metavar="FILE", help="Draw the chart (.svg or .png)."),
-    click.option("--out", type=PATH, metavar="FILE", help="Write the tables: Markdown, LaTeX or CSV (.md, .tex, .csv)."),
+file_options: Callable[[F], F] = with_options(
+    option("--plot", "Draw the chart (.svg or .png).", "FILE", type=PATH),
+    option("--out", "Write the tables: Markdown, LaTeX or CSV (.md, .tex, .csv).", "FILE", type=PATH),
     JSON,
-)  # fmt: skip
-
-
-def scores_options(function: F) -> F:
-    """Give a command the options that name its scores."""
-    for option in reversed(_INPUT):
-        function = option(function)
-    return function
-
-
-def file_options(function: F) -> F:
-    """Give a command the options that name the files it writes."""
-    for option in reversed(_FILES):
-        function = option(function)
-    return function
+)
+"""The options that name the files a command writes."""
 
 
 def read_input(
@@ -65,6 +58,11 @@ def read_input(
     from titjudge.runs.generator_scores import run_scores
 
     return run_scores(runs, metric, by, allow_drift=allow_drift)
+
+
+def read_judged(path: Path, metric: str | None) -> ScoreTable:
+    """Read the table of scores of one judge: a run folder, or a file."""
+    return read_input([path], None, metric, False) if path.is_dir() else read_input((), path, metric, False)
 
 
 def check_files(plot: Path | None, out: Path | None) -> None:
@@ -94,12 +92,20 @@ def write_out(tables: Sequence[Table], out: Path | None) -> None:
 
 @click.command(short_help="Is one generator better than another, where, and how sure?")
 @scores_options
-@click.option(
-    "--baseline", metavar="GENERATOR", help="Compare every other generator with this one  [default: all pairs]."
+@option("--baseline", "Compare every other generator with this one  [default: all pairs].", "GENERATOR")
+@option(
+    "--by",
+    "Also by category: a column of the table, what the suite knows (type, theme, ...), prompt_length, language, element; repeatable.",
+    "COLUMN",
+    multiple=True,
 )
-@click.option("--by", multiple=True, metavar="COLUMN", help="Also by category: a column of the table, what the suite knows (type, theme, ...), prompt_length, language, element; repeatable.")  # fmt: skip
-@click.option("--fail-if-worse", type=click.FloatRange(min=0), metavar="DELTA", help="Exit code 1 when a generator is worse than the baseline by more than DELTA, by its interval.")  # fmt: skip
-@click.option("--strict", is_flag=True, help="With --fail-if-worse: exit code 1 also when these prompts cannot tell.")
+@option(
+    "--fail-if-worse",
+    "Exit code 1 when a generator is worse than the baseline by more than DELTA, by its interval.",
+    "DELTA",
+    type=click.FloatRange(min=0),
+)
+@option("--strict", "With --fail-if-worse: exit code 1 also when these prompts cannot tell.", is_flag=True)
 @file_options
 def generators(
     runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, baseline: str | None,
@@ -180,10 +186,22 @@ def _tell(decided: Gate, found: Sequence[GeneratorDifference], strict: bool) -> 
 
 @click.command(short_help="What it would have cost to find out which generator is better, on finished scores.")
 @scores_options
-@click.option("--pair", "pairs", multiple=True, required=True, metavar="A,B|all", help="Two generators, three or more to race for the best, or `all` for every two; repeatable.")  # fmt: skip
-@click.option("--margin", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Stop also when the two lie within M of each other: equivalent.")  # fmt: skip
-@click.option("--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N", help="Random orders of the prompts.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="S", help="Of the random orders.")
+@option(
+    "--pair",
+    "Two generators, three or more to race for the best, or `all` for every two; repeatable.",
+    "A,B|all",
+    name="pairs",
+    multiple=True,
+    required=True,
+)
+@option(
+    "--margin",
+    "Stop also when the two lie within M of each other: equivalent.",
+    "M",
+    type=click.FloatRange(min=0, min_open=True),
+)
+@option("--repeat", "Random orders of the prompts.", "N", type=click.IntRange(1, 10_000), default=1)
+@option("--seed", "Of the random orders.", "S", type=click.IntRange(0), default=0)
 @file_options
 def settle(
     runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, pairs: tuple[str, ...],
@@ -267,12 +285,25 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
 
 @click.command(short_help="How many prompts, seeds and samples, and dollars, a wanted difference takes.")
 @scores_options
-@click.option("--difference", type=click.FloatRange(min=0, min_open=True), required=True, metavar="D", help="The difference in mean score that is to be seen.")  # fmt: skip
-@click.option("--power", type=click.FloatRange(0.5, 0.999), default=0.8, show_default=True, metavar="P", help="How often it is to be seen.")  # fmt: skip
-@click.option("--pair", metavar="A,B|all", help="Two generators of the pilot, or every two  [default: the only two].")
-@click.option("--seeds", callback=_numbers, metavar="K,...", help="Images a prompt  [default: 1,2,4 where the pilot can tell].")  # fmt: skip
-@click.option("--samples", callback=_numbers, metavar="S,...", help="Answers of the judge to an image  [default: 1,3 where the pilot can tell].")  # fmt: skip
-@click.option("--image-cost", type=click.FloatRange(min=0), metavar="USD", help="Price of one judged image  [default: the run's list price].")  # fmt: skip
+@option(
+    "--difference",
+    "The difference in mean score that is to be seen.",
+    "D",
+    type=click.FloatRange(min=0, min_open=True),
+    required=True,
+)
+@option("--power", "How often it is to be seen.", "P", type=click.FloatRange(0.5, 0.999), default=0.8)
+@option("--pair", "Two generators of the pilot, or every two  [default: the only two].", "A,B|all")
+@option("--seeds", "Images a prompt  [default: 1,2,4 where the pilot can tell].", "K,...", callback=_numbers)
+@option(
+    "--samples",
+    "Answers of the judge to an image  [default: 1,3 where the pilot can tell].",
+    "S,...",
+    callback=_numbers,
+)
+@option(
+    "--image-cost", "Price of one judged image  [default: the run's list price].", "USD", type=click.FloatRange(min=0)
+)
 @file_options
 def plan(
     runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, difference: float, power: float,

@@ -8,31 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
     from titjudge.core.types import Table
 
-METRIC = click.option("--metric", metavar="NAME", help="The metric to look at, where the run has several.")
+METRIC = option("--metric", "The metric to look at, where the run has several.", "NAME")
 
 
 @click.command(short_help="Generators as people would rank them, from few human and many judge pairs.")
 @click.argument("run", type=PATH)
-@click.option(
-    "--pairs", "pairs_file", type=PATH, metavar="FILE", help="The few human pairs (jsonl or csv)  [default: the run's]."
+@option("--pairs", "The few human pairs (jsonl or csv)  [default: the run's].", "FILE", name="pairs_file", type=PATH)
+@option(
+    "--gold",
+    "A run, or table, of a dear judge on a random part of the prompts, in the place of people.",
+    "RUN",
+    type=PATH,
 )
-@click.option("--gold", type=PATH, metavar="RUN", help="A run, or table, of a dear judge on a random part of the prompts, in the place of people.")  # fmt: skip
-@click.option("--gold-metric", metavar="NAME", help="The metric of --gold  [default: as --metric].")
+@option("--gold-metric", "The metric of --gold  [default: as --metric].", "NAME")
 @METRIC
-@click.option(
-    "--level",
-    type=click.FloatRange(0.5, 0.9999),
-    default=0.95,
-    show_default=True,
-    metavar="P",
-    help="Level of the intervals.",
-)
+@option("--level", "Level of the intervals.", "P", type=click.FloatRange(0.5, 0.9999), default=0.95)
 @JSON
 def people(
     run: Path, pairs_file: Path | None, gold: Path | None, gold_metric: str | None, metric: str | None, level: float,
@@ -78,16 +74,13 @@ def _two_tiers(
     run: tuple[Path, str | None], gold: tuple[Path, str | None], pairs_file: Path | None, level: float,
     json_file: Path | None,
 ) -> int:  # fmt: skip
-    from titjudge.cli.compare_generators import read_input
+    from titjudge.cli.compare_generators import read_judged
     from titjudge.core.errors import ConfigError
     from titjudge.stats.two_tier import two_tier
 
     if pairs_file is not None:
         raise ConfigError("--gold stands in the place of people: it does not go with --pairs")
-    tables = [
-        read_input([path], None, metric, False) if path.is_dir() else read_input((), path, metric, False)
-        for path, metric in (run, gold)
-    ]
+    tables = [read_judged(path, metric) for path, metric in (run, gold)]
     found = two_tier(*tables, level=level)
     notes = [f"  note: {note}" for table in tables for note in table.notes]
     record = {"run": str(run[0]), "gold": str(gold[0]), "metric": tables[1].metric, **found.to_json()}
@@ -97,27 +90,22 @@ def _two_tiers(
 
 @click.command(short_help="The cheapest rule over the judges of a sweep.")
 @click.argument("sweep", type=PATH, metavar="SWEEP_DIR")
-@click.option(
-    "--pairs", "pairs_file", type=PATH, metavar="FILE", help="Human pairs (jsonl or csv)  [default: the sweep's]."
-)
-@click.option("--max-price", type=click.FloatRange(min=0), metavar="USD", help="Most that 1,000 pairs may cost.")
-@click.option(
+@option("--pairs", "Human pairs (jsonl or csv)  [default: the sweep's].", "FILE", name="pairs_file", type=PATH)
+@option("--max-price", "Most that 1,000 pairs may cost.", "USD", type=click.FloatRange(min=0))
+@option(
     "--tolerance",
+    "Accuracy that may be given up against the best judge alone.",
+    "SHARE",
     type=click.FloatRange(0, 1),
     default=0.01,
-    show_default=True,
-    metavar="SHARE",
-    help="Accuracy that may be given up against the best judge alone.",
 )
-@click.option(
-    "--longest", type=click.IntRange(1, 3), default=2, show_default=True, metavar="N", help="Most judges in a chain."
-)
-@click.option(
+@option("--longest", "Most judges in a chain.", "N", type=click.IntRange(1, 3), default=2)
+@option(
     "--price",
-    "prices",
+    "USD per million tokens, for answers stored without a price; repeatable.",
+    "MODEL=IN,OUT[,CACHED]",
+    name="prices",
     multiple=True,
-    metavar="MODEL=IN,OUT[,CACHED]",
-    help="USD per million tokens, for answers stored without a price; repeatable.",
 )
 @JSON
 def cascade(
@@ -175,10 +163,8 @@ def cascade(
 @click.command(short_help="Where in the prompt generators stop reading.")
 @click.argument("run", type=PATH)
 @METRIC
-@click.option(
-    "--bins", type=click.IntRange(2, 50), default=10, show_default=True, metavar="N", help="Places in the prompt."
-)
-@click.option("--plot", type=PATH, metavar="FILE", help="Draw the curve (.svg or .png).")
+@option("--bins", "Places in the prompt.", "N", type=click.IntRange(2, 50), default=10)
+@option("--plot", "Draw the curve (.svg or .png).", "FILE", type=PATH)
 @JSON
 def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json_file: Path | None) -> int:
     """Where generators stop reading: how often claims are met by place in the prompt, by kind and by prompt length.
