@@ -98,6 +98,15 @@ def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_p
     assert again.results["settle"]["pairs"] == [pair]
 
 
+def test_a_settled_run_that_finds_nothing_new_keeps_its_report(data: Path, tmp_path: Path, server: Server) -> None:
+    config = load_config(None, settings(data, tmp_path) | {"report": True})
+    report = SettlingSession(config, Question(("old", "new"))).run().report
+    assert report is not None
+    report.write_text("as it was")
+    assert SettlingSession(config, Question(("old", "new"))).run().report == report
+    assert report.read_text() == "as it was"
+
+
 def test_a_cap_leaves_the_question_open_and_a_higher_one_goes_on(data: Path, tmp_path: Path, server: Server) -> None:
     first = settled(data, tmp_path, "old", "new", max_requests=20)
     assert first.status == "incomplete: budget"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,9 @@ def finish(
     status: str,
     extra_warnings: Sequence[str] = (),
     report: bool = True,
+    findings: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Outcome:
-    """Write results.json and report.html from what a run folder holds."""
+    """Write results.json and report.html from what a run folder holds; `findings` adds to the results."""
     slim, money = not suite.AGGREGATES, folder.money()
     scores = list(folder.scores(slim=slim).values())
     items = list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values())))
@@ -58,6 +59,8 @@ def finish(
     results, tables = summarize(
         items, scores, suite, pairs, metrics, status=status, money=money, extra_warnings=extra_warnings
     )
+    if findings is not None:
+        results |= findings(results)
     before = (folder.path / "results.json").read_bytes() if (folder.path / "results.json").is_file() else b""
     same = folder.write("results.json", results).read_bytes() == before
     failures = [(each["item"], each["status"], each["reason"]) for each in results["failures"]]

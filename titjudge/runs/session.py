@@ -193,7 +193,7 @@ class Session:
             ]
             outcome = finish(
                 folder, self.suite, kept, self.metrics,
-                status=end.status, extra_warnings=warnings, report=self.config.report,
+                status=end.status, extra_warnings=warnings, report=self.config.report, findings=self._findings,
             )  # fmt: skip
             outcome.reason, outcome.uncertain, outcome.mixed = end.reason, end.uncertain, manifest.mixed
             return outcome
@@ -263,6 +263,10 @@ class Session:
     def _work(self, folder: RunFolder, loop: RunLoop, done: set[tuple[str, str]]) -> Iterator[Item | InvalidItem]:
         """Yield what is to be judged, in order."""
         return folder.items()
+
+    def _findings(self, results: dict[str, Any]) -> dict[str, Any]:
+        """Give what this kind of run has found besides `results`, for results.json."""
+        return {}
 
     async def _plan_canaries(self) -> tuple[list[Expected], str]:
         from titjudge.probes.canary_run import plan_before

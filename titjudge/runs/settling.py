@@ -13,9 +13,8 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
-from titjudge.runs.outcome import Outcome
 from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.session import Session, Watcher
+from titjudge.runs.session import Session
 from titjudge.stats.equality import apart
 from titjudge.stats.sequential import EQUIVALENT, OPEN, Race
 
@@ -160,19 +159,16 @@ class SettlingSession(Session):
         known = {item.id for item in self.items()}
         return [pair for pair in super().pairs() if pair.a in known and pair.b in known]
 
-    def run(self, watcher: Watcher | None = None) -> Outcome:
-        outcome = super().run(watcher)
-        record = self._settling.record(outcome.results["spent"], outcome.results["list_cost"])
-        outcome.results |= {"settle": record, "saved": record["saved"]}
-        RunFolder(outcome.folder).write("results.json", outcome.results)
-        return outcome
-
     def _work(self, folder: RunFolder, loop: RunLoop, done: set[tuple[str, str]]) -> Iterator[Item]:
         loop.until(self._take, self.config.limits.concurrency)
         for (item, metric), score in folder.scores(slim=True).items():
             if (item, metric) in done and self._take(score):
                 loop.settle()
         return self._settling.order()
+
+    def _findings(self, results: dict[str, Any]) -> dict[str, Any]:
+        record = self._settling.record(results["spent"], results["list_cost"])
+        return {"settle": record, "saved": record["saved"]}
 
     def _take(self, score: Score) -> bool:
         over = self._settling.take(score)
