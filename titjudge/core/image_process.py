@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from titjudge.core.errors import DataError
+from titjudge.core.image_decoding import as_png, inspect
 
 _CODE = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from titjudge.core.image_process import serve; serve()"
@@ -106,12 +107,10 @@ def _read(pipe: IO[bytes]) -> bytes:
 
 def serve() -> None:
     """Work until the other side ends."""
-    from titjudge.core import images
-
     os.nice(5)  # requests that are on their way go first
     jobs: dict[str, Callable[[bytes, Path], bytes]] = {
-        "inspect": lambda raw, path: json.dumps(images.inspect(raw, path)).encode(),
-        "png": images.as_png,
+        "inspect": lambda raw, path: json.dumps(inspect(raw, path)).encode(),
+        "png": as_png,
     }
     came, goes = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(OSError):

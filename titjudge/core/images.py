@@ -1,8 +1,7 @@
-"""Pictures: checked once, identified by the bytes that are sent, read again only when they are sent.
+"""Images: checked once, identified by the bytes that are sent, read again only when they are sent.
 
-JPEG, PNG and WebP files go out as they are. Anything else (BMP, TIFF, AVIF, animated or palette GIF, CMYK, a picture that
-an EXIF tag turns) is converted to PNG. A file that cannot be used is a DataError that names the reason. `open_image` is
-the only place where an image file is opened.
+JPEG, PNG and WebP files go out as they are. Anything else (BMP, TIFF, AVIF, animated or palette GIF, CMYK, an image that
+an EXIF tag turns) is converted to PNG. A file that cannot be used is a DataError that names the reason.
 """
 
 from __future__ import annotations
@@ -12,84 +11,22 @@ import contextlib
 import hashlib
 import io
 import json
-import threading
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from titjudge.core import image_process, parquet
 from titjudge.core.errors import DataError
+from titjudge.core.image_decoding import SMALL, as_png, inspect, open_image, quietly
 from titjudge.core.types import ImageFile
 
 MAX_BYTES = 50 * 2**20
-MAX_PIXELS = 50_000_000
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
-FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
-"""What is opened, MPO (several JPEGs in one file) included. Pillow knows some 40 more, PostScript among them, which it
-hands to another program."""
-_AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
-ORIENTATION = 0x0112  # the EXIF tag
-_BLOCK = 2**13  # bytes that Pillow decodes at a time; in between other threads run (packed, little may be much)
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
-_SMALL_PICTURE = 2**17  # pixels
 _LARGE = 2**20  # pixels of a WebP or AVIF that are decoded in another process
 
 T = TypeVar("T")
-
-
-class _Room:
-    """Pixels that may be decoded at the same time over all threads, so that large pictures do not fill the memory."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._held = most, 0
-        self._free = threading.Condition()
-
-    @contextlib.contextmanager
-    def hold(self, pixels: int) -> Iterator[None]:
-        with self._free:
-            self._free.wait_for(lambda: self._held == 0 or self._held + pixels <= self._most)
-            self._held += pixels
-        try:
-            yield
-        finally:
-            with self._free:
-                self._held -= pixels
-                self._free.notify_all()
-
-
-_room = _Room(MAX_PIXELS)
-
-
-@contextlib.contextmanager
-def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Iterator[Any]:
-    """Open a PIL image for as long as the block runs; of the usual formats only, and not of any size.
-
-    Large pictures wait for one another here: do not open a second one inside the block. `decode=False`: only the header
-    will be looked at.
-
-    Raises:
-        DataError: not an image of these formats, or too many pixels.
-    """
-    from PIL import Image
-
-    try:
-        image = Image.open(io.BytesIO(raw) if isinstance(raw, bytes) else raw, formats=FORMATS)
-    except Image.DecompressionBombError as error:
-        raise DataError("the image has far too many pixels (decompression bomb)", path) from error
-    except Exception as error:
-        raise DataError(f"the file cannot be decoded or is not an image ({type(error).__name__})", path) from error
-    with image:
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise DataError(
-                f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path
-            )
-        image.decodermaxblock = _BLOCK
-        large = decode and width * height > _SMALL_PICTURE
-        with _room.hold(width * height) if large else contextlib.nullcontext():
-            yield image
 
 
 class Facts(Protocol):
@@ -101,7 +38,7 @@ class Facts(Protocol):
 
 
 class ImageFiles:
-    """Opens pictures; each content is decoded once, ever (the verdict is remembered in `facts`).
+    """Opens images; each content is decoded once, ever (the verdict is remembered in `facts`).
 
     With `decode=False` only the header is read: enough for an estimate, not for a verdict.
     """
@@ -136,18 +73,18 @@ class ImageFiles:
         return ImageFile(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
 
 
-async def loaded(picture: ImageFile, change: Callable[[bytes], bytes]) -> bytes:
-    """`change` of the bytes of a picture, worked out in a thread unless it is short: the event loop goes on.
+async def loaded(image: ImageFile, change: Callable[[bytes], bytes]) -> bytes:
+    """`change` of the bytes of an image, worked out in a thread unless it is short: the event loop goes on.
 
     Raises:
         DataError: the file is gone or has changed.
     """
-    long = _weight(picture.path) > _SMALL_FILE or picture.width * picture.height > _SMALL_PICTURE
-    return await _aside(lambda: change(picture.load()), when=long)
+    long = _weight(image.path) > _SMALL_FILE or image.width * image.height > SMALL
+    return await _aside(lambda: change(image.load()), when=long)
 
 
 async def _aside(work: Callable[..., T], *args: Any, when: bool, **more: Any) -> T:
-    """`work(...)`, in a thread when it is long: a thread for each small picture costs more than the picture."""
+    """`work(...)`, in a thread when it is long: a thread for each small image costs more than the image."""
     return await asyncio.to_thread(work, *args, **more) if when else work(*args, **more)
 
 
@@ -167,7 +104,7 @@ def _weight(path: Path) -> int:
 
 
 def _quick(raw: bytes, decode: bool) -> bool:
-    """Tell whether looking at a picture takes a millisecond or two, by its size in bytes and by what its header says."""
+    """Tell whether looking at an image takes a millisecond or two, by its size in bytes and by what its header says."""
     if len(raw) > _SMALL_FILE or not raw.startswith((b"\xff\xd8", b"\x89PNG", b"RIFF")):
         return False
     if any(packed in raw for packed in (b"zTXt", b"iTXt", b"iCCP")):  # unpacked with the header, to any length
@@ -175,18 +112,10 @@ def _quick(raw: bytes, decode: bool) -> bool:
     if not decode:
         return True
     try:
-        with _quietly(), open_image(raw, Path(), decode=False) as image:
-            return bool(image.width * image.height <= _SMALL_PICTURE)
+        with quietly(), open_image(raw, Path(), decode=False) as image:
+            return bool(image.width * image.height <= SMALL)
     except DataError:  # `inspect` says what is wrong
         return True
-
-
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Without Pillow's remarks on odd files."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def read(path: Path) -> bytes:
@@ -218,7 +147,7 @@ def glance(path: Path) -> None:
             _check_file(path)
         with (
             io.BytesIO(read(path)) if in_table else path.open("rb") as file,
-            _quietly(),
+            quietly(),
             open_image(file, path, decode=False),
         ):
             pass
@@ -239,44 +168,6 @@ def _check_size(size: int, path: Path) -> None:
         raise DataError("the image file is empty", path)
 
 
-def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
-    """Decode an image and say what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
-
-    Raises:
-        DataError: not an image, truncated, or too many pixels.
-    """
-    with _quietly():
-        try:
-            with open_image(raw, path, decode=decode) as image:
-                if decode:
-                    image.load()
-                turned = image.getexif().get(ORIENTATION, 1) not in (0, 1)
-                plain = (
-                    image.format in _AS_IS
-                    and image.mode != "CMYK"
-                    and not turned
-                    and not getattr(image, "is_animated", False)
-                )
-                media_type = _AS_IS[str(image.format)] if plain else "image/png"
-                width, height = image.size
-                if not plain:
-                    raw = _png(image)
-                    with open_image(raw, path, decode=False) as sent:
-                        width, height = sent.size
-        except DataError:
-            raise
-        except Exception as error:
-            reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
-            raise DataError(f"the file {reason} or is not an image ({type(error).__name__})", path) from error
-    return {
-        "sha256": hashlib.sha256(raw).hexdigest(),
-        "media_type": media_type,
-        "width": width,
-        "height": height,
-        "converted": not plain,
-    }
-
-
 def _inspected(raw: bytes, path: Path, decode: bool) -> dict[str, Any]:
     """`inspect`, in the process where it does not stop this one."""
     if decode and _holds_the_lock(raw, path):
@@ -290,31 +181,8 @@ def _holds_the_lock(raw: bytes, path: Path) -> bool:
     """Whether decoding an image would keep all other threads waiting for longer than one notices."""
     if raw[8:12] not in (b"WEBP", b"avif", b"avis", b"mif1"):
         return False
-    with _quietly(), open_image(raw, path, decode=False) as image:
+    with quietly(), open_image(raw, path, decode=False) as image:
         return bool(image.width * image.height > _LARGE)
-
-
-def eight_bits(image: Any) -> Any:
-    """Convert 16 bits a pixel to 8 (PIL's own conversion to RGB would turn it white); leave others as they are."""
-    if not image.mode.startswith("I"):
-        return image
-    return image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
-
-
-def upright(image: Any) -> Any:
-    """Turn a PIL image as its EXIF tag says, with 8 bits a channel, in grey, RGB or RGBA."""
-    from PIL import ImageOps
-
-    turned = eight_bits(ImageOps.exif_transpose(image))
-    if turned.mode in ("L", "RGB", "RGBA"):
-        return turned
-    return turned.convert("RGBA" if "transparency" in image.info or turned.mode in ("LA", "PA") else "RGB")
-
-
-def _png(image: Any) -> bytes:
-    out = io.BytesIO()
-    upright(image).save(out, "PNG")
-    return out.getvalue()
 
 
 def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
@@ -329,19 +197,9 @@ def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
     return as_png(raw, path)
 
 
-def as_png(raw: bytes, path: Path) -> bytes:
-    """Convert an image to a PNG that every model takes.
-
-    Raises:
-        DataError: It cannot be decoded.
-    """
-    with open_image(raw, path) as image:
-        return _png(image)
-
-
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Hashes of the pictures that an item's questions showed, and which of them is the item's own (None: cannot be told)."""
+    """Hashes of the images that an item's questions showed, and which of them is the item's own (None: cannot be told)."""
 
     own: str | None = None
     all: frozenset[str] = frozenset()

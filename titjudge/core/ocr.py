@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import MissingExtra
-from titjudge.core.images import inspect, read
+from titjudge.core.image_decoding import inspect
+from titjudge.core.images import read
 
 RECALL_THRESHOLD = 0.3
 _QUESTION = re.compile(r"Is the text '(.*)' in the image\?")

@@ -100,7 +100,8 @@ def changed_picture(source: Path, name: str, prompt: str, folder: Path) -> Path:
         DataError: the picture cannot be read.
     """
     from titjudge.core.errors import DataError
-    from titjudge.core.images import open_image, read, upright
+    from titjudge.core.image_decoding import open_image, upright
+    from titjudge.core.images import read
 
     change, quality, _ = PICTURES[name]
     slug = "".join(letter if letter.isalnum() else "-" for letter in name).strip("-")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from titjudge.core.images import ORIENTATION, upright
+from titjudge.core.image_decoding import ORIENTATION, upright
 from titjudge.runs.judged_scores import small
 
 ACCEPTED = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import MissingExtra
-from titjudge.core.images import upright
+from titjudge.core.image_decoding import upright
 from titjudge.core.serialization import score_record
 from titjudge.core.types import Score
 

@@ -17,9 +17,10 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 import titjudge
-from titjudge.core import image_process, images
+from titjudge.core import image_decoding, image_process, images
 from titjudge.core.errors import DataError
-from titjudge.core.images import ImageFiles, open_image
+from titjudge.core.image_decoding import open_image
+from titjudge.core.images import ImageFiles
 from titjudge.core.types import ImageFile
 
 
@@ -128,7 +129,7 @@ def test_image_files_are_opened_in_one_place_only() -> None:
         for path in package.rglob("*.py")
         if "Image.open(" in path.read_text("utf-8")
     ]
-    assert elsewhere == ["core/images.py"]
+    assert elsewhere == ["core/image_decoding.py"]
 
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 40 40\n%%EndComments\nshowpage\n%%EOF\n"
@@ -198,7 +199,7 @@ def test_an_attacked_picture_is_turned_as_its_tag_says(tmp_path: Path) -> None:
 
 
 def test_large_pictures_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "_room", images._Room(1_000_000))
+    monkeypatch.setattr(image_decoding, "_room", image_decoding._Room(1_000_000))
     out = io.BytesIO()
     Image.new("L", (700, 700)).save(out, "PNG")
     open_now, most, lock = 0, 0, threading.Lock()
@@ -307,7 +308,7 @@ def large_webp(tmp_path: Path) -> Path:
 
 def test_a_large_webp_is_decoded_in_another_process(large_webp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its decoder lets no other thread of this one run."""
-    here = images.inspect(large_webp.read_bytes(), large_webp)
+    here = image_decoding.inspect(large_webp.read_bytes(), large_webp)
     monkeypatch.setattr(images, "inspect", None)
     picture = opened(large_webp)
     assert (picture.sha256, picture.media_type, picture.width) == (here["sha256"], "image/webp", 1200)

@@ -116,7 +116,7 @@ def test_a_file_that_changed_is_not_shown_even_where_no_answer_holds_its_hash(tm
 def test_a_picture_that_was_converted_is_still_what_was_judged(tmp_path: Path) -> None:
     path = tmp_path / "a.gif"
     Image.new("P", (40, 30), 3).save(path)
-    from titjudge.core.images import inspect
+    from titjudge.core.image_decoding import inspect
 
     sent = inspect(path.read_bytes(), path)["sha256"]
     assert sent != sha256(path)

@@ -18,7 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from titjudge.core import images
+from titjudge.core.image_decoding import inspect, open_image, upright
+from titjudge.core.images import read
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom; fractions of width and height, origin top left
 
@@ -61,10 +62,10 @@ def crop(path: Path, box: Box) -> bytes:
     """
     from PIL import Image
 
-    raw = images.read(path)
-    images.inspect(raw, path)
-    with images.open_image(raw, path) as image:
-        whole = images.upright(image)
+    raw = read(path)
+    inspect(raw, path)
+    with open_image(raw, path) as image:
+        whole = upright(image)
         width, height = whole.size
         left, top = math.floor(box[0] * width), math.floor(box[1] * height)
         right, bottom = math.ceil(box[2] * width), math.ceil(box[3] * height)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from titjudge.core.errors import DataError, Unanswered
-from titjudge.core.images import eight_bits, open_image
+from titjudge.core.image_decoding import eight_bits, open_image
 from titjudge.core.types import ImageFile, Status
 
 

@@ -1,0 +1,158 @@
+"""Images decoded: opened, looked at, turned upright, converted. `open_image` is the only place where one is opened.
+
+A file that cannot be used is a DataError that names the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from titjudge.core.errors import DataError
+
+MAX_PIXELS = 50_000_000
+SMALL = 2**17  # pixels that are decoded in a millisecond or two
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
+"""What is opened, MPO (several JPEGs in one file) included. Pillow knows some 40 more, PostScript among them, which it
+hands to another program."""
+ORIENTATION = 0x0112  # the EXIF tag
+_AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
+_BLOCK = 2**13  # bytes that Pillow decodes at a time; in between other threads run (packed, little may be much)
+
+
+class _Room:
+    """Pixels that may be decoded at the same time over all threads, so that large images do not fill the memory."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most, 0
+        self._free = threading.Condition()
+
+    @contextlib.contextmanager
+    def hold(self, pixels: int) -> Iterator[None]:
+        with self._free:
+            self._free.wait_for(lambda: self._held == 0 or self._held + pixels <= self._most)
+            self._held += pixels
+        try:
+            yield
+        finally:
+            with self._free:
+                self._held -= pixels
+                self._free.notify_all()
+
+
+_room = _Room(MAX_PIXELS)
+
+
+@contextlib.contextmanager
+def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Iterator[Any]:
+    """Open a PIL image for as long as the block runs; of the usual formats only, and not of any size.
+
+    Large images wait for one another here: do not open a second one inside the block. `decode=False`: only the header
+    will be looked at.
+
+    Raises:
+        DataError: not an image of these formats, or too many pixels.
+    """
+    from PIL import Image
+
+    try:
+        image = Image.open(io.BytesIO(raw) if isinstance(raw, bytes) else raw, formats=FORMATS)
+    except Image.DecompressionBombError as error:
+        raise DataError("the image has far too many pixels (decompression bomb)", path) from error
+    except Exception as error:
+        raise DataError(f"the file cannot be decoded or is not an image ({type(error).__name__})", path) from error
+    with image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise DataError(
+                f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path
+            )
+        image.decodermaxblock = _BLOCK
+        large = decode and width * height > SMALL
+        with _room.hold(width * height) if large else contextlib.nullcontext():
+            yield image
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Without Pillow's remarks on odd files."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
+    """Decode an image and say what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
+
+    Raises:
+        DataError: not an image, truncated, or too many pixels.
+    """
+    with quietly():
+        try:
+            with open_image(raw, path, decode=decode) as image:
+                if decode:
+                    image.load()
+                turned = image.getexif().get(ORIENTATION, 1) not in (0, 1)
+                plain = (
+                    image.format in _AS_IS
+                    and image.mode != "CMYK"
+                    and not turned
+                    and not getattr(image, "is_animated", False)
+                )
+                media_type = _AS_IS[str(image.format)] if plain else "image/png"
+                width, height = image.size
+                if not plain:
+                    raw = _png(image)
+                    with open_image(raw, path, decode=False) as sent:
+                        width, height = sent.size
+        except DataError:
+            raise
+        except Exception as error:
+            reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
+            raise DataError(f"the file {reason} or is not an image ({type(error).__name__})", path) from error
+    return {
+        "sha256": hashlib.sha256(raw).hexdigest(),
+        "media_type": media_type,
+        "width": width,
+        "height": height,
+        "converted": not plain,
+    }
+
+
+def as_png(raw: bytes, path: Path) -> bytes:
+    """Convert an image to a PNG that every model takes.
+
+    Raises:
+        DataError: It cannot be decoded.
+    """
+    with open_image(raw, path) as image:
+        return _png(image)
+
+
+def eight_bits(image: Any) -> Any:
+    """Convert 16 bits a pixel to 8 (PIL's own conversion to RGB would turn it white); leave others as they are."""
+    if not image.mode.startswith("I"):
+        return image
+    return image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
+
+
+def upright(image: Any) -> Any:
+    """Turn a PIL image as its EXIF tag says, with 8 bits a channel, in grey, RGB or RGBA."""
+    from PIL import ImageOps
+
+    turned = eight_bits(ImageOps.exif_transpose(image))
+    if turned.mode in ("L", "RGB", "RGBA"):
+        return turned
+    return turned.convert("RGBA" if "transparency" in image.info or turned.mode in ("LA", "PA") else "RGB")
+
+
+def _png(image: Any) -> bytes:
+    out = io.BytesIO()
+    upright(image).save(out, "PNG")
+    return out.getvalue()
