@@ -13,10 +13,10 @@ RUN --mount=type=bind,target=/src,rw \
     pip install -c /src/constraints.txt --extra-index-url "$TORCH_INDEX" "/src[$EXTRAS]"
 
 # Any user id can use the caches: `--user "$(id -u)"` lets what a run writes belong to whoever started it.
-RUN useradd --uid 1000 titjudge && install -d -m 1777 /cache /work
+RUN useradd --uid 1000 titjudge && install -d -m 1777 /cache /data
 ENV HOME=/cache USER=titjudge XDG_CACHE_HOME=/cache TITJUDGE_CACHE=/cache/titjudge HF_HOME=/cache/huggingface
 VOLUME /cache
-WORKDIR /work
+WORKDIR /data
 USER 1000
 ENTRYPOINT ["titjudge"]
 CMD ["--help"]
