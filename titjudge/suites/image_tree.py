@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.files import read_text, scan_table, table_columns
 from titjudge.core.images import SUFFIXES
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item
-from titjudge.suites.manifests import NAMES, item_of
+from titjudge.suites.manifests import item_of
+from titjudge.suites.prompt_list import read_prompts
 
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
 _NUMBERS = ("sample", "seed", "index")
-_IDS = ("prompt_id", "id", "index")
 
 
 def split_pattern(pattern: str) -> tuple[Path, str]:
@@ -32,7 +31,7 @@ class ImageTree:
 
     Attributes:
         pattern: Path of an image with fields in braces: prompt_id; generator, sample and any others.
-        prompts: FILE, FILE:ID,PROMPT with the columns of a table, or FILE.txt[:FIRST] with a prompt a line.
+        prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST]; see `titjudge.suites.prompt_list`.
     """
 
     pattern: str
@@ -52,7 +51,7 @@ class ImageTree:
             DataError: No image fits, or the prompts cannot be read.
         """
         prompts: dict[str, str] = {}
-        yield from self._read(prompts)
+        yield from read_prompts(self.prompts, prompts)
         fits, others = self._regex(), 0
         made: dict[str, set[str]] = {}
         for path in sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES):
@@ -95,51 +94,3 @@ class ImageTree:
 
         pieces = _FIELD.split(self.pattern)
         return re.compile("".join(field(piece) if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)))
-
-    def _read(self, prompts: dict[str, str]) -> Iterator[InvalidItem]:
-        """Fill in the prompts by their ids; yield what is wrong with rows."""
-        file, _, told = (self.prompts, "", "") if Path(self.prompts).is_file() else self.prompts.rpartition(":")
-        path = Path(file or self.prompts)
-        if path.suffix.lower() == ".txt":
-            first = int(told) if told.isdecimal() else 0
-            texts = (line.strip() for line in read_text(path).splitlines())
-            prompts.update({str(number): text for number, text in enumerate(texts, first) if text})
-            return
-        key, text = self._columns(path, told)
-        for number, record in scan_table(path, (key, text) if key and text else ()):
-            where = f"{path.name}:{number}"
-            if isinstance(record, DataError):
-                yield InvalidItem(where, str(record))
-                continue
-            own_key, own_text = (key, text) if key and text else self._usual(record)
-            if not own_key or not own_text:
-                yield InvalidItem(where, f"{where}: no prompt with its id: name the columns, {path.name}:ID,PROMPT")
-                continue
-            name, prompt = str(record[own_key]), record[own_text]
-            if not isinstance(prompt, str) or not prompt.strip():
-                yield InvalidItem(where, f"{where}: '{own_text}' is no prompt: {prompt!r}")
-            elif prompts.setdefault(name, prompt) != prompt:
-                yield InvalidItem(where, f"{where}: another text for the prompt '{name}'; the first one counts")
-
-    def _columns(self, path: Path, told: str) -> tuple[str, str]:
-        if told:
-            key, _, text = told.partition(",")
-            if not text:
-                raise ConfigError(f"--prompt-file '{self.prompts}': expected FILE:ID,PROMPT with two columns")
-            return key.strip(), text.strip()
-        known = table_columns(path)
-        if known is None:
-            return "", ""
-        key, text = self._usual(known)
-        if not key or not text:
-            there = ", ".join(known) or "none"
-            raise DataError(
-                f"no column with the {'prompt' if key else 'id'} (there are: {there}): {path.name}:ID,PROMPT", path
-            )
-        return key, text
-
-    @staticmethod
-    def _usual(names: Iterable[str]) -> tuple[str, str]:
-        there = set(names)
-        pick = [next((name for name in usual if name in there), "") for usual in (_IDS, NAMES["prompt"])]
-        return pick[0], pick[1]

@@ -1,0 +1,71 @@
+"""Prompts without images: FILE, FILE:ID,PROMPT with the columns of a table, or FILE.txt[:FIRST] with a prompt a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.files import read_text, scan_table, table_columns
+from titjudge.core.types import InvalidItem
+from titjudge.suites.manifests import NAMES
+
+_IDS = ("prompt_id", "id", "index")
+
+
+def read_prompts(given: str, prompts: dict[str, str]) -> Iterator[InvalidItem]:
+    """Fill in the prompts of a file by their ids; yield what is wrong with rows.
+
+    Args:
+        given: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], as `--prompt-file` takes it.
+        prompts: Gets the prompts.
+
+    Raises:
+        DataError: The file cannot be read, or has no column that is known. ConfigError: The columns are no two.
+    """
+    file, _, told = (given, "", "") if Path(given).is_file() else given.rpartition(":")
+    path = Path(file or given)
+    if path.suffix.lower() == ".txt":
+        first = int(told) if told.isdecimal() else 0
+        texts = (line.strip() for line in read_text(path).splitlines())
+        prompts.update({str(number): text for number, text in enumerate(texts, first) if text})
+        return
+    key, text = _columns(path, told, given)
+    for number, record in scan_table(path, (key, text) if key and text else ()):
+        where = f"{path.name}:{number}"
+        if isinstance(record, DataError):
+            yield InvalidItem(where, str(record))
+            continue
+        own_key, own_text = (key, text) if key and text else _usual(record)
+        if not own_key or not own_text:
+            yield InvalidItem(where, f"{where}: no prompt with its id: name the columns, {path.name}:ID,PROMPT")
+            continue
+        name, prompt = str(record[own_key]), record[own_text]
+        if not isinstance(prompt, str) or not prompt.strip():
+            yield InvalidItem(where, f"{where}: '{own_text}' is no prompt: {prompt!r}")
+        elif prompts.setdefault(name, prompt) != prompt:
+            yield InvalidItem(where, f"{where}: another text for the prompt '{name}'; the first one counts")
+
+
+def _columns(path: Path, told: str, given: str) -> tuple[str, str]:
+    if told:
+        key, _, text = told.partition(",")
+        if not text:
+            raise ConfigError(f"--prompt-file '{given}': expected FILE:ID,PROMPT with two columns")
+        return key.strip(), text.strip()
+    known = table_columns(path)
+    if known is None:
+        return "", ""
+    key, text = _usual(known)
+    if not key or not text:
+        there = ", ".join(known) or "none"
+        raise DataError(
+            f"no column with the {'prompt' if key else 'id'} (there are: {there}): {path.name}:ID,PROMPT", path
+        )
+    return key, text
+
+
+def _usual(names: Iterable[str]) -> tuple[str, str]:
+    there = set(names)
+    pick = [next((name for name in usual if name in there), "") for usual in (_IDS, NAMES["prompt"])]
+    return pick[0], pick[1]
