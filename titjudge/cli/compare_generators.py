@@ -40,7 +40,12 @@ file_options: Callable[[F], F] = with_options(
 
 
 def read_input(
-    runs: Sequence[Path], scores: Path | None, metric: str | None, allow_drift: bool, by: Sequence[str] = ()
+    runs: Sequence[Path],
+    scores: Path | None,
+    metric: str | None,
+    allow_drift: bool,
+    by: Sequence[str] = (),
+    per_prompt: str = "mean",
 ) -> ScoreTable:
     """Read the table of scores that a command was given, from runs or from a file.
 
@@ -48,16 +53,18 @@ def read_input(
         ConfigError: both or neither was given.
     """
     from titjudge.core.errors import ConfigError
+    from titjudge.stats.per_prompt import PerPrompt
 
+    rule = PerPrompt.parse(per_prompt)
     if bool(runs) == (scores is not None):
         raise ConfigError("name run folders, or a table with --scores FILE" + (", not both" if runs else ""))
     if scores is not None:
         from titjudge.stats.scores_table import read_scores
 
-        return read_scores(scores, metric, by)
+        return read_scores(scores, metric, by, rule)
     from titjudge.runs.generator_scores import run_scores
 
-    return run_scores(runs, metric, by, allow_drift=allow_drift)
+    return run_scores(runs, metric, by, allow_drift=allow_drift, per_prompt=rule)
 
 
 def read_judged(path: Path, metric: str | None) -> ScoreTable:
@@ -100,6 +107,12 @@ def write_out(tables: Sequence[Table], out: Path | None) -> None:
     multiple=True,
 )
 @option(
+    "--per-prompt",
+    "Several images of a prompt count by their mean, the best, or any or all of them being right (any:0.8: from that score on).",
+    "HOW",
+    default="mean",
+)
+@option(
     "--fail-if-worse",
     "Exit code 1 when a generator is worse than the baseline by more than DELTA, by its interval.",
     "DELTA",
@@ -109,14 +122,14 @@ def write_out(tables: Sequence[Table], out: Path | None) -> None:
 @file_options
 def generators(
     runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, baseline: str | None,
-    by: tuple[str, ...], fail_if_worse: float | None, strict: bool, plot: Path | None, out: Path | None,
+    by: tuple[str, ...], per_prompt: str, fail_if_worse: float | None, strict: bool, plot: Path | None, out: Path | None,
     json_file: Path | None,
 ) -> int:  # fmt: skip
     """Compare generators prompt by prompt, across different images.
 
     For each pair: the difference with its 95% interval, prompts won, same and lost, p (by exchange within prompts) and p
     adjusted (Holm over pairs, Benjamini-Hochberg over slices), and the smallest difference that these prompts would have
-    shown with 80% power. Several images of a prompt are averaged first.
+    shown with 80% power.
 
     \b
     Examples:
@@ -136,7 +149,7 @@ def generators(
     if strict and fail_if_worse is None:
         raise ConfigError("--strict goes with --fail-if-worse DELTA")
     columns = tuple(dict.fromkeys(each for given in by for each in given.split(",") if each))
-    table = read_input(runs, scores, metric, allow_drift, columns)
+    table = read_input(runs, scores, metric, allow_drift, columns, per_prompt)
     found = generator_differences(table, baseline=baseline)
     decided = gate(found, fail_if_worse) if fail_if_worse is not None else None
     tables = verdict_tables(table, found)

@@ -50,6 +50,7 @@ from titjudge.cli.terminal import say
     "M",
     type=click.FloatRange(min=0, min_open=True),
 )
+@key_option("per_prompt", "mean|best|any|all")
 @key_option("report", flag="--report/--no-report")
 @key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True)
 @key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True)
@@ -148,6 +149,8 @@ def _question(names: str | None, margin: float | None, config: Any) -> Any:
             raise ConfigError(
                 f"--settle stops as answers come, and {flag} asks everything at once: leave one of them out"
             )
+    if config.per_prompt != "mean":
+        raise ConfigError("--settle averages the images of a prompt: leave out --per-prompt")
     return Question(tuple(name.strip() for name in names.split(",")), margin)
 
 

@@ -135,7 +135,7 @@ def _columns(value: Any) -> Any:
         for pair in value.split(","):
             role, equals, column = pair.partition("=")
             if not equals or not column.strip():
-                raise ValueError("expected image=COLUMN,prompt=COLUMN,generator=COLUMN,prompt_id=COLUMN")
+                raise ValueError("expected image=COLUMN,prompt=COLUMN,generator=COLUMN,prompt_id=COLUMN,sample=COLUMN")
             found.setdefault(role.strip(), []).append(column.strip())
         value = found
     if isinstance(value, dict):
@@ -145,7 +145,7 @@ def _columns(value: Any) -> Any:
     return value
 
 
-_Columns = dict[Literal["image", "prompt", "generator", "prompt_id"], list[str]]
+_Columns = dict[Literal["image", "prompt", "generator", "prompt_id", "sample"], list[str]]
 Columns = Annotated[_Columns, BeforeValidator(_columns, json_schema_input_type=dict[str, str | list[str]] | str)]
 
 
@@ -161,7 +161,9 @@ class RunConfig(_Strict):
     prompt_file: str | None = None
     """The prompts of `images`: FILE[:ID,PROMPT] (csv, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
     columns: Columns = Field(default_factory=dict)
-    """Which columns of a table hold the images (several: one generator each), prompts, generators and prompt ids."""
+    """Which columns of a table hold the images (several: one generator each), prompts, generators, prompt ids and samples."""
+    per_prompt: str = "mean"
+    """Several images of one prompt count in the leaderboard by their mean, the best, or any or all of them being right (any:0.8: from that score on; without it the metric's best)."""
     suite: str = "folder"
     """How the data are read and aggregated; see `suites`."""
     protocol: Literal["official", "strict"] = "strict"

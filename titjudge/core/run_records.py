@@ -288,6 +288,8 @@ class PlaceRecord(_Record):
     images: int | None = None
     scored: int | None = None
     prompts: int | None = None
+    spread: float | None = None
+    """Standard deviation of the images of one prompt, where some have several."""
 
 
 class StandingRecord(_Record):
@@ -360,6 +362,8 @@ class Results(_File):
     """Images to which a metric does not apply."""
     intervals: str = ""
     """How intervals were computed; `verify` compares only those that were computed as it does."""
+    per_prompt: str = ""
+    """How several images of a prompt became one score in the leaderboard; empty in runs that averaged all images alike."""
     tables: list[TableRecord] = []
     notes: list[str] = []
     warnings: list[str] = []

@@ -132,7 +132,8 @@ def storable(item: Item | InvalidItem) -> Item | InvalidItem:
     if isinstance(item, Item):
         try:
             orjson.dumps(
-                [item.id, item.prompt, item.generator, item.prompt_id, item.meta], option=orjson.OPT_SERIALIZE_NUMPY
+                [item.id, item.prompt, item.generator, item.prompt_id, item.meta, item.sample],
+                option=orjson.OPT_SERIALIZE_NUMPY,
             )
         except TypeError as error:
             return InvalidItem(item.id, f"its data cannot be kept as JSON: {error}", item.generator, item.prompt_id)
@@ -149,6 +150,7 @@ def item_record(item: Item | InvalidItem) -> dict[str, Any]:
         "generator": item.generator,
         "group": item.prompt_id,
         "meta": dict(item.meta),
+        **({"sample": item.sample} if item.sample else {}),
     }
 
 
@@ -156,7 +158,8 @@ def item_from(record: Mapping[str, Any]) -> Item | InvalidItem:
     if "bad" in record:
         return InvalidItem(record["id"], record["bad"], record["generator"], record["group"])
     image = Path(record["image"]) if record["image"] else None
-    return Item(record["id"], record["prompt"], image, record["generator"], record["group"], record["meta"])
+    sample = record.get("sample", 0)
+    return Item(record["id"], record["prompt"], image, record["generator"], record["group"], record["meta"], sample)
 
 
 def checksum(record: Mapping[str, Any]) -> str:

@@ -38,6 +38,7 @@ class Item:
         image: The image file; None where there is only a description, in `meta["description"]`.
         prompt_id: The id of the prompt: the unit of all statistics.
         meta: Further keys of its line in the data, such as `category`.
+        sample: Which of several images of its prompt by its generator, by number or seed; 0 where the data do not say.
         same_prompt: All images of the prompt, this one among them: a run fills it in where a metric compares images, and no
             file holds it.
     """
@@ -48,6 +49,7 @@ class Item:
     generator: str = ""
     prompt_id: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
+    sample: int = 0
     same_prompt: tuple[Item, ...] = field(default=(), compare=False, repr=False)
 
 

@@ -35,6 +35,7 @@ COLUMNS = (
     "description",
     "prompt",
     "image",
+    "sample",
 )
 _SCHEMA_VERSION = 1
 
@@ -67,7 +68,7 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
         )
         for score in scores:
             _, item = items.get(score.item_id, (known, None))
-            told = (item.prompt, str(item.image or "")) if isinstance(item, Item) else ("", "")
+            told = (item.prompt, str(item.image or ""), item.sample) if isinstance(item, Item) else ("", "", None)
             yield dict(zip(COLUMNS, (*_row(run.name, score), *told), strict=True))
 
 
@@ -115,7 +116,7 @@ def _parquet(report: Report) -> bytes:
     except ImportError as error:
         raise MissingExtra("pyarrow", "parquet", "the parquet export") from error
     strings_ = pyarrow.list_(pyarrow.string())
-    special = {"value": pyarrow.float64(), "missing": strings_, "contradicted": strings_}
+    special = {"value": pyarrow.float64(), "sample": pyarrow.int64(), "missing": strings_, "contradicted": strings_}
     schema = pyarrow.schema([(name, special.get(name, pyarrow.string())) for name in COLUMNS])
     out = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(list(_rows(report)), schema=schema), out)

@@ -8,6 +8,7 @@ from titjudge.core.run_records import MetricResult, PlaceRecord
 from titjudge.report import table_cells
 from titjudge.report.model import Loaded, Report
 from titjudge.report.table_cells import DASH, Json, cell, fragment, measured, percent, ranged, table
+from titjudge.stats.per_prompt import PerPrompt
 
 _NOTE = (
     "Agreement: how often the metric gives the higher score to the image that people prefer; equal scores count as wrong. "
@@ -82,6 +83,9 @@ def _leaderboard(report: Report, at: int) -> Json:
         "Mean score with its 95% interval, and rank by mean rank over the prompts where generators compete (1 is best).",
         *_board_notes(run),
     ]
+    if run.results.per_prompt:
+        notes[0] += f" First {PerPrompt.parse(run.results.per_prompt).about}."
+
     return table(title, columns, rows, notes=notes)
 
 
@@ -91,6 +95,8 @@ def _rank(place: PlaceRecord | None) -> Any:
     sub = "" if place.mean_rank is None else f"mean {place.mean_rank:.2f}"
     if place.prompts is not None:
         sub += f"{' over' if sub else ''} {place.prompts} prompts"
+    if place.spread is not None:
+        sub += f"{', ' if sub else ''}spread between seeds {place.spread:.2g}"
     if place.coverage is not None and place.coverage < 1:
         sub += f"{', ' if sub else ''}{place.coverage:.0%} covered"
     return cell(str(place.rank), sub=sub, sort=float(place.rank))

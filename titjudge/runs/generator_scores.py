@@ -15,6 +15,7 @@ from titjudge.runs.human_study import choose
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.claims import claims_of
+from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores_table import DERIVED, Entry, ScoreTable, score_table
 
 ELEMENT = "element"  # kinds of claims: entity, attribute, relation, ...
@@ -22,7 +23,12 @@ LANGUAGE = "language"
 
 
 def run_scores(
-    paths: Sequence[Path], metric: str | None = None, by: Sequence[str] = (), *, allow_drift: bool = False
+    paths: Sequence[Path],
+    metric: str | None = None,
+    by: Sequence[str] = (),
+    *,
+    allow_drift: bool = False,
+    per_prompt: PerPrompt = MEAN,
 ) -> ScoreTable:
     """Join runs to one table: every generator of each, over the prompts.
 
@@ -35,6 +41,7 @@ def run_scores(
         metric: its name; needed where the runs have several.
         allow_drift: join runs whose models have drifted or differ, with a note.
         by: `type`, `theme`, ... (what the suite knows of a prompt), `prompt_length`, `language`, `element` (claims by kind).
+        per_prompt: how several images of a prompt become one score.
 
     Raises:
         UserError: another judge, protocol or version of the metric, unless `allow_drift`.
@@ -62,7 +69,8 @@ def run_scores(
         notes += [f"compared although {reason}" for reason in reasons]
     plugin = registry.load("metrics", chosen.partition(" [")[0])
     sign = 1.0 if plugin.higher_is_better else -1.0
-    if sign < 0:
+    rule = per_prompt.of_metric(plugin.range, plugin.higher_is_better, chosen)
+    if sign < 0 and not rule.counts:
         notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
     label = _labels(items)
     key = _prompt_keys(items)
@@ -101,6 +109,7 @@ def run_scores(
         parts={ELEMENT: {kind: {at: sum(told) / len(told) for at, told in marks.items()} for kind, marks in met.items()}}
         if met
         else None,
+        per_prompt=rule if sign > 0 else rule.negated(),
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
             "canary",
             "retry_failed",
             "image_root",
+            "per_prompt",
         },
     )
     if config.data is not None:

@@ -93,7 +93,9 @@ def _join(
     drift = drift_between({part.folder.path.name: part.manifest for part in parts})
     warnings += [f"joined across a drift: {reason}" for reason in drift]
     warnings += [f"{part.folder.path.name}: {line}" for part in parts for line in told(part.folder.damage)]
-    return finish(target, suite, pairs, metrics, status=status, extra_warnings=warnings, report=report)
+    rules = {part.folder.results().per_prompt for part in parts} - {""}
+    rule = rules.pop() if len(rules) == 1 else "mean"
+    return finish(target, suite, pairs, metrics, status=status, extra_warnings=warnings, report=report, per_prompt=rule)
 
 
 class _Files:

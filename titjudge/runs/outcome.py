@@ -12,6 +12,7 @@ from titjudge.metrics import Metric, everywhere
 from titjudge.runs.journal import told
 from titjudge.runs.results import summarize
 from titjudge.runs.run_folder import RunFolder
+from titjudge.stats.per_prompt import PerPrompt
 
 
 @dataclass(slots=True)
@@ -49,6 +50,7 @@ def finish(
     status: str,
     extra_warnings: Sequence[str] = (),
     report: bool = True,
+    per_prompt: str = "mean",
     findings: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Outcome:
     """Write results.json and report.html from what a run folder holds; `findings` adds to the results."""
@@ -57,7 +59,15 @@ def finish(
     items = list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values())))
     extra_warnings = [*extra_warnings, *told(folder.damage)]
     results, tables = summarize(
-        items, scores, suite, pairs, metrics, status=status, money=money, extra_warnings=extra_warnings
+        items,
+        scores,
+        suite,
+        pairs,
+        metrics,
+        status=status,
+        money=money,
+        extra_warnings=extra_warnings,
+        per_prompt=PerPrompt.parse(per_prompt),
     )
     if findings is not None:
         results |= findings(results)

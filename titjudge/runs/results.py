@@ -11,6 +11,7 @@ from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.duels import duel_tables
 from titjudge.stats.intervals import WAY
+from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.tables import agreement_tables
 
 CONSTRUCTED = "the preferences of these data come from how the images were made; read `people` as `construction`"
@@ -26,6 +27,7 @@ def summarize(
     status: str,
     money: Mapping[str, Any],
     extra_warnings: Sequence[str] = (),
+    per_prompt: PerPrompt = MEAN,
 ) -> tuple[dict[str, Any], list[Table]]:
     """Make what results.json holds, and its tables, from items and scores; writes nothing.
 
@@ -41,7 +43,9 @@ def summarize(
     shown = [item for item in listed if isinstance(item, Item) or item.is_image]
     ranges = {s.metric: metrics[s.metric.partition(" [")[0]].range for s in scores}
     apart = _apart(shown, scores, metrics)
-    found = agreement(shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=apart)
+    found = agreement(
+        shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=apart, per_prompt=per_prompt
+    )
     steadiness = _steadiness(scores)
     tables = [*agreement_tables(found), *([steadiness] if steadiness else []), *duel_tables(items, scores)]
     tables += suite.aggregate(items, scores)
@@ -61,6 +65,7 @@ def summarize(
             "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
             "cut": _cut(scores),
             "intervals": WAY,
+            "per_prompt": str(per_prompt),
             "not_applicable": {name: len(ids) for name, ids in apart.items()},
             "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
         }

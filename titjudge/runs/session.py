@@ -33,6 +33,7 @@ from titjudge.runs.resolve import left_out, load_metrics, load_suite, resolve
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.run_input import RunInput
 from titjudge.runs.score_digests import compares
+from titjudge.stats.per_prompt import PerPrompt
 
 if TYPE_CHECKING:
     from titjudge.probes.canary_run import Asked
@@ -102,6 +103,8 @@ class Session:
     def __init__(self, config: RunConfig) -> None:
         self.config = resolve(config)
         self.metrics = load_metrics(self.config)
+        for metric in self.metrics.values():
+            PerPrompt.parse(self.config.per_prompt).of_metric(metric.range, metric.higher_is_better, metric.name)
         self.suite = load_suite(self.config)
         self.input = RunInput(self.config, self.suite)
         self.library = PromptLibrary(self.config.prompts)
@@ -193,7 +196,8 @@ class Session:
             ]
             outcome = finish(
                 folder, self.suite, kept, self.metrics,
-                status=end.status, extra_warnings=warnings, report=self.config.report, findings=self._findings,
+                status=end.status, extra_warnings=warnings, report=self.config.report, per_prompt=self.config.per_prompt,
+                findings=self._findings,
             )  # fmt: skip
             outcome.reason, outcome.uncertain, outcome.mixed = end.reason, end.uncertain, manifest.mixed
             return outcome

@@ -37,6 +37,7 @@ from titjudge.runs.results import summarize
 from titjudge.runs.results_diff import cells, same, shown, without_intervals
 from titjudge.runs.run_folder import FILES, RunFolder
 from titjudge.stats.intervals import WAY
+from titjudge.stats.per_prompt import PerPrompt
 
 _ABSENT = frozenset({Status.FAILED, Status.BUDGET, Status.MISSING})  # nothing came: nothing is on file
 
@@ -377,12 +378,22 @@ def _check_tables(
         found.notes.append("there is no results.json: no table to compare")
         return
     money = folder.money()
-    results, _ = summarize(listed, scores.values(), suite, before.human_pairs, metrics, status="", money=money)
+    rule = PerPrompt.parse(before.per_prompt or "mean")
+    results, _ = summarize(
+        listed, scores.values(), suite, before.human_pairs, metrics, status="", money=money, per_prompt=rule
+    )
     now = orjson.loads(orjson.dumps(results, default=str, option=orjson.OPT_SERIALIZE_NUMPY))
     earlier = before.intervals != WAY
     if earlier:
         found.notes.append("the intervals of this run were computed in another way than now: they are not compared")
+    unlike = not before.per_prompt and any(
+        "spread" in place for row in now["leaderboard"] for place in row["metrics"].values()
+    )
+    if unlike:
+        found.notes.append("the leaderboard of this run averaged images and not prompts: it is not compared")
     for where, first, second in cells(before.to_json(), now):
+        if unlike and where.startswith(("table 'Leaderboard'", "leaderboard[")):
+            continue
         if earlier:
             first, second = without_intervals(where, first), without_intervals(where, second)
         found.checked["cells"] += 1

@@ -9,7 +9,10 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from titjudge.core.types import InvalidItem, Item, Pair, Score
+from titjudge.stats.bootstrap import codes
 from titjudge.stats.intervals import WAY
 from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing
 from titjudge.stats.pair_conflicts import distinct
@@ -20,6 +23,7 @@ from titjudge.stats.pairwise_accuracy import (
     tie_optimised_accuracy,
     values_by_metric,
 )
+from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.rank_agreement import HumanScores, human_scores, predicted_pairs, prompt_statistics
 
 if TYPE_CHECKING:
@@ -84,6 +88,7 @@ def agreement(
     strengths: bool = False,
     resamples: int = 2000,
     seed: int = 0,
+    per_prompt: PerPrompt = MEAN,
 ) -> Agreement:
     """Compute how far each metric agrees with people, and the order of the generators under each metric and under people.
 
@@ -98,6 +103,7 @@ def agreement(
         strengths: Also fit Bradley-Terry strengths (about a second a metric).
         resamples: Bootstrap draws of prompts for the strengths; 0 for no intervals at all.
         seed: Of everything drawn at random.
+        per_prompt: How several images of one prompt by one generator become one score, in the leaderboard.
 
     Raises:
         DataError: A preference that is not a, b or tie; an image paired with itself.
@@ -121,6 +127,7 @@ def agreement(
             bounds=(ranges or {}).get(name),
             intervals=resamples > 0,
             name=name,
+            per_prompt=per_prompt,
         )
         for name in ranked
     }
@@ -142,7 +149,7 @@ def agreement(
         metrics=metrics,
         leaderboard=_leaderboard(standings, people) if named else [],
         leaderboard_srcc=srcc,
-        notes=_notes(metrics, len(index), named),
+        notes=_notes(metrics, len(index), named, per_prompt),
         warnings=tuple(dict.fromkeys(warnings)),
         strengths=_strengths(grouped, ranked, images, resamples, seed) if strengths else {},
     )
@@ -257,9 +264,11 @@ def _unranked(values: Values) -> dict[str, Any]:
 
 
 def _means(values: Values, images: Sequence[Image]) -> dict[str, Any]:
-    found = [value for image in images if (value := values.get(image[0])) is not None]
+    found = [(image, value) for image in images if (value := values.get(image[0])) is not None]
+    prompts, names = codes(image[1:] for image, _ in found)
+    means = MEAN.combine(prompts, np.array([value for _, value in found], dtype=np.float64), len(names))
     return {
-        "mean": sum(found) / len(found) if found else None,
+        "mean": float(means.mean()) if found else None,
         "images": len(images),
         "scored": len(found),
         "coverage": len(found) / len(images) if images else None,
@@ -307,6 +316,7 @@ def _place(place: Place) -> dict[str, Any]:
         "images": place.images,
         "scored": place.scored,
         "prompts": place.prompts,
+        **({} if place.spread is None else {"spread": place.spread}),
     }
 
 
@@ -314,7 +324,7 @@ def _human_place(place: Place) -> dict[str, Any] | None:
     return None if place.rank is None else {"mean_rank": place.mean_rank, "rank": place.rank}
 
 
-def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool) -> tuple[str, ...]:
+def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool, per_prompt: PerPrompt) -> tuple[str, ...]:
     notes = list(NOTES) if pairs else [f"Agreement with people is undefined: {NO_PAIRS}."]
     for each in list(metrics.values())[:1] if pairs else []:
         notes.append(f"nDCG: {each['ndcg_gain']}; {each['ndcg_ties']}.")
@@ -329,6 +339,8 @@ def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool) ->
         lost = each["pairs"] - each["pairs_scored"]
         if lost:
             notes.append(f"{name}: {lost} of {each['pairs']} pairs lack a score, left out.")
+    if per_prompt.kind != "mean":
+        notes.append(f"Leaderboard: {per_prompt.about}.")
     if not named:
         notes.append("No leaderboard: the images name no generator.")
     return tuple(notes)

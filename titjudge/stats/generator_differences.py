@@ -267,8 +267,8 @@ def generators_table(table: ScoreTable) -> Table:
     columns = ("generator", "mean", "low", "high", "prompts", "images", "spread between seeds")
     return Table(
         f"Generators by {table.metric}", columns, tuple(rows),
-        ("mean over prompts with 95% interval; several images of a prompt are averaged first, their standard deviation is "
-         "the spread between seeds",),
+        (f"{table.per_prompt.about}, then the mean over prompts with 95% interval; the standard deviation of the images of "
+         "a prompt is the spread between seeds",),
     )  # fmt: skip
 
 

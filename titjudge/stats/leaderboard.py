@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from titjudge.stats.bootstrap import Floats, Interval, codes, number
 from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
+from titjudge.stats.per_prompt import MEAN, PerPrompt, pooled
 from titjudge.stats.rankdata import rankdata
 
 UNEVEN = "ranked under different coverage"
@@ -25,7 +27,8 @@ class Place:
     `mean_rank` averages the ranks among the generators scored on the same prompt (equal scores share the average rank) over
     the `prompts` where there is competition: at least two generators with a score. `rank` orders the mean ranks (equal ones
     share the smaller number); without competition there is none. `coverage` is the share of the generator's
-    images that have a score. The rest is None for a generator without any score.
+    images that have a score. `spread` is the standard deviation of the images of one prompt (pooled over prompts; None where
+    no prompt has two). The rest is None for a generator without any score.
     """
 
     generator: str
@@ -37,6 +40,7 @@ class Place:
     images: int
     scored: int
     prompts: int
+    spread: float | None = None
 
     @property
     def coverage(self) -> float | None:
@@ -64,17 +68,19 @@ def standing(
     bounds: Interval | None = None,
     intervals: bool = True,
     name: str = "the metric",
+    per_prompt: PerPrompt = MEAN,
 ) -> Standing:
     """Order generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores, and intervals over prompts.
 
     Args:
         images: (image id, generator, prompt) of every image that should have a score; several images of one generator
-            for one prompt are averaged first.
+            for one prompt become one score first.
         values: Score by image id; None, NaN or absent is missing.
         higher_is_better: Whether the highest score has rank 1.
         bounds: The metric's range, where it has ends.
         intervals: Whether to compute intervals of the means.
         name: What a note calls the metric.
+        per_prompt: How they do.
     """
     if not images:
         return Standing(())
@@ -85,12 +91,11 @@ def standing(
     value = np.array([np.nan if (v := values.get(image[0])) is None else v for image in images], dtype=np.float64)
     scored = np.isfinite(value)
     count: Floats = np.bincount(cell, weights=scored, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
-    total: Floats = (
-        np.bincount(cell, weights=np.where(scored, value, 0.0), minlength=shape[0] * shape[1])
-        .reshape(shape)
-        .astype(np.float64)
-    )
-    mean = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
+    rule = per_prompt.of_metric(bounds, higher_is_better, name)
+    mean = rule.combine(cell, value, shape[0] * shape[1]).reshape(shape)
+    if rule.counts:
+        bounds, higher_is_better = (0.0, 1.0), True
+    _, variance, _ = pooled(codes(cell[scored].tolist())[0], value[scored], generator[scored], shape[1])
     present = np.isfinite(mean)
     ranks = prompt_ranks(mean if higher_is_better else -mean)
     ranks[present.sum(axis=1) < 2] = np.nan
@@ -99,11 +104,11 @@ def standing(
     if intervals:
         ends = (1.0, float(shape[1]))
         spans = [
-            mean_intervals(total, count, bounds),
+            mean_intervals(np.where(present, mean, 0.0), present * 1.0, bounds),
             mean_intervals(np.where(ranked, ranks, 0.0), ranked * 1.0, ends),
         ]
     with np.errstate(invalid="ignore"):
-        means = total.sum(axis=0) / count.sum(axis=0)
+        means = np.where(present, mean, 0.0).sum(axis=0) / present.sum(axis=0)
         mean_ranks = np.where(ranked, ranks, 0.0).sum(axis=0) / ranked.sum(axis=0)
     order = _order(mean_ranks)
     images_of = np.bincount(generator, minlength=shape[1])
@@ -118,6 +123,7 @@ def standing(
             images=int(images_of[k]),
             scored=int(count[:, k].sum()),
             prompts=int(ranked[:, k].sum()),
+            spread=None if (v := variance[k]) is None else math.sqrt(v),
         )
         for k in range(shape[1])
     ]

@@ -14,6 +14,7 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.files import read_table
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
 from titjudge.stats.equality import score_differences
+from titjudge.stats.per_prompt import MEAN, PerPrompt, pooled
 
 REQUIRED = ("prompt_id", "generator")
 IMAGE_COLUMNS = (
@@ -46,7 +47,7 @@ class ScoreTable:
     """Mean scores by prompt and generator.
 
     Attributes:
-        means: shape (prompts, generators), over the images of a prompt; NaN where there is no score.
+        means: shape (prompts, generators), the images of a prompt joined by `per_prompt`; NaN where there is no score.
         images: how many images each mean has, same shape.
         seed_variance: variance between the images of one prompt, by generator; None where no prompt has two.
         judge_variance: variance between the answers to one image, by generator; None where no image has two.
@@ -70,6 +71,7 @@ class ScoreTable:
     cost: float | None = None
     slices: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    per_prompt: PerPrompt = MEAN
 
     def column(self, generator: str) -> int:
         """Return the column of a generator.
@@ -112,8 +114,9 @@ def score_table(
     cost: float | None = None,
     parts: Mapping[str, Mapping[str, Mapping[tuple[str, str], float]]] | None = None,
     notes: Sequence[str] = (),
+    per_prompt: PerPrompt = MEAN,
 ) -> ScoreTable:
-    """Average scores to one for each image, and then to one for each prompt and generator.
+    """Average the answers to each image, and join the images of each prompt and generator to one score.
 
     Args:
         entries: One score of one image each.
@@ -124,6 +127,7 @@ def score_table(
         cost: USD for the judgement of one image, where it is known.
         parts: Column -> value -> (prompt, generator) -> score, for what is told of parts of a score.
         notes: Further things to tell the reader.
+        per_prompt: How the images of a prompt become one score, fitted to the metric.
     """
     known = [entry for entry in entries if entry.value is not None]
     generator, generators = codes(entry.generator for entry in entries)
@@ -132,14 +136,17 @@ def score_table(
     generator, prompt = generator[scored], prompt[scored]
     value = np.array([entry.value for entry in known], dtype=np.float64)
     image, _ = codes((entry.prompt, entry.generator, entry.image) for entry in known)
-    of_image, within_images, answers = _pooled(image, value, generator, len(generators))
+    of_image, within_images, answers = pooled(image, value, generator, len(generators))
     first = np.unique(image, return_index=True)[1] if len(image) else image
     shape = (len(prompts), len(generators))
     cell = prompt[first] * shape[1] + generator[first]
     images: Ints = np.bincount(cell, minlength=shape[0] * shape[1])
-    total = np.bincount(cell, weights=of_image, minlength=len(images))
-    means = np.divide(total, images, out=np.full(len(images), np.nan), where=images > 0).reshape(shape)
-    _, within_prompts, _ = _pooled(codes(cell.tolist())[0], of_image, generator[first], len(generators))
+    failed = _without_score(entries, generators, prompts)
+    means = per_prompt.combine(
+        np.concatenate((cell, failed)), np.concatenate((of_image, np.full(len(failed), np.nan))), len(images)
+    ).reshape(shape)
+    bounds = (0.0, 1.0) if per_prompt.counts else bounds
+    _, within_prompts, _ = pooled(codes(cell.tolist())[0], of_image, generator[first], len(generators))
     slices: dict[str, dict[str, Floats]] = {}
     for column, value_of in (categories or {}).items():
         values = [value_of.get(each, "") for each in prompts]
@@ -169,32 +176,32 @@ def score_table(
         cost=cost,
         slices=slices,
         notes=tuple(notes),
+        per_prompt=per_prompt,
     )
 
 
-def _pooled(
-    unit: Ints, value: Floats, generator: Ints, generators: int
-) -> tuple[Floats, tuple[float | None, ...], float]:
-    """Mean of each unit, the pooled variance within units by generator, and values a unit on average."""
-    units = int(unit.max()) + 1 if len(unit) else 0
-    count = np.bincount(unit, minlength=units)
-    mean: Floats = np.bincount(unit, weights=value, minlength=units) / np.maximum(count, 1)
-    squares = np.bincount(generator, weights=(value - mean[unit]) ** 2, minlength=generators)
-    spare = np.bincount(generator, weights=1 - 1 / count[unit], minlength=generators)
-    found = tuple(float(s / n) if n > 0.5 else None for s, n in zip(squares, spare, strict=True))
-    return mean, found, len(value) / units if units else 0.0
+def _without_score(entries: Sequence[Entry], generators: Sequence[str], prompts: Sequence[str]) -> Ints:
+    """List the cells of the images without any score, a number for each."""
+    known = {(e.prompt, e.generator, e.image) for e in entries if e.value is not None}
+    lost = {(e.prompt, e.generator, e.image) for e in entries if e.value is None} - known
+    row, column = ({name: at for at, name in enumerate(names)} for names in (prompts, generators))
+    return np.array([row[p] * len(generators) + column[g] for p, g, _ in lost], dtype=np.int64)
 
 
-def read_scores(path: Path, metric: str | None = None, by: Sequence[str] = ()) -> ScoreTable:
+def read_scores(
+    path: Path, metric: str | None = None, by: Sequence[str] = (), per_prompt: PerPrompt = MEAN
+) -> ScoreTable:
     """Read a table with `prompt_id`, `generator` and a score for each image, and any further columns as categories.
 
-    Several images of a prompt need a column that tells them apart (`image`, `item`, `seed`, ...), several answers to one
-    image a column `sample`. An empty score is a missing one.
+    Several images of a prompt need a column that tells them apart (`image`, `item`, `seed`, ...; where there is none of
+    these, `sample`), several answers to one image a column `repeat`, or `sample` beside such a column. An empty score is a
+    missing one.
 
     Args:
         path: CSV, JSON lines or parquet.
         metric: The column with the scores [score].
         by: Columns with the categories of prompts that are asked for.
+        per_prompt: How the images of a prompt become one score; more is better in a table.
 
     Raises:
         DataError: Names the file and the row: a duplicate, a text where a number belongs, a category that differs
@@ -214,9 +221,10 @@ def read_scores(path: Path, metric: str | None = None, by: Sequence[str] = ()) -
             if wanted not in columns:
                 raise _no_column(path, line, wanted, columns)
         prompt, generator = (_text(record.get(name), name, path, line) for name in REQUIRED)
+        known = [name for name in IMAGE_COLUMNS if name in record] or ["sample"]
         image, sample = (
             "/".join(_shown(record[name]) for name in names if name in record)
-            for names in (IMAGE_COLUMNS, SAMPLE_COLUMNS)
+            for names in (known, [name for name in SAMPLE_COLUMNS if name not in known])
         )
         if (before := seen.setdefault((prompt, generator, image, sample), line)) != line:
             hint = "" if image.strip("/") else "; several images of a prompt need a column 'image' or 'seed'"
@@ -247,7 +255,11 @@ def read_scores(path: Path, metric: str | None = None, by: Sequence[str] = ()) -
         column: {each: DERIVED[column](text) for each, text in texts.items()} for column in by if column in DERIVED
     }
     return score_table(
-        entries, metric=wanted, source=str(path), categories={column: categories[column] for column in by}
+        entries,
+        metric=wanted,
+        source=str(path),
+        categories={column: categories[column] for column in by},
+        per_prompt=per_prompt.of_metric(None, True, str(path)),
     )
 
 

@@ -9,6 +9,7 @@ from titjudge.core.types import Table
 from titjudge.stats.agreement import Agreement
 
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
+SPREAD = "spread: standard deviation of the images of one prompt by one generator"
 WIDE = 4  # with more metrics than this the leaderboard shows ranks only
 
 
@@ -75,18 +76,23 @@ def _leaderboard(found: Agreement) -> Table:
     people = any(row["human"] for row in found.leaderboard)
     wide = len(names) > WIDE
     columns = ["generator", "prompts", *(["people: mean rank"] if people else [])]
+    spread = [name for name in names if any("spread" in row["metrics"][name] for row in found.leaderboard)]
     for name in names:
         columns += [f"{name}: mean rank"] if wide else [f"{name}: mean rank", f"{name}: mean", f"{name}: images"]
-    rows = [_leaderboard_row(row, names, people, wide) for row in found.leaderboard]
+        columns += [f"{name}: spread"] if name in spread and not wide else []
+    rows = [_leaderboard_row(row, names, people, wide, spread) for row in found.leaderboard]
     if people and names:
         last: list[Any] = ["SRCC with people", None, None]
         for name in names:
-            last += [plain(found.leaderboard_srcc.get(name)), *([] if wide else [None, None])]
+            blank = 0 if wide else 2 + (name in spread)
+            last += [plain(found.leaderboard_srcc.get(name)), *[None] * blank]
         rows.append(tuple(last))
-    return Table("Leaderboard", tuple(columns), tuple(rows), (LEGEND,))
+    return Table("Leaderboard", tuple(columns), tuple(rows), (LEGEND, *([SPREAD] if spread and not wide else [])))
 
 
-def _leaderboard_row(row: Any, names: Sequence[str], people: bool, wide: bool) -> tuple[Any, ...]:
+def _leaderboard_row(
+    row: Any, names: Sequence[str], people: bool, wide: bool, spread: Sequence[str]
+) -> tuple[Any, ...]:
     prompts = sorted({row["metrics"][name]["prompts"] for name in names})
     cells: list[Any] = [
         row["generator"] or "(unnamed)",
@@ -99,6 +105,7 @@ def _leaderboard_row(row: Any, names: Sequence[str], people: bool, wide: bool) -
         cells.append(plain(place["mean_rank"], digits=2))
         if not wide:
             cells += [plain(place["mean"], place["interval"], digits=4), f"{place['scored']}/{place['images']}"]
+            cells += [plain(place.get("spread"), digits=4)] if name in spread else []
     return tuple(cells)
 
 

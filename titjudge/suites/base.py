@@ -45,7 +45,12 @@ def number_repeats(items: Iterable[Item | InvalidItem]) -> Iterator[Item | Inval
     seen: Counter[str] = Counter()
     for item in items:
         seen[item.id] += 1
-        yield replace(item, id=f"{item.id} ({seen[item.id]})") if seen[item.id] > 1 else item
+        if (number := seen[item.id]) == 1:
+            yield item
+        elif isinstance(item, Item):
+            yield replace(item, id=f"{item.id} ({number})", sample=item.sample or number - 1)
+        else:
+            yield replace(item, id=f"{item.id} ({number})")
 
 
 def first_rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], most: int = 20) -> list[Table]:

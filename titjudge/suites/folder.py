@@ -10,7 +10,8 @@
     or
     DATA.parquet, or DATA/**/*.parquet   image (bytes, or a struct of bytes and path), prompt[, generator, prompt_id]
     or
-    DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt
+    DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt;
+    several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt
 
 Image paths are relative to the data folder, or absolute, and stay inside it and the folders of --image-root, also through
 links. Further keys of a line become `item.meta`. What cannot be
@@ -32,6 +33,7 @@ from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.suites.base import Suite
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_tables, item_of
+from titjudge.suites.samples import sample_of, split_sample
 
 
 class Folder(Suite):
@@ -162,7 +164,7 @@ def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]
         else:
             both = {**prompt, **record}
             meta = {key: value for key, value in both.items() if key not in ("prompt", "image", "prompt_id")}
-            yield item_of(image, prompt["prompt"], generator, group, meta, folder, roots)
+            yield item_of(image, prompt["prompt"], generator, group, meta, folder, roots, sample_of(record))
 
 
 def _generator(record: dict[str, Any]) -> str:
@@ -198,7 +200,11 @@ def _loose(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
         if not _storable(place.as_posix()):
             yield InvalidItem(_shown(place), "the file name is not UTF-8: rename it")
             continue
-        text = next((file for file in (path.with_suffix(".txt"), folder / f"{path.stem}.txt") if file.is_file()), None)
+        stem, sample = path.stem, 0
+        text = _text_of(path, stem, folder)
+        if text is None and (parted := split_sample(stem)) is not None:
+            stem, sample = parted
+            text = _text_of(path, stem, folder)
         generator = place.parent.as_posix() if len(place.parts) > 1 else ""
         if text is None:
             yield InvalidItem(
@@ -211,11 +217,16 @@ def _loose(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
         except DataError as error:
             yield InvalidItem(place.as_posix(), f"{text.name}: {error.message}", generator, path.stem)
             continue
-        same = groups.setdefault(path.stem, prompt) == prompt
-        group = path.stem if same else place.with_suffix("").as_posix()  # the same name, but another prompt
-        yield item_of(place.as_posix(), prompt, generator, group, {}, folder, roots)
+        same = groups.setdefault(stem, prompt) == prompt
+        group = stem if same else place.with_name(stem).as_posix()  # the same name, but another prompt
+        yield item_of(place.as_posix(), prompt, generator, group, {}, folder, roots, sample)
     for text in sorted(set(folder.rglob("*.txt")) - used):
         yield InvalidItem(_shown(text.relative_to(folder)), "a prompt without an image of the same name")
+
+
+def _text_of(image: Path, stem: str, folder: Path) -> Path | None:
+    places = (image.with_name(f"{stem}.txt"), folder / f"{stem}.txt")
+    return next((file for file in places if file.is_file()), None)
 
 
 def _storable(name: str) -> bool:

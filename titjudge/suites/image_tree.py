@@ -13,6 +13,7 @@ from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.manifests import item_of
 from titjudge.suites.prompt_list import read_prompts
+from titjudge.suites.samples import sample_of
 
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
 _NUMBERS = ("sample", "seed", "index")
@@ -73,7 +74,7 @@ class ImageTree:
             if prompt_id not in prompts:
                 yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
                 continue
-            yield item_of(name, prompts[prompt_id], generator, prompt_id, dict(found), root, roots)
+            yield item_of(name, prompts[prompt_id], generator, prompt_id, dict(found), root, roots, sample_of(found))
         if not made:
             raise DataError(f"none of {others:,} images fits '{self.pattern}'", root)
         if others:

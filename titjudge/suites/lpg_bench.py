@@ -5,7 +5,7 @@ The paper has 200 prompts, all with ranks; the published data set has grown to 1
 The official data set is published elsewhere and its layout is not documented; two simple ones are read:
 
     DATA/prompts.jsonl   prompt_id, prompt
-    DATA/images.jsonl    image, prompt_id, generator          or   DATA/images/GENERATOR/PROMPT_ID.png
+    DATA/images.jsonl    image, prompt_id, generator          or   DATA/images/GENERATOR/PROMPT_ID[_SAMPLE].png
     DATA/ranks.jsonl or ranks.csv (1 is best, equal ranks are ties; either may be left out, then nothing is compared)
         prompt_id, generator, rank                            or   prompt_id and one column (key) for each generator
     DATA/pairs.jsonl or pairs.csv instead of ranks: prompt_id, image_a, image_b, preference (a, b or tie)
@@ -25,6 +25,7 @@ from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.base import Suite
 from titjudge.suites.folder import read_items, read_pairs
+from titjudge.suites.samples import split_sample
 
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks
 PUBLISHED = {"prompts": 1000, "generators": 13, "images": 13000}  # today
@@ -136,14 +137,18 @@ def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
             if path.suffix.lower() not in SUFFIXES:
                 continue
             name = path.relative_to(folder).as_posix()
-            if not prompts.get(path.stem, "").strip():
-                yield InvalidItem(name, f"prompts.jsonl has no prompt '{path.stem}'", place.name, path.stem)
+            key, sample = path.stem, 0
+            if key not in prompts and (parted := split_sample(key)) is not None and parted[0] in prompts:
+                key, sample = parted
+            if not prompts.get(key, "").strip():
+                yield InvalidItem(name, f"prompts.jsonl has no prompt '{key}'", place.name, key)
                 continue
-            missing.pop(path.stem, None)
+            missing.pop(key, None)
             try:
-                yield Item(name, prompts[path.stem], inside(folder, name, roots=roots), place.name, path.stem)
+                image = inside(folder, name, roots=roots)
+                yield Item(name, prompts[key], image, place.name, key, sample=sample)
             except DataError as error:
-                yield InvalidItem(name, error.message, place.name, path.stem)
+                yield InvalidItem(name, error.message, place.name, key)
         for prompt in missing:
             yield InvalidItem(f"images/{place.name}/{prompt}", "there is no image for this prompt", place.name, prompt)
 

@@ -13,6 +13,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import scan_table, table_columns
 from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item
+from titjudge.suites.samples import COLUMNS, as_sample
 
 FORMATS = (".jsonl", ".csv", ".json", ".ndjson", ".parquet")
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
@@ -22,10 +23,11 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "prompt": ("prompt", "text", "caption"),
     "generator": ("generator", "variant_model", "model"),
     "prompt_id": ("prompt_id",),
+    "sample": COLUMNS,
 }
 """What columns are called, the first name before the others."""
 Columns = Mapping[str, Sequence[str]]
-"""What the user says: `image`, `prompt`, `generator`, `prompt_id` -> columns; several only of images."""
+"""What the user says: `image`, `prompt`, `generator`, `prompt_id`, `sample` -> columns; several only of images."""
 
 
 @dataclass(slots=True)
@@ -76,9 +78,10 @@ class ManifestReader:
         own = {*chosen["image"], *chosen["prompt"], *chosen["prompt_id"]}
         meta = {key: value for key, value in record.items() if key not in own and not isinstance(value, parquet.Cell)}
         generator = next((str(record[column]) for column in chosen["generator"] if record.get(column)), "")
+        sample = next((as_sample(record[column]) for column in chosen["sample"] if record.get(column)), 0)
         images = [(column, record[column]) for column in chosen["image"] if record.get(column)]
         if not images and record.get("description"):
-            yield _text(str(record.get("id") or where), prompt, generator, prompt_id, meta)
+            yield _text(str(record.get("id") or where), prompt, generator, prompt_id, meta, sample)
         elif not images:
             yield InvalidItem(where, f"{where}: neither 'image' nor 'description'", generator, prompt_id)
         for column, image in images:
@@ -91,11 +94,11 @@ class ManifestReader:
                 yield (
                     InvalidItem(name, problem, by, prompt_id)
                     if problem
-                    else Item(name, prompt, image.place, by, prompt_id, told)
+                    else Item(name, prompt, image.place, by, prompt_id, told, sample)
                 )
                 continue
             name = self._below(place, str(image))
-            yield item_of(name, prompt, by, prompt_id, meta, self.root, self.roots)
+            yield item_of(name, prompt, by, prompt_id, meta, self.root, self.roots, sample)
 
     def _chosen(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Choose the columns: those that the user has named, else the first of the usual names that is there."""
@@ -109,7 +112,7 @@ class ManifestReader:
             if role == "image" and "image" not in there and "description" in there:
                 continue
             same = [name for name in usual if name in there]
-            found[role] = same if role == "generator" else same[:1]
+            found[role] = same if role in ("generator", "sample") else same[:1]
             if same and role in ("image", "prompt") and same[0] != role:
                 self.taken[f"'{same[0]}' is read as {role}"] = None
         if len(self._known) < 100:
@@ -154,24 +157,33 @@ def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
 
 
 def item_of(
-    image: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any], root: Path, roots: Sequence[Path]
+    image: str,
+    prompt: Any,
+    generator: str,
+    prompt_id: str,
+    meta: dict[str, Any],
+    root: Path,
+    roots: Sequence[Path],
+    sample: int = 0,
 ) -> Item | InvalidItem:
     """Make the item of an image that lies in `root` or one of `roots`, or say why it cannot be judged."""
     if problem := _unusable(prompt):
         return InvalidItem(image, problem, generator, prompt_id)
     try:
-        return Item(image, prompt, inside(root, image, roots=roots), generator, prompt_id, meta)
+        return Item(image, prompt, inside(root, image, roots=roots), generator, prompt_id, meta, sample)
     except DataError as error:
         return InvalidItem(image or "(empty)", error.message, generator, prompt_id)
 
 
-def _text(name: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any]) -> Item | InvalidItem:
+def _text(
+    name: str, prompt: Any, generator: str, prompt_id: str, meta: dict[str, Any], sample: int
+) -> Item | InvalidItem:
     """Make an item that is a description without its image."""
     if problem := _unusable(prompt):
         return InvalidItem(name, problem, generator, prompt_id)
     if not isinstance(meta["description"], str):
         return InvalidItem(name, f"the description is no text: {meta['description']!r}", generator, prompt_id)
-    return Item(name, prompt, None, generator, prompt_id, meta)
+    return Item(name, prompt, None, generator, prompt_id, meta, sample)
 
 
 def _unusable(prompt: Any) -> str:

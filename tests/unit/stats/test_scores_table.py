@@ -118,3 +118,9 @@ def test_length_of_a_prompt_as_a_category(tmp_path: Path) -> None:
     text = f"prompt_id,generator,score,prompt\np,a,1,a red cup\nq,a,0,{'word ' * 50}\n"
     found = read_scores(table_file(tmp_path, text), by=["prompt_length"])
     assert list(found.slices["prompt_length"]) == ["1 to 15 words", "41 to 100 words"]
+
+
+def test_samples_are_images_where_no_other_column_tells_them_apart(tmp_path: Path) -> None:
+    found = read_scores(table_file(tmp_path, "prompt_id,generator,sample,score\np,a,0,0\np,a,1,1\np,b,0,1\n"))
+    assert found.seed_variance[0] == pytest.approx(0.5)
+    assert found.judge_variance == (None, None)

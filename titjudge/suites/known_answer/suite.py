@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def _with_truth(item: Item) -> Item | InvalidItem:
         "graph_truth": truth,
         "alignment": float(meta["alignment"]),
     }
-    return Item(item.id, item.prompt, item.image, item.generator, item.prompt_id, found)
+    return replace(item, meta=found)
 
 
 def _problem(meta: Mapping[str, Any]) -> str:

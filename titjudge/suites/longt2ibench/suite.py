@@ -19,6 +19,7 @@ from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_targ
 from titjudge.suites.base import Suite, number_repeats
 from titjudge.suites.longt2ibench.dataset import Annotated, Generation, read_generations, read_split
 from titjudge.suites.longt2ibench.statistics import Recall, by_interval, interval, tables, words
+from titjudge.suites.samples import sample_of
 
 __all__ = ["LongT2IBench", "aggregate_generations", "aggregate_predictions"]
 
@@ -271,7 +272,7 @@ def _item(each: Annotated, root: Path, roots: Sequence[Path]) -> Item | InvalidI
     }
     if each.problems:
         meta["annotation_problems"] = list(each.problems)
-    return Item(each.image, each.prompt, image, generator, group, meta)
+    return Item(each.image, each.prompt, image, generator, group, meta, sample_of(each.raw))
 
 
 def _graph(each: Annotated) -> Graph:

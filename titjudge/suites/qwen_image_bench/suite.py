@@ -31,6 +31,7 @@ from titjudge.suites.qwen_image_bench.tables import (
     write_judged,
     write_scores_detail,
 )
+from titjudge.suites.samples import sample_of
 
 __all__ = [
     "QwenImageBench",
@@ -224,6 +225,7 @@ def _items(file: Path, known: Metadata | None, roots: Sequence[Path]) -> Iterato
                 generator,
                 group,
                 meta,
+                sample_of(row),
             )
         except DataError as error:
             yield InvalidItem(name, error.message, generator, group)

@@ -15,6 +15,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl
+from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif.layout import LENGTHS, MOVED, SIZES, TYPES
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
@@ -219,6 +220,8 @@ def _images(place: Path) -> Images:
         stem, suffix = os.path.splitext(name)
         if suffix.lower() not in SUFFIXES or name.startswith("."):
             continue
+        parted = split_sample(stem)
+        stem = parted[0] if parted else stem
         if not (stem.isascii() and stem.isdigit()) or (stem != "0" and stem[0] == "0"):
             found.unplaced.append(name)
             continue

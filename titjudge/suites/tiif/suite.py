@@ -11,6 +11,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.ocr import words_from_questions
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite
+from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
 from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, Cell
@@ -59,7 +60,8 @@ class Tiif(Suite):
         "images are sent with their own media type; upstream declares every image as PNG",
         "answer files that cannot be read, or in which a question has no yes or no, are named and not scored; upstream "
         "prints or counts as wrong, and cuts lists of different length to the shorter",
-        "several images for one prompt (one number, several suffixes) are all judged, and the prompt counts with their mean; "
+        "several images for one prompt (0_0.png, 0_1.png, or one number with several suffixes) are all judged, and the prompt "
+        "counts with their mean; "
         "upstream takes the first that the file system names",
         "Overall, Basic and Advanced follow the published scripts (mean of 9 dimensions, 12 types, 26 types; "
         "what is missing is left out), which Table 2 of the paper does not; the mean over images (3.3) is shown beside",
@@ -225,7 +227,8 @@ def _folder_items(
             except DataError as error:
                 yield InvalidItem(own, error.message, generator, group)
                 continue
-            yield Item(own, prompt, image, generator, group, meta)
+            parted = split_sample(image.stem)
+            yield Item(own, prompt, image, generator, group, meta, parted[1] if parted else at - 1)
     for number in sorted(left):
         group = f"{kind}/{length}/{number}"
         yield InvalidItem(f"{generator}/{group}", f"{place}: image {number}: {_STRAY}", generator, group)
