@@ -9,26 +9,23 @@ TITJUDGE_OFFICIAL names a folder with checkouts of the repositories, each under 
     VIEScore        github.com/TIGER-AI-Lab/VIEScore       prompts
     UnifiedReward   github.com/CodeGoat24/UnifiedReward    prompts
 
-The centre crop is compared with torchvision, where that is installed. Nothing of this code is part of the project: it is
-read from the checkout, and only the functions named here are run.
+The centre crop is compared with torchvision, where that is installed (official_code.py finds the checkouts).
 """
 
 from __future__ import annotations
 
-import ast
 import gzip
 import math
-import os
 import re
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_models
+from official_code import functions, module, official, strings, template
 
 from titjudge.core.learned_metrics import TABLE
-from titjudge.core.prompts import PromptLibrary
 from titjudge.providers.learned import clip_and_blip, vqascore
 
 TEXTS = [
@@ -40,54 +37,6 @@ TEXTS = [
     "Caf\u0065\u0301 cre\u0300me",
     "long " * 120 + "end",
 ]
-
-
-def official(path: str) -> Path:
-    """A file of the checkouts; skips where it is not there."""
-    told = os.environ.get("TITJUDGE_OFFICIAL", "")
-    if not told:
-        pytest.skip("TITJUDGE_OFFICIAL names no folder of official checkouts (see the head of this file)")
-    file = Path(told).expanduser() / path
-    if not file.is_file():
-        pytest.skip(f"{file} is not there: fetch {path.partition('/')[0]}")
-    return file
-
-
-def functions(file: Path, *names: str, **given: Any) -> dict[str, Any]:
-    """The functions of these names in a file, without running the rest of it (its imports above all)."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    kept = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
-    made: dict[str, Any] = dict(given)
-    exec(compile(ast.Module(body=[*kept], type_ignores=[]), str(file), "exec"), made)  # the person's own checkout
-    return made
-
-
-def module(file: Path, name: str) -> Any:
-    spec = spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    made = module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
-def strings(file: Path) -> list[str]:
-    """Every text in a Python file; the places of an f-string are `{}`."""
-    found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.JoinedStr):
-            parts = (each.value if isinstance(each, ast.Constant) else "{}" for each in node.values)
-            found.append("".join(map(str, parts)))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.append(node.value)
-    return found
-
-
-def template(name: str) -> str:
-    """One of our prompts as text, `{}` where a variable stands."""
-    library = PromptLibrary()
-    file = next(root / f"{name}.md" for root in library.roots if (root / f"{name}.md").is_file())
-    return re.sub(r"\{\{.*?\}\}", "{}", file.read_text(encoding="utf-8").split("---\n", 2)[2]).strip()
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------

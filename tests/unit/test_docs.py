@@ -137,6 +137,23 @@ def test_the_suite_of_the_extension_page_is_judged_and_its_run_read(package: Pat
     assert worst(package / "run", "mood") == (["a-calm-sea.png"], {})
 
 
+def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:
+    from PIL import Image
+
+    from titjudge.core.config import load_config
+    from titjudge.runs import Session
+
+    (block,) = blocks("yaml", ROOT / "docs" / "extending.md")
+    (tmp_path / "my_suite.yaml").write_text(block)
+    (tmp_path / "data" / "images" / "gen").mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(tmp_path / "data" / "images" / "gen" / "1_0.png")
+    (tmp_path / "data" / "prompts.csv").write_text("id,prompt,theme,question\n1,a red house,city,Is the house red?\n")
+    keys = {"data": tmp_path / "data", "suite": str(tmp_path / "my_suite.yaml"), "judge": {"model": "fake/any"}}
+    config = load_config(None, {**keys, "out": tmp_path / "run", "cache": tmp_path / "cache", "report": False})
+    outcome = Session(config).run()
+    assert [(name, status) for name, status, _ in outcome.failures] == [("gen/1_0.png", "unparsed")]  # it describes
+
+
 def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import ast
     import asyncio

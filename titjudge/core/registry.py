@@ -52,6 +52,7 @@ TABLES: dict[str, dict[str, str]] = {
         "unifiedreward-2": "titjudge.metrics.unifiedreward:unifiedreward_2",
         "checklist": "titjudge.metrics.checklist:checklist",
         "graph-alignment": "titjudge.metrics.graph_alignment:graph_alignment",
+        "questions": "titjudge.metrics.questions:questions",
     },
     "suites": {
         "folder": "titjudge.suites.folder:Folder",
@@ -60,6 +61,9 @@ TABLES: dict[str, dict[str, str]] = {
         "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",
         "longt2ibench": "titjudge.suites.longt2ibench.suite:LongT2IBench",
         "qwen-image-bench": "titjudge.suites.qwen_image_bench.suite:QwenImageBench",
+        "t2i-corebench": "titjudge.suites.question_suite:t2i_corebench",
+        "wise": "titjudge.suites.question_suite:wise",
+        "wise-verified": "titjudge.suites.question_suite:wise_verified",
     },
 }
 
@@ -69,6 +73,11 @@ def _strangers(kind: str) -> dict[str, str]:
     from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=f"titjudge.{kind}")}
+
+
+def is_suite_file(name: str) -> bool:
+    """Tell whether a suite is named by its YAML file."""
+    return name.endswith((".yaml", ".yml"))
 
 
 def names(kind: str) -> list[str]:
@@ -83,6 +92,8 @@ def check(kind: str, name: str) -> str:
         ConfigError: no such name; the message suggests the nearest one.
     """
     target = TABLES[kind].get(name) or _strangers(kind).get(name)
+    if target is None and kind == "suites" and is_suite_file(name):
+        return f"titjudge.suites.question_suite:{name}"
     if target is None:
         one = kind.removesuffix("s")
         more = f"; all others through litellm, as litellm/{name}/MODEL" if kind == "providers" else ""
@@ -97,7 +108,7 @@ def load(kind: str, name: str) -> Any:
         ConfigError: no such name; the message suggests the nearest one. Or it is a stranger's, and broken.
     """
     module, _, attribute = check(kind, name).partition(":")
-    if name in TABLES[kind]:
+    if name in TABLES[kind] or (kind == "suites" and is_suite_file(name)):
         return getattr(importlib.import_module(module), attribute)
     try:
         return getattr(importlib.import_module(module), attribute)

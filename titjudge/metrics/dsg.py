@@ -6,12 +6,11 @@ request for questions are ours; its form, the aggregation and the request for an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field, model_validator
 
-from titjudge.core.structured_output import Whole, after_thinking
+from titjudge.core.structured_output import Whole
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
 from titjudge.metrics._questions import (
@@ -24,8 +23,7 @@ from titjudge.metrics._questions import (
     write_questions,
 )
 from titjudge.metrics._shared import image_of, is_stand_in
-
-_YES_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+from titjudge.metrics.answer_rules import read_yes_no
 
 
 class SceneQuestion(QuestionModel):
@@ -85,12 +83,6 @@ def dsg_score(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> 
         raise ValueError("no questions, no score")
     valid = valid_questions(yes, parents)
     return sum(yes[id_] and valid[id_] for id_ in yes) / len(yes), sum(yes.values()) / len(yes)
-
-
-def read_yes_no(text: str) -> bool | None:
-    """Read True, False, or None where an answer starts with neither yes nor no (any case, signs before it ignored)."""
-    match = _YES_NO.match(after_thinking(text))
-    return None if match is None else match[1].lower() == "yes"
 
 
 @metric(

@@ -25,6 +25,11 @@ def resolve(config: RunConfig) -> RunConfig:
     """
     changes: dict[str, Any] = {}
     data = config.data
+    if registry.is_suite_file(config.suite):
+        changes["suite"] = os.path.abspath(config.suite)
+        templates = Path(changes["suite"]).parent / "prompts"
+        if config.prompts is None and templates.is_dir():
+            changes["prompts"] = templates
     if bool(config.images) != bool(config.prompt_file):
         raise ConfigError("--images PATTERN and --prompt-file FILE go together")
     if config.prompt_file:  # a worker elsewhere must find it
@@ -51,9 +56,10 @@ def resolve(config: RunConfig) -> RunConfig:
         changes["panel"] = [_replaying(seat, recorded) for seat in config.panel]
     if (
         config.prompts is None
-        and (templates := _recorded_templates(config.model_copy(update=changes), data)) is not None
+        and "prompts" not in changes
+        and (recorded_with := _recorded_templates(config.model_copy(update=changes), data)) is not None
     ):
-        changes["prompts"] = templates
+        changes["prompts"] = recorded_with
     if not config.metrics:
         chosen = config.model_copy(update=changes)
         changes["metrics"] = _affordable(registry.load("suites", config.suite).metrics, chosen)
@@ -165,6 +171,8 @@ def load_suite(config: RunConfig) -> Any:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise ConfigError(f"the suite {config.suite} has no option '{name}': {has}.{nearest(name, known)}")
     made = suite(**config.suite_options)
+    if hasattr(made, "protocol"):
+        made.protocol = config.protocol
     for root in config.image_root:
         if not root.is_dir():
             raise ConfigError(f"--image-root {root}: no such folder")

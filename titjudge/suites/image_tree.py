@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,10 +33,12 @@ class ImageTree:
     Attributes:
         pattern: Path of an image with fields in braces: prompt_id; generator, sample and any others.
         prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST]; see `titjudge.suites.prompt_list`.
+        known: The prompts by their ids, where a suite has read them.
     """
 
     pattern: str
     prompts: str
+    known: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         names = _FIELD.findall(self.pattern)
@@ -51,9 +53,10 @@ class ImageTree:
         Raises:
             DataError: No image fits, or the prompts cannot be read.
         """
-        prompts: dict[str, str] = {}
-        yield from read_prompts(self.prompts, prompts)
-        fits, others = self._regex(), 0
+        prompts = dict(self.known or {})
+        if self.known is None:
+            yield from read_prompts(self.prompts, prompts)
+        fits, others = self.regex(), 0
         made: dict[str, set[str]] = {}
         for path in sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES):
             name = path.relative_to(root).as_posix()
@@ -84,7 +87,8 @@ class ImageTree:
                 whose = f" by {generator}" if generator else ""
                 notes[f"{missing:,} of {len(prompts):,} prompts have no image{whose}"] = None
 
-    def _regex(self) -> re.Pattern[str]:
+    def regex(self) -> re.Pattern[str]:
+        """Make the expression that fits an image's path below the folder."""
         seen: set[str] = set()
 
         def field(name: str) -> str:

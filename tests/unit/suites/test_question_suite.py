@@ -1,0 +1,225 @@
+"""Suites that are a YAML file: what they read, how they ask, what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from titjudge.core import registry
+from titjudge.core.errors import ConfigError, DataError, Unanswered
+from titjudge.core.types import InvalidItem, Item, Reply, Score, Status
+from titjudge.metrics.answer_rules import RULES, Question
+from titjudge.metrics.questions import Asked, after_parents, questions
+from titjudge.suites.question_suite import QuestionSuite
+
+SPEC: dict[str, Any] = {
+    "name": "mine",
+    "summary": "mine",
+    "prompts": {"files": ["prompts.csv"], "id": "id", "fields": {"theme": "theme"}, "rows": "questions"},
+    "questions": {"question": "question", "category": "kind", "id": "number", "parents": "after"},
+    "tables": [
+        {"title": "by theme", "by": "theme"},
+        {"title": "by kind", "mean": "answers", "by": "category", "upto": "-", "overall": None},
+    ],
+}
+ROWS = """id,prompt,theme,number,question,kind,after
+1,a red cat,animals,1,Is there a cat?,entity - whole,0
+1,a red cat,animals,2,Is the cat red?,attribute - colour,1
+2,a blue house,places,1,Is there a house?,entity - whole,0
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    (tmp_path / "prompts.csv").write_text(ROWS)
+    for name in ("a/1.png", "a/2.png", "b/1.webp"):
+        path = tmp_path / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    return tmp_path
+
+
+def suite(folder: Path, **changes: Any) -> QuestionSuite:
+    file = folder / "mine.yaml"
+    file.write_text(json.dumps(SPEC | changes))  # JSON is YAML
+    made: QuestionSuite = registry.load("suites", str(file))()
+    return made
+
+
+class Scripted:
+    """Answers by the question."""
+
+    dry_run, siblings = None, ()
+
+    def __init__(self, said: Mapping[str, str | Status], protocol: str = "strict") -> None:
+        self.said, self.protocol, self.asked = said, protocol, list[dict[str, Any]]()
+
+    async def __call__(self, template: str, **given: Any) -> Reply:
+        self.asked.append({"template": template, **given})
+        text = self.said.get(given.get("question", ""), "yes")
+        if isinstance(text, Status):
+            raise Unanswered(text, "no answer")
+        return Reply(text)
+
+
+def score(item: Item, ask: Scripted) -> Score:
+    found = asyncio.run(questions(item, ask))  # type: ignore[arg-type]
+    return Score(item.id, "questions", found.value, found.status, found.reason, found.parts)
+
+
+def test_a_file_of_ones_own_is_read_asked_and_tabled(data: Path) -> None:
+    mine = suite(data)
+    items = list(mine.load(data))
+    assert [(item.id, item.generator, item.prompt_id) for item in items] == [
+        ("a/1.png", "a", "1"), ("a/2.png", "a", "2"), ("b/1.webp", "b", "1"),
+    ]  # fmt: skip
+    ask = Scripted({"Is there a cat?": "No.", "Is there a house?": "yes"})
+    tables = mine.aggregate(items, [score(item, ask) for item in items])  # type: ignore[arg-type]
+    assert tables[0].columns == ("generator", "images", "scored", "overall", "animals", "places")
+    assert tables[0].rows == (("a", 2, 2, 50.0, 0.0, 100.0), ("b", 1, 1, 0.0, 0.0, None))  # the child of a no is a no
+    assert tables[1].columns == ("generator", "images", "scored", "attribute", "entity")
+    assert tables[1].rows[0][3:] == (0.0, 50.0)
+    assert {each["template"] for each in ask.asked} == {"questions/yes_no"}
+    assert ask.asked[0]["prompt"] == "a red cat"
+    assert ask.asked[0]["fields"]["theme"] == "animals"
+
+
+def test_an_image_with_a_question_without_answer_has_no_score(data: Path) -> None:
+    mine = suite(data)
+    items = [item for item in mine.load(data) if isinstance(item, Item)]
+    for said in (Status.REFUSED, Status.TRUNCATED, Status.FAILED, "perhaps"):
+        with pytest.raises(Unanswered, match="1 of 2 questions without an answer"):
+            score(items[0], Scripted({"Is the cat red?": said}))
+    table = mine.aggregate(items, [])[0]
+    assert table.rows[0] == ("a", 2, 0, None)
+    assert table.notes == ("3 of 3 images have no score, and enter no mean",)
+
+
+def test_what_may_be_skipped_and_what_is_asked_again(data: Path) -> None:
+    mine = suite(data, official={"ask": {"unanswered": "skip"}})
+    mine.protocol = "official"
+    first = next(item for item in mine.load(data) if isinstance(item, Item))
+    assert score(first, Scripted({"Is the cat red?": Status.REFUSED})).value == 1.0
+    with pytest.raises(Unanswered, match="no answer"):  # an outage is no refusal
+        score(first, Scripted({"Is the cat red?": Status.FAILED}))
+    with pytest.raises(Unanswered):
+        score(first, Scripted({"Is the cat red?": Status.REFUSED, "Is there a cat?": Status.REFUSED}))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"surprise": 1}, "surprise: Extra inputs are not permitted"),
+        ({"tables": []}, "tables: List should have at least 1 item"),
+        ({"ask": {"answer": "guess"}}, "ask.answer: Value error, there is no answer rule 'guess'"),
+        ({"official": {"ask": {"tries": 0}}}, "official.ask.tries: Input should be greater"),
+        ({"tables": [{"title": "t", "by": "mood"}]}, "tables.0.by: 'mood' is no field of the prompts"),
+        ({"prompts": {"files": []}}, "prompts.files"),
+    ],
+)
+def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        suite(tmp_path, **change)
+    assert str(caught.value).startswith(f"{tmp_path / 'mine.yaml'}: ")
+    assert says in str(caught.value)
+
+
+def test_a_file_is_plain_data(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("name: !!python/object/apply:os.system [echo]\n")
+    with pytest.raises(ConfigError, match="not YAML"):
+        registry.load("suites", str(tmp_path / "bad.yaml"))
+    with pytest.raises(ConfigError, match=r"absent\.yaml"):
+        registry.load("suites", str(tmp_path / "absent.yaml"))
+
+
+@pytest.mark.parametrize(
+    "change", [{"images": ["../{generator}/{prompt_id}"]}, {"prompts": SPEC["prompts"] | {"folders": [".."]}}]
+)
+def test_a_file_leads_nowhere_else(data: Path, change: dict[str, Any]) -> None:
+    below = data / "below"
+    below.mkdir()
+    (below / "prompts.csv").write_text(ROWS)
+    with pytest.raises(DataError, match="outside"):
+        list(suite(below, **change).load(below))
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("3,p,t,1,Q?,k,9\n", "prompts.csv:2: question 1 of '3' has the parent 9, which does not exist"),
+        ("3,p,t,1,Q?,k,0\n3,p,t,1,R?,k,0\n", "prompts.csv:2: two questions of '3' have one id"),
+        ("3,p,t,1,,k,0\n", "prompts.csv:2: a question: question: String should have at least 1 character"),
+        (",p,t,1,Q?,k,0\n", "prompts.csv:2: 'id' is no id: ''"),
+        ("3, ,t,1,Q?,k,0\n", "prompts.csv:2: 'prompt' is no prompt: ' '"),
+    ],
+)
+def test_a_bad_row_is_named_and_the_rest_is_read(data: Path, rows: str, says: str) -> None:
+    header, rest = ROWS.split("\n", 1)
+    (data / "prompts.csv").write_text(f"{header}\n{rows}{rest}")
+    found = list(suite(data).load(data))
+    assert [item.reason for item in found if isinstance(item, InvalidItem)] == [says]
+    assert sum(isinstance(item, Item) for item in found) == 3
+
+
+def test_missing_files_are_named(tmp_path: Path, data: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(DataError, match=r"no prompts here: prompts\.csv"):
+        list(suite(data).load(empty))
+    (empty / "prompts.csv").write_text(ROWS)
+    with pytest.raises(DataError, match=r"no images: expected images/\{generator\}/\{prompt_id\}_\{sample\}\.png or"):
+        list(suite(data).load(empty))
+
+
+def test_images_elsewhere_by_a_pattern(data: Path) -> None:
+    suite(data)
+    mine = registry.load("suites", str(data / "mine.yaml"))(
+        images=str(data / "images" / "{generator}" / "{prompt_id}.png")
+    )
+    assert [item.id for item in mine.load(data)] == ["a/1.png", "a/2.png"]
+
+
+def test_zeros_are_handed_down_only_where_they_are_chained() -> None:
+    asked = {"questions": [{"id": n, "question": n, "parents": p} for n, p in (("1", []), ("2", ["1"]), ("3", ["2"]))]}
+    assert after_parents(Asked.model_validate(asked), [0, 1, 1]) == [0, 0, 1]
+    assert after_parents(Asked.model_validate(asked | {"parents": "chained"}), [0, 1, 1]) == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "wanted"),
+    [
+        ("yes-no", "<think>yes</think>no", [0.0]),
+        ("yes-no", "<think>yes or", None),
+        ("labels", "Score: 1", [1.0]),
+        ("labels", "**Score:** 1\n", [1.0]),
+        ("labels", "Score: 1\nScore: 0", None),
+        ("labels", "Score: 2", None),
+        ("labels", "a Score: 1", None),
+        ("score-list", "<score>[1]</score>", [1.0]),
+        ("score-list", "<score>[True]</score>", None),
+        ("score-list", "<score>[1, 0]</score>", None),
+        ("score-list", "<score>[__import__('os')]</score>", None),
+        ("unigenbench", "<analysis>['a']</analysis><score>['1']</score>", [0.0]),
+        ("unigenbench", "<score>[1]</score>", None),
+        ("unigenbench", f"<analysis>['a']</analysis><score>{'[' * 5000}</score>", None),
+    ],
+)
+def test_what_a_rule_reads(rule: str, text: str, wanted: list[float] | None) -> None:
+    assert RULES[rule](text, [Question(question="Score")]) == wanted
+
+
+@pytest.mark.parametrize("name", ["t2i-corebench", "wise", "wise-verified"])
+def test_bundled_files_name_what_is_there(name: str) -> None:
+    from titjudge.core.prompts import PromptLibrary
+
+    spec = registry.load("suites", name).spec
+    assert spec.name == name
+    for protocol in ("strict", "official"):
+        asking = spec.asking(protocol)
+        plural = "questions" if asking.each == "image" else "question"
+        assert PromptLibrary().get(asking.template).variables == {"prompt", "fields", plural}

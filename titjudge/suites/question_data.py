@@ -1,0 +1,206 @@
+"""Prompts and questions of a suite, read from official files of any layout as its YAML file describes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_json, scan_table
+from titjudge.core.structured_output import first_problem
+from titjudge.core.types import InvalidItem
+from titjudge.metrics.answer_rules import Question
+from titjudge.suites.question_schema import Columns, Prompts, QuestionSpec
+
+Row = tuple[int, dict[str, Any] | DataError]
+
+
+@dataclass(slots=True)
+class PromptRecord:
+    """A prompt with its questions; `where` is its file and row."""
+
+    id: str
+    prompt: str
+    where: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    questions: list[Question] = field(default_factory=list)
+
+
+def read_prompts(
+    folder: Path, spec: QuestionSpec, *, skip_rows: int = 0, parents_exist: bool = True
+) -> tuple[dict[str, PromptRecord], list[InvalidItem]]:
+    """Read the prompts by their ids, and what is wrong with rows; a prompt with a wrong row is left out.
+
+    Raises:
+        DataError: there are no files, or one cannot be read.
+    """
+    found: dict[str, PromptRecord] = {}
+    problems: list[InvalidItem] = []
+    wrong: set[str] = set()
+    by_rows = spec.prompts.rows == "questions"
+    for file in find_files(folder, spec.prompts):
+        for number, row in _rows(file):
+            if skip_rows:
+                skip_rows -= 1
+                continue
+            where = f"{file.name}:{number}"
+            name = ""
+            try:
+                if isinstance(row, DataError):
+                    raise row
+                name = _id(row, spec.prompts, file)
+                record = _record(row, spec, file, number, name)
+                if name not in found:
+                    found[name] = record
+                elif not by_rows:
+                    raise DataError(f"the prompt '{name}' stands twice", file, number)
+                else:
+                    found[name].questions += record.questions
+            except DataError as error:
+                problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=name))
+                wrong.add(name)
+    for record in found.values():
+        problem = _badly_linked(record, parents_exist)
+        if problem and record.id not in wrong:
+            problems.append(InvalidItem(record.where, f"{record.where}: {problem}", prompt_id=record.id))
+            wrong.add(record.id)
+    return {name: record for name, record in found.items() if name not in wrong}, problems
+
+
+def find_files(folder: Path, prompts: Prompts) -> list[Path]:
+    """Find the files of the first folder that has any.
+
+    Raises:
+        DataError: none has, or a file lies outside of the data folder.
+    """
+    for below in prompts.folders if folder.is_dir() else ():
+        place = inside(folder, below, "folder")
+        names = dict.fromkeys(path.name for name in prompts.files for path in sorted(place.glob(Path(name).name)))
+        if files := [inside(place, name, "file") for name in names if (place / name).is_file()]:
+            return files
+    places = " or ".join(f"{below}/" for below in prompts.folders if below != ".")
+    raise DataError(f"no prompts here{f', nor in {places}' if places else ''}: {', '.join(prompts.files)}", folder)
+
+
+def _rows(file: Path) -> Iterator[Row]:
+    """Yield the rows of a table, or of a JSON file: a list of objects, or an object of objects (whose keys are `$key`)."""
+    if file.suffix.lower() != ".json":
+        yield from scan_table(file)
+        return
+    content = read_json(file)
+    if not isinstance(content, list | dict):
+        raise DataError("neither a list nor an object of rows", file)
+    entries = list(content.items()) if isinstance(content, dict) else [("", entry) for entry in content]
+    for number, (key, entry) in enumerate(entries, 1):
+        if isinstance(entry, dict):
+            yield number, {**entry, "$key": key}
+        else:
+            yield number, DataError("this row is no object", file, number)
+
+
+def _id(row: Mapping[str, Any], prompts: Prompts, file: Path) -> str:
+    name = _one(row, prompts.id, file)
+    if not isinstance(name, str | int) or isinstance(name, bool) or not str(name).strip():
+        raise DataError(f"'{prompts.id}' is no id: {name!r:.40}")
+    return str(name)
+
+
+def _record(row: Mapping[str, Any], spec: QuestionSpec, file: Path, number: int, name: str) -> PromptRecord:
+    text = _one(row, spec.prompts.prompt, file)
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(f"'{spec.prompts.prompt}' is no prompt: {text!r:.40}")
+    fields = {key: _one(row, column, file) for key, column in spec.prompts.fields.items()}
+    for key, bands in spec.prompts.bands.items():
+        if not name.isdecimal() or not (
+            fits := [band for band, (low, high) in bands.items() if low <= int(name) <= high]
+        ):
+            raise DataError(f"the id {name} is in no {key}")
+        fields[key] = fits[0]
+    asked = spec.questions if isinstance(spec.questions, list) else _questions(row, spec.questions, file)
+    return PromptRecord(name, text, f"{file.name}:{number}", fields, list(asked))
+
+
+def _questions(row: Mapping[str, Any], columns: Columns, file: Path) -> list[Question]:
+    named = {key: column for key, column in columns.model_dump().items() if column}
+    lists = {key: values(row, column, file) for key, column in named.items()}
+    counts = {key: len(found) for key, found in lists.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{count} of '{named[key]}'" for key, count in counts.items())
+        raise DataError(f"the questions do not fit together: {told}")
+    if not lists["question"]:
+        raise DataError("there are no questions")
+    try:
+        return [
+            Question.model_validate({key: _part(key, each) for key, each in zip(lists, entry, strict=True)})
+            for entry in zip(*lists.values(), strict=True)
+        ]
+    except ValidationError as error:
+        raise DataError(f"a question: {first_problem(error)}") from error
+
+
+def _part(key: str, value: Any) -> Any:
+    if key == "parents":  # "1, 2" or [1, 2]; 0 is no parent
+        given = value if isinstance(value, list) else str(value if value is not None else "").split(",")
+        return [parent for each in given if (parent := str(each).strip()) not in ("", "0")]
+    return str(value).strip() if isinstance(value, str | int) else value
+
+
+def _badly_linked(record: PromptRecord, parents_exist: bool) -> str:
+    """Say which ids of the questions do not fit together; empty where all do."""
+    ids = [question.id for question in record.questions if question.id]
+    if len(set(ids)) < len(ids):
+        return f"two questions of '{record.id}' have one id"
+    missing = [(each.id, parent) for each in record.questions for parent in each.parents if parent not in ids]
+    if missing and parents_exist:
+        return f"question {missing[0][0]} of '{record.id}' has the parent {missing[0][1]}, which does not exist"
+    return ""
+
+
+def _one(row: Mapping[str, Any], column: str, file: Path) -> Any:
+    found = values(row, column, file)
+    if len(found) != 1:
+        raise DataError(f"'{column}' has {len(found)} values, not one")
+    return found[0]
+
+
+def values(row: Mapping[str, Any], column: str, file: Path) -> list[Any]:
+    """Find the values of a column in a row.
+
+    Raises:
+        DataError: there is no such key, or no list where one is expected.
+    """
+    if column == "$file":
+        return [file.stem]
+    found: list[Any] = [row]
+    for part in column.split("."):
+        name, several = part.removesuffix("[]"), part.endswith("[]")
+        found = [_deeper(each, name, column) for each in found]
+        if several:
+            entries = [_decoded(each) for each in found]
+            if not all(isinstance(each, list) for each in entries):
+                raise DataError(f"'{column}': '{name}' is no list")
+            found = [each for entry in entries for each in entry]
+    return found
+
+
+def _deeper(value: Any, name: str, column: str) -> Any:
+    value = _decoded(value)
+    if not isinstance(value, Mapping) or name not in value:
+        raise DataError(f"the key '{name}' is missing" + (f" (for '{column}')" if name != column else ""))
+    return value[name]
+
+
+def _decoded(value: Any) -> Any:
+    """Read a text that is JSON, as cells of CSV files are."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value

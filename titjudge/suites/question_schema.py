@@ -1,0 +1,149 @@
+"""What a suite's YAML file says: where its prompts and questions stand, how they are asked, and which means are published."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from titjudge.core.errors import ConfigError
+from titjudge.core.files import read_yaml
+from titjudge.core.structured_output import first_problem
+from titjudge.metrics.answer_rules import Question
+from titjudge.metrics.questions import Asking
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Prompts(_Strict):
+    """Where prompts stand below the data folder.
+
+    A column is a key of a row; `a.b` goes deeper (also into a text that is JSON), `a[]` is each entry of a list, `$key` the
+    row's key in a JSON object of rows, `$file` the name of its file without the ending.
+
+    Attributes:
+        folders: Where its files may lie: the first that has any.
+        files: Names of .csv, .jsonl, .parquet or .json files, or patterns; all that are there are read.
+        id: The column of the prompt's id.
+        prompt: The column of its text.
+        fields: What else is kept of it, by name: for tables and templates.
+        bands: Fields by the number of the prompt's id: {category: {CULTURE: [1, 400], ...}}.
+        rows: A row is a prompt, or one question of it (the rows of a prompt then have one id).
+    """
+
+    folders: list[str] = Field(default=["."], min_length=1)
+    files: list[str] = Field(min_length=1)
+    id: str = "prompt_id"
+    prompt: str = "prompt"
+    fields: dict[str, str] = {}
+    bands: dict[str, dict[str, tuple[int, int]]] = {}
+    rows: Literal["prompts", "questions"] = "prompts"
+
+
+class Columns(_Strict):
+    """The columns of the questions; what several columns give is taken together, entry by entry."""
+
+    question: str
+    category: str = ""
+    id: str = ""
+    parents: str = ""
+
+
+class TableSpec(_Strict):
+    """A table: means by category for each generator.
+
+    Attributes:
+        mean: Of images, of prompts (the mean of their images first) or of single answers.
+        by: The field, or for answers their category, whose values are the columns; without it there is one mean.
+        upto: Take the values only up to this text: with "-", `entity - whole` is `entity`.
+        order: The columns that come first.
+        overall: The mean of the columns, of everything, or weights by column; null for none.
+        times: What means are multiplied with.
+        counted: Means of answers: as they enter the score (after their parents), or as given.
+    """
+
+    title: str
+    mean: Literal["images", "prompts", "answers"] = "images"
+    by: str = ""
+    upto: str = ""
+    order: list[str] = []
+    overall: Literal["columns", "all"] | dict[str, float] | None = "columns"
+    times: float = 100.0
+    counted: bool = True
+
+
+class Official(_Strict):
+    """What the published script does otherwise (`--protocol official`): keys of `ask`, and its slips.
+
+    Attributes:
+        ask: Keys of `ask` with other values.
+        skip_rows: Rows at the start of the data that the script does not read.
+        last_image: Tables of answers are of the last image of each prompt alone.
+    """
+
+    ask: dict[str, Any] = {}
+    skip_rows: int = Field(default=0, ge=0)
+    last_image: bool = False
+
+
+class QuestionSpec(_Strict):
+    """A whole suite.
+
+    Attributes:
+        name: What results call it.
+        summary: What it is, in a line.
+        version: Raised whenever the same answers would give other tables.
+        source: Where it was published.
+        images: Patterns of image paths below the data folder, without ending, as for `--images`; the first that fits counts.
+        prompts: Where prompts stand.
+        questions: The columns of the questions, or the questions themselves, the same for every prompt.
+        ask: How they are asked.
+        official: What the published script does otherwise.
+        tables: The tables.
+        deviations: Where results differ from those of the published script, for people.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    summary: str
+    version: str = "1"
+    source: str = ""
+    images: list[str] = ["images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}"]
+    prompts: Prompts
+    questions: Columns | list[Question]
+    ask: Asking = Asking()
+    official: Official = Official()
+    tables: list[TableSpec] = Field(min_length=1)
+    deviations: list[str] = []
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> QuestionSpec:
+        try:
+            self.asking("official")
+        except ValidationError as error:
+            raise ValueError(f"official.ask.{first_problem(error)}") from error
+        known = {"", *self.prompts.fields, *self.prompts.bands, *re.findall(r"\{(\w+)\}", " ".join(self.images))}
+        for number, table in enumerate(self.tables):
+            if table.by not in known and (table.mean, table.by) != ("answers", "category"):
+                raise ValueError(f"tables.{number}.by: '{table.by}' is no field of the prompts")
+        return self
+
+    def asking(self, protocol: str) -> Asking:
+        """Return how questions are asked under a protocol."""
+        own = self.official.ask if protocol == "official" else {}
+        return Asking.model_validate(self.ask.model_dump() | own)
+
+
+def read_spec(file: Path) -> QuestionSpec:
+    """Read a suite's YAML file.
+
+    Raises:
+        ConfigError: it is no YAML, or a key is unknown, missing or wrong; names file and key.
+    """
+    try:
+        return QuestionSpec.model_validate(read_yaml(file, "a suite"))
+    except ValidationError as error:
+        raise ConfigError(f"{file}: {first_problem(error)}") from error

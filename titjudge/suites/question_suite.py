@@ -1,0 +1,122 @@
+"""Suites that are a YAML file: prompts with questions, a rule that reads answers, means by category.
+
+The bundled ones lie beside this module; `--suite my_suite.yaml` reads one of your own (docs/suites.md). A file is data: it
+names columns, rules and prompt templates, and holds no code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.images import SUFFIXES
+from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.suites.base import Suite
+from titjudge.suites.image_tree import ImageTree, split_pattern
+from titjudge.suites.question_data import read_prompts
+from titjudge.suites.question_schema import QuestionSpec, read_spec
+from titjudge.suites.question_tables import make_table
+
+METRIC = "questions"
+
+
+class QuestionSuite(Suite):
+    """Questions, an answer rule, means by category.
+
+    Args:
+        template: Another prompt than the suite's.
+        images: A pattern of image paths, from the working directory, where they are not where the suite expects them.
+    """
+
+    metrics: tuple[str, ...] = (METRIC,)
+    spec: QuestionSpec
+
+    def __init__(self, *, template: str = "", images: str = "") -> None:
+        self._template, self._images = template, images
+        self.notes: dict[str, None] = {}
+
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+        """Yield the images with their prompts and questions; what cannot be judged says file and row.
+
+        Raises:
+            DataError: there are no prompts, or no images.
+        """
+        official = self.spec.official if self.protocol == "official" else None
+        asking = self.spec.asking(self.protocol)
+        if self._template:
+            asking = asking.model_copy(update={"template": self._template})
+        prompts, problems = read_prompts(
+            folder,
+            self.spec,
+            skip_rows=official.skip_rows if official else 0,
+            parents_exist=asking.parents == "direct",
+        )
+        yield from problems
+        root, pattern = self._tree(folder)
+        tree = ImageTree(pattern, "the suite", {name: record.prompt for name, record in prompts.items()})
+        how = asking.model_dump()
+        for item in tree.items(root, self.image_roots, self.notes):
+            if isinstance(item, InvalidItem):
+                yield item
+                continue
+            record = prompts[item.prompt_id]
+            own = {key: value for key, value in item.meta.items() if key != "suffix"}
+            asked = {**how, "questions": [each.model_dump(exclude_defaults=True) for each in record.questions]}
+            yield replace(item, meta={**own, **record.fields, "asked": asked})
+
+    def _tree(self, folder: Path) -> tuple[Path, str]:
+        if self._images:
+            root, pattern = split_pattern(self._images)
+            if not root.is_dir():
+                raise ConfigError(f"--suite-option images={self._images}: {root} is no folder")
+            return root, pattern
+        for each in self.spec.images:
+            top, rest = split_pattern(each)
+            pattern = f"{rest}.{{suffix}}"
+            place = inside(folder, top.as_posix(), "folder")
+            if place.is_dir() and _fits(place, pattern):
+                return place, pattern
+        wanted = " or ".join(f"{each}.png" for each in self.spec.images)
+        raise DataError(f"no images: expected {wanted} here, or say --suite-option images=PATTERN", folder)
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
+        """Make the suite's tables."""
+        own = [score for score in scores if score.metric == METRIC]
+        last = self.protocol == "official" and self.spec.official.last_image
+        return [make_table(spec, items, own, last_image=last) for spec in self.spec.tables]
+
+
+def _fits(root: Path, pattern: str) -> bool:
+    fits = ImageTree(pattern, "").regex()
+    files = (path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
+    return any(fits.fullmatch(path.relative_to(root).as_posix()) for path in files)
+
+
+def suite_of(file: Path) -> type[QuestionSuite]:
+    """Make the suite of a YAML file.
+
+    Raises:
+        ConfigError: the file is wrong; names file and key.
+    """
+    spec = read_spec(file)
+    facts = {
+        "name": spec.name,
+        "spec": spec,
+        "VERSION": spec.version,
+        "DEVIATIONS": tuple(spec.deviations),
+        "__doc__": spec.summary,
+        "__module__": __name__,
+    }
+    return type(re.sub(r"\W", "_", spec.name), (QuestionSuite,), facts)
+
+
+def __getattr__(name: str) -> Any:
+    """Make the suite of a bundled file by its name (`wise` is wise.yaml), of any other by its path."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return suite_of(Path(name) if name.endswith((".yaml", ".yml")) else Path(__file__).with_name(f"{name}.yaml"))

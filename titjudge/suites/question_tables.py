@@ -1,0 +1,89 @@
+"""Means by category for each generator, as a suite's YAML file orders them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from titjudge.core.score_parts import questions as questions_of
+from titjudge.core.types import Item, Score, Table
+from titjudge.suites.question_schema import TableSpec
+
+Scored = tuple[Item, Score]
+
+
+def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], *, last_image: bool = False) -> Table:
+    """Make one table, a row for each generator.
+
+    Args:
+        spec: What it shows.
+        items: All images.
+        scores: Scores of the suite's metric.
+        last_image: Take the answers of the last image of each prompt alone.
+    """
+    by_id = {score.item_id: score for score in scores if score.value is not None}
+    generators = sorted({item.generator for item in items})
+    means: dict[str, dict[str, float]] = {}
+    overall: dict[str, float | None] = {}
+    for generator in generators:
+        scored = [(item, by_id[item.id]) for item in items if item.generator == generator and item.id in by_id]
+        values = (
+            _answers(spec, _last(scored) if last_image else scored) if spec.mean == "answers" else _images(spec, scored)
+        )
+        means[generator] = {key: spec.times * sum(found) / len(found) for key, found in values.items() if found}
+        overall[generator] = _overall(spec, means[generator], [each for found in values.values() for each in found])
+    keys = {key for found in means.values() for key in found}
+    order = [key for key in spec.order if key in keys] + sorted(keys - set(spec.order)) if spec.by else []
+    rows = []
+    for generator in generators:
+        own = [item for item in items if item.generator == generator]
+        shown = [overall[generator]] if spec.overall is not None else []
+        done = sum(item.id in by_id for item in own)
+        rows.append((generator, len(own), done, *shown, *(means[generator].get(key) for key in order)))
+    first = ("overall",) if spec.overall is not None else ()
+    lacking = sum(item.id not in by_id for item in items)
+    notes = (f"{lacking:,} of {len(items):,} images have no score, and enter no mean",) if lacking else ()
+    return Table(spec.title, ("generator", "images", "scored", *first, *order), tuple(rows), notes)
+
+
+def _images(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]:
+    """Values by column: of images, or of prompts as the mean of their images."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for item, score in scored:
+        assert score.value is not None
+        key = _key(spec, item.meta.get(spec.by)) if spec.by else ""
+        unit = item.prompt_id if spec.mean == "prompts" else item.id
+        found.setdefault(key, {}).setdefault(unit, []).append(score.value)
+    return {key: [sum(each) / len(each) for each in units.values()] for key, units in found.items()}
+
+
+def _answers(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for item, score in scored:
+        for asked in questions_of(score.parts):
+            answer = asked.get("counted" if spec.counted else "answer")
+            if isinstance(answer, int | float):
+                named = asked.get("category") if spec.by == "category" else item.meta.get(spec.by)
+                found.setdefault(_key(spec, named) if spec.by else "", []).append(float(answer))
+    return found
+
+
+def _last(scored: Sequence[Scored]) -> list[Scored]:
+    return list({item.prompt_id: (item, score) for item, score in scored}.values())
+
+
+def _key(spec: TableSpec, value: Any) -> str:
+    text = str(value if value is not None else "")
+    return text.split(spec.upto, 1)[0].strip() if spec.upto else text
+
+
+def _overall(spec: TableSpec, means: Mapping[str, float], values: Sequence[float]) -> float | None:
+    if not means or spec.overall is None:
+        return None
+    if spec.overall == "all":
+        return spec.times * sum(values) / len(values)
+    if spec.overall == "columns":
+        return sum(means.values()) / len(means)
+    if any(key not in means for key in spec.overall):
+        return None
+    return sum(weight * means[key] for key, weight in spec.overall.items())
