@@ -30,6 +30,10 @@ COMMANDS = {
     ),
     "report": ("titjudge.cli.report:report", "Write the report of one or several runs again, or export their tables."),
     "reference": ("titjudge.cli.reference:reference", "List or show the leaderboards that papers have published."),
+    "facets": (
+        "titjudge.cli.facets:facets",
+        "Have a judge name the checklist facets that each prompt puts to the test.",
+    ),
     "label": ("titjudge.cli.label:label", "Serve a page where people vote; turn votes into pairs and ranks."),
     "view": ("titjudge.cli.label:view", "Serve the runs folder: progress, spend, reports."),
     "metrics": ("titjudge.cli.catalog:metrics", "List the metrics, what each needs and where it comes from."),

@@ -125,6 +125,33 @@ def judge(**flags: Any) -> int:
     return _run(session.config, lambda: session.run(watcher(cap)), flags["json_file"])
 
 
+def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path | None]:
+    """Run a metric over prompts without images, or price that.
+
+    Args:
+        flags: Of the command, those of `model_options`, `dry_run` and `json_file` among them.
+        task: Further keys of the configuration: the metric, the suite and its options.
+
+    Returns:
+        The exit code, and the run folder where there is one.
+    """
+    from titjudge.cli.output import show_forecast
+    from titjudge.cli.progress import watcher
+    from titjudge.core.config import load_config
+    from titjudge.runs.session import Session
+
+    session = Session(load_config(flags["config_file"], overrides_of(flags) | {"report": False} | task))
+    if flags["dry_run"]:
+        found = session.dry_run()
+        show_forecast(found, flags["json_file"])
+        return (0 if found.items else 1), None
+    for line in notices(session.config):
+        say(f"  note: {line}")
+    outcome = session.run(watcher(session.config.limits.max_cost))
+    outcome.tables.clear()  # they rank generators, and there are none
+    return _tell(outcome, flags["json_file"], session.config.limits.min_coverage, "prompts"), outcome.folder
+
+
 def _settling(config: Any, question: Any) -> Any:
     from titjudge.runs.settling import SettlingSession
 
@@ -186,7 +213,7 @@ def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
     return _tell(work(), json_file, config.limits.min_coverage)
 
 
-def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
+def _tell(outcome: Any, json_file: Path | None, least: float | None, noun: str = "images") -> int:
     """Show the results of a run, and write them as JSON; returns the exit code."""
     from titjudge.cli.output import show_notes, show_tables, write_json
 
@@ -197,7 +224,7 @@ def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
     show_notes(outcome.warnings, () if nothing else outcome.tables)
     _failures(outcome.failures)
     if nothing:
-        say("\nnothing was judged: no image got a score")
+        say(f"\nnothing was judged: no {noun.removesuffix('s')} got a score")
     spent, listed = outcome.results["spent"], outcome.results["list_cost"]
     unsure = (
         f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
@@ -214,7 +241,7 @@ def _tell(outcome: Any, json_file: Path | None, least: float | None) -> int:
     say(f"run    {outcome.folder}")
     if outcome.report is not None:
         say(f"report {outcome.report}")
-    reached = _coverage(outcome, least)
+    reached = _coverage(outcome, least, noun)
     if outcome.status.startswith("incomplete: budget"):
         return 3
     if not reached:
@@ -241,7 +268,7 @@ def _as_json(results: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _coverage(outcome: Any, least: float | None) -> bool:
+def _coverage(outcome: Any, least: float | None, noun: str) -> bool:
     """Say what a complete run has left without a score; returns whether the share that was asked for is reached."""
     if outcome.status != "complete":
         return True
@@ -250,7 +277,7 @@ def _coverage(outcome: Any, least: float | None) -> bool:
     reached = least is None or share >= least
     if scored < images:
         wanted = "" if reached else f", less than the {least:.1%} asked for"
-        line = f"{images - scored:,} of {images:,} images have no score by {name}: coverage {share:.1%}{wanted}"
+        line = f"{images - scored:,} of {images:,} {noun} have no score by {name}: coverage {share:.1%}{wanted}"
         say(line, colour="yellow" if reached else "red")
     return reached
 

@@ -51,11 +51,13 @@ TABLES: dict[str, dict[str, str]] = {
         "unifiedreward": "titjudge.metrics.unifiedreward:unifiedreward",
         "unifiedreward-2": "titjudge.metrics.unifiedreward:unifiedreward_2",
         "checklist": "titjudge.metrics.checklist:checklist",
+        "facet-map": "titjudge.metrics.facet_map:facet_map",
         "graph-alignment": "titjudge.metrics.graph_alignment:graph_alignment",
         "questions": "titjudge.metrics.questions:questions",
     },
     "suites": {
         "folder": "titjudge.suites.folder:Folder",
+        "prompts": "titjudge.suites.prompts:Prompts",
         "tiif": "titjudge.suites.tiif.suite:Tiif",
         "known-answer": "titjudge.suites.known_answer.suite:KnownAnswer",
         "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",

@@ -251,16 +251,12 @@ def gate(protocol: str, activated: Activated, pillar: str) -> Sequence[Sequence[
 async def checklist(item: Item, ask: Ask) -> Score:
     """Mean over the pillars a prompt activates of 0/60/100 points for checklist facets, judged one pillar at a time.
 
-    `item.meta["facets"]` maps each active pillar to its (sub-capability, facet) pairs. Under the official protocol every
-    facet the judge marks counts, under the strict one only the activated facets; both ask for the decoding of Q-Judger. A
-    pillar without a usable answer is named in `parts["failed"]` and the mean is over the others.
+    `item.meta["facets"]` maps each active pillar to its (sub-capability, facet) pairs; without it all five pillars are
+    judged, and what the judge finds not applicable drops out (Eq. 5). Under the official protocol every facet the judge
+    marks counts, under the strict one only the activated facets; both ask for the decoding of Q-Judger. A pillar without a
+    usable answer is named in `parts["failed"]` and the mean is over the others.
     """
-    facets = item.meta.get("facets")
-    if not isinstance(facets, Mapping) or not facets:
-        return Score.none(Status.MISSING, "the item names no facets to judge (is its ID in the metadata?)")
-    unknown = [pillar for pillar in facets if pillar not in rubric()]
-    if unknown:
-        return Score.none(Status.BAD_INPUT, f"the rubric has no pillar '{unknown[0]}'")
+    facets = _activated(item)
     image = image_of(item)
     official = ask.protocol == "official"
     verdicts: dict[str, Verdict] = {}
@@ -288,6 +284,31 @@ async def checklist(item: Item, ask: Ask) -> Score:
         else:
             failed[pillar] = (Status.UNPARSED, f"{verdict.status}: {verdict.reason}")
     return _score(verdicts, outputs, failed)
+
+
+def _activated(item: Item) -> Activated:
+    """Read the facets that an item's prompt activates: all of the rubric, where it names none.
+
+    Raises:
+        Unanswered: it names what is not in the rubric.
+    """
+    given = item.meta.get("facets")
+    if given is None:
+        return {pillar: [[sub, facet] for facet, sub in homes(pillar).items()] for pillar in rubric()}
+    try:
+        found = {str(pillar): [(str(sub), str(facet)) for sub, facet in pairs] for pillar, pairs in given.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        reason = "its facets are no object of pillar: [[sub-capability, facet], ...]"
+        raise Unanswered(Status.BAD_INPUT, reason) from error
+    for pillar, pairs in found.items():
+        if pillar not in rubric():
+            raise Unanswered(Status.BAD_INPUT, f"the rubric has no pillar '{pillar}'")
+        for sub, facet in pairs:
+            if homes(pillar).get(facet) != sub:
+                raise Unanswered(Status.BAD_INPUT, f"the rubric has no facet '{pillar} / {sub} / {facet}'")
+    if not any(found.values()):
+        raise Unanswered(Status.BAD_INPUT, "it names no facets to judge")
+    return found
 
 
 def _score(

@@ -3,6 +3,7 @@
     DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl or DATA.csv  image, prompt[, generator, prompt_id]
     DATA/images.jsonl   image, prompt_id[, generator]
     DATA/pairs.jsonl    prompt_id, image_a, image_b, preference (a, b or tie); optional
+    DATA/facets.jsonl   prompt, facets, as the command `facets` writes it; optional
     or
     descriptions instead of images: a manifest with `description` (and optionally `id`) in the place of `image`
     or
@@ -21,6 +22,7 @@ used is a BadItem with its reason; the rest is judged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +64,11 @@ class Folder(Suite):
             DataError: there is nothing to judge at that place.
         """
         if self.tree is not None:
-            return self.tree.items(folder, self.image_roots, self._said)
-        return read_items(folder, self.image_roots, self.columns, self._taken)
+            found = self.tree.items(folder, self.image_roots, self._said)
+        else:
+            found = read_items(folder, self.image_roots, self.columns, self._taken)
+        file = (folder.parent if folder.is_file() else folder) / "facets.jsonl"
+        return _with_facets(found, file) if file.is_file() else found
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Preferences of `pairs.jsonl`, if the folder has one."""
@@ -98,6 +103,19 @@ def read_items(
         yield from _loose(folder, roots)
     else:
         raise DataError("no such data folder or manifest", folder)
+
+
+def _with_facets(items: Iterator[Item | InvalidItem], file: Path) -> Iterator[Item | InvalidItem]:
+    """Give items the facets that `facets` has found for the text of their prompt.
+
+    Raises:
+        DataError: A line of the file is malformed; names file and line.
+    """
+    facets = {record["prompt"]: record["facets"] for _, record in read_table(file, ("prompt", "facets"))}
+    for item in items:
+        if isinstance(item, Item) and item.prompt in facets and "facets" not in item.meta:
+            item = replace(item, meta={**item.meta, "facets": facets[item.prompt]})
+        yield item
 
 
 def known_prompts(folder: Path) -> dict[str, str]:

@@ -23,8 +23,8 @@ from titjudge.metrics.unifiedreward import unifiedreward
 from titjudge.providers.fake import Fake
 from titjudge.runs.score_digests import mark
 
-READS_DESCRIPTIONS = {"tit", "tit-llm", "self-eval", "pairwise", "pairwise-text"}
-META = {"questions": ["a?"], "gold_answers": ["yes"], "text_words": ["a"], "facets": {"Quality": []}}
+READS_NO_IMAGE = {"tit", "tit-llm", "self-eval", "pairwise", "pairwise-text", "facet-map"}
+META = {"questions": ["a?"], "gold_answers": ["yes"], "text_words": ["a"], "facets": {"Quality": [["Detail", "Noise"]]}}
 
 
 def scored(item: Item, which: Any, provider: Any = None, **rest: Any) -> tuple[Score, list[Request]]:
@@ -42,7 +42,7 @@ def picture(folder: Path) -> Path:
     return folder / "a.png"
 
 
-@pytest.mark.parametrize("name", sorted(set(registry.TABLES["metrics"]) - READS_DESCRIPTIONS))
+@pytest.mark.parametrize("name", sorted(set(registry.TABLES["metrics"]) - READS_NO_IMAGE))
 def test_without_an_image_nothing_is_asked(name: str) -> None:
     score, requests = scored(Item("i", "a red door", None, meta=META), registry.load("metrics", name))
     assert (score.value, score.status, requests) == (None, Status.BAD_INPUT, [])

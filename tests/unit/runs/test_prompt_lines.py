@@ -1,0 +1,150 @@
+"""`facets`: prompts mapped to the checklist's facets by a judge, and the checklist that reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import cli
+from PIL import Image
+from servers import Scripted, Seen, Server
+
+PROMPTS = {"p1": "A red cube on a wooden table, lit from the left.", "p2": "A sign that says OPEN above a blue door."}
+CHOSEN = {
+    "p1": [
+        "Alignment / Attributes / Color",
+        "Aesthetics / Lighting / Lighting & Atmosphere",
+        "Alignment / Layout / 3D Space",
+    ],
+    "p2": [
+        "Creative Generation / Text Rendering / Text Accuracy",
+        "Alignment / Attributes / Color",
+        "Alignment / Scene / Real-world Scene",
+    ],
+}
+
+
+def answer(names: list[str]) -> str:
+    return json.dumps({"facets": [{"facet": name, "note": "as it says"} for name in names]})
+
+
+def mapped(seen: Seen) -> str | None:
+    text = json.dumps(seen.body, ensure_ascii=False)
+    return next((answer(CHOSEN[name]) for name, prompt in PROMPTS.items() if prompt in text), None)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    Image.new("RGB", (8, 8), "red").save(folder / "a.png")
+    rows = [json.dumps({"prompt_id": name, "prompt": text}) for name, text in PROMPTS.items()]
+    (folder / "prompts.jsonl").write_text("\n".join(rows))
+    (folder / "images.jsonl").write_text(json.dumps({"image": "a.png", "prompt_id": "p1", "generator": "g"}))
+    return folder
+
+
+def facets(folder: Path, server: Server, *more: str, code: int = 0) -> str:
+    judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai)
+    return cli(folder, "facets", "--data", "mine", *judge, *more, code=code, OPENAI_API_KEY="sk-test")
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_facets_are_found_once_and_the_checklist_asks_about_their_pillars_alone(data: Path, tmp_path: Path) -> None:
+    with Server(mapped) as server:
+        told = facets(tmp_path, server)
+        assert "2 prompts in mine/facets.jsonl" in told
+        assert server.count() == 2
+        facets(tmp_path, server)
+        assert server.count() == 2
+    first, second = lines(data / "facets.jsonl")
+    assert first["prompt"] == PROMPTS["p1"]
+    assert first["facets"] == {
+        "Aesthetics": [["Lighting", "Lighting & Atmosphere"]],
+        "Alignment": [["Attributes", "Color"], ["Layout", "3D Space"]],
+    }
+    assert second["facets"]["Creative Generation"] == [["Text Rendering", "Text Accuracy"]]
+    assert first["notes"]["Alignment / Attributes / Color"] == "as it says"
+    assert first["provenance"]["models"] == {"judge": "openai/gpt-4o"}
+    assert list(first["provenance"]["templates"]) == ["facets/map"]
+
+    marks = {
+        "Alignment": {
+            "Attributes": {"Color": {"score": 2}, "Size": {"score": 0}},
+            "Layout": {"3D Space": {"score": 1}},
+        },
+        "Aesthetics": {"Lighting": {"Lighting & Atmosphere": {"score": "N/A"}}},
+    }
+    with Server(
+        lambda seen: next(json.dumps(of) for name, of in marks.items() if f"Dimension\n{name}" in seen.text)
+    ) as server:
+        judged(tmp_path, server)
+        assert server.count() == 2
+    record = json.loads((tmp_path / "out.json").read_text())
+    assert record["metrics"]["checklist"]["mean"] == (100 + 60) / 2  # Size is no facet of the prompt; N/A drops out
+
+
+def judged(folder: Path, server: Server, code: int = 0) -> str:
+    judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai, "--no-report", "--json", "out.json")
+    return cli(folder, "judge", "--data", "mine", "--metric", "checklist", *judge, code=code, OPENAI_API_KEY="sk-test")
+
+
+def test_without_facets_all_five_pillars_are_judged_and_not_applicable_drops_out(data: Path, tmp_path: Path) -> None:
+    quality = json.dumps({"Detail": {"Noise": {"score": 1}, "Charm": {"score": 0}}})
+    nothing = json.dumps({"Attributes": {"Color": {"score": "N/A"}}})
+    with Server(lambda seen: quality if "Dimension\nQuality" in seen.text else nothing) as server:
+        judged(tmp_path, server)
+        assert server.count() == 5
+    record = json.loads((tmp_path / "out.json").read_text())
+    assert record["metrics"]["checklist"]["mean"] == 60  # Charm is not in the rubric: it is named, and does not count
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ([*CHOSEN["p1"], "Alignment / Charm / Wit"], "the answer"),
+        (CHOSEN["p1"][:2], "the answer"),
+        ([CHOSEN["p1"][0]] * 3, "names 1 facets, fewer than 3"),
+    ],
+)
+def test_what_the_rubric_does_not_have_and_too_few_are_no_answer(
+    data: Path, tmp_path: Path, names: list[str], reason: str
+) -> None:
+    with Server(lambda seen: answer(names)) as server:
+        told = facets(tmp_path, server, code=1)
+    assert reason in told
+    assert lines(data / "facets.jsonl") == []
+
+
+def test_a_list_of_prompts_says_where_its_facets_go(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    (tmp_path / "list.csv").write_text("nr,text\n1,A red cube\n2,\n")
+    with Server(lambda seen: answer(CHOSEN["p1"])) as server:
+        judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai)
+        key = {"OPENAI_API_KEY": "sk-test"}
+        told = cli(tmp_path, "facets", "--data", "list.csv", *judge, code=2, **key)
+        assert "give -o FILE" in told
+        told = cli(tmp_path, "facets", "--data", "list.csv", "--columns", "nr,text", *judge, "-o", "f.jsonl", **key)
+    assert "list.csv:3: bad_input: 'text' is no prompt" in told
+    assert [(line["prompt_id"], line["prompt"]) for line in lines(tmp_path / "f.jsonl")] == [("1", "A red cube")]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"Charm": [["a", "b"]]}, "the rubric has no pillar 'Charm'"),
+        ({"Quality": [["Detail", "Wit"]]}, "the rubric has no facet 'Quality / Detail / Wit'"),
+        ({"Quality": []}, "it names no facets to judge"),
+        (["Quality"], "its facets are no object"),
+    ],
+)
+def test_facets_that_the_rubric_does_not_have_are_named(data: Path, tmp_path: Path, given: Any, reason: str) -> None:
+    (data / "facets.jsonl").write_text(json.dumps({"prompt": PROMPTS["p1"], "facets": given}))
+    with Server(Scripted) as server:
+        assert reason in judged(tmp_path, server, code=1)
+        assert server.count() == 0
