@@ -30,6 +30,7 @@ class Scripted:
     malformed (JSON cut short), html, drop_before, drop_after (reset before or in the middle of the answer), hang,
     quota, bad_key, no_model, no_schema (400: response_format is not supported), no_tools (400: no tool use).
     `calls` are tools that the model calls, each (name, arguments): a dict, or text as a model may garble it.
+    `tops` are the likeliest first tokens with their log probabilities: told where they are asked for, as many as are.
     `body` (bytes, str or JSON) replaces the whole body, `usage` entries of the wire's own usage; seconds in `latency`.
     With `together` the answer waits until the server has had so many requests in flight at once (at most 20 s).
     """
@@ -43,6 +44,7 @@ class Scripted:
     latency: float = 0.0
     together: int = 0
     calls: Sequence[tuple[str, Any]] = ()
+    tops: Sequence[tuple[str, float]] = ()
 
     @classmethod
     def fault(cls, kind: str | int, retry_after: float | str | None = None, **more: Any) -> Scripted:
@@ -219,7 +221,11 @@ def openai_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
         **scripted.usage,
     }
     ended = finish.get(scripted.kind, "tool_calls" if scripted.calls else "stop")
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": ended}
+    logprobs = None
+    if scripted.tops and seen.body.get("logprobs"):
+        tokens = [{"token": token, "logprob": logprob, "bytes": None} for token, logprob in scripted.tops]
+        logprobs = {"content": [{**tokens[0], "top_logprobs": tokens[: seen.body.get("top_logprobs", 0)]}]}
+    choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": ended}
     out_ = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": seen.model, "choices": [choice]}
     return {**out_, "usage": usage, "system_fingerprint": "fp_1"}
 
@@ -267,10 +273,15 @@ def gemini_answer(seen: Seen, text: str, scripted: Scripted, server: Extras) -> 
         if garbled:
             content.pop("parts")
             finish[""] = "MALFORMED_FUNCTION_CALL"
-    return {
-        **answer,
-        "candidates": [{"index": 0, "content": content, "finishReason": finish.get(scripted.kind, "STOP")}],
-    }
+    candidate = {"index": 0, "content": content, "finishReason": finish.get(scripted.kind, "STOP")}
+    config = seen.body.get("generationConfig", {})
+    if scripted.tops and config.get("responseLogprobs"):
+        tokens = [{"token": token, "logProbability": logprob} for token, logprob in scripted.tops]
+        candidate["logprobsResult"] = {
+            "topCandidates": [{"candidates": tokens[: config.get("logprobs", 0)]}],
+            "chosenCandidates": tokens[:1],
+        }
+    return {**answer, "candidates": [candidate]}
 
 
 def _numbered(seen: Seen, scripted: Scripted) -> list[tuple[str, tuple[str, Any]]]:

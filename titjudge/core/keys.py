@@ -31,6 +31,8 @@ def request_key(request: Request) -> str:
     }
     if request.tools:  # without tools the key is what it was before there were any
         content["tools"] = tool_content(request)
+    if request.choices:  # likewise
+        content["choices"] = request.choices
     return content_key("ask", content)
 
 

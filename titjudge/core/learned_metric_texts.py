@@ -6,6 +6,13 @@ yzc-ippl/LongT2IBench @f7006de (test_score.py). `{}` stands for the prompt.
 
 from __future__ import annotations
 
+
+def filled(template: str, text: str) -> str:
+    """Fill the template with `text` at its one `{}`; braces in the text, and elsewhere in the template, are text."""
+    before, after = template.split("{}")
+    return before + text + after
+
+
 Q_EVAL = (
     "<image>Suppose you are an expert in evaluating the alignment between the text prompt and the AI-generated image. "
     "Begin by considering whether the overall concept of the prompt is captured in the image. Then, examine the specific "

@@ -426,6 +426,11 @@ _ASK_ROWS = (
     Baseline("unifiedreward-2", "UnifiedReward 2.0, point-wise: alignment.", "", "CodeGoat24/UnifiedReward-2.0-qwen-7b",
              "", "MIT", 32768, (1, 5), _UR, ASKED),
     Baseline("lmm-score", "LMM score: one rating.", "", "", "", "ours", 0, (0, 100), "TIT-Score paper, Table 4", ASKED),
+    *(
+        replace(row, key=name, adapter="", status=ASKED, size=None, tokens=0)
+        for name, row in (("vqascore", _VQASCORE_QWEN25), ("lmm-score-expected", TABLE["lmm-score-expected-qwen2.5-vl-7b"]),
+                          ("q-eval", TABLE["q-eval-score"]))
+    ),
 )  # fmt: skip
 LISTED: tuple[Baseline, ...] = (*_ROWS, *_ASK_ROWS)
 """Every baseline a person may compare with, those that ask the captioner and the judge included."""

@@ -38,6 +38,10 @@ TABLES: dict[str, dict[str, str]] = {
         "tit-llm": "titjudge.metrics.tit:tit_llm",
         "self-eval": "titjudge.metrics.tit:self_eval",
         "lmm-score": "titjudge.metrics.lmm_score:lmm_score",
+        **{
+            name: f"titjudge.metrics.answer_probability:{name.replace('-', '_')}"
+            for name in ("vqascore", "lmm-score-expected", "q-eval")
+        },
         "tit-agent": "titjudge.metrics.agent.metric:tit_agent",
         "pairwise": "titjudge.metrics.pairwise:pairwise",
         "pairwise-text": "titjudge.metrics.pairwise:pairwise_text",

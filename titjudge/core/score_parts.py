@@ -50,6 +50,13 @@ def texts_cut(parts: Parts) -> list[TextRead]:
     ]
 
 
+class Bounds(TypedDict):
+    """The least and the most that a value can be, where only the likeliest tokens of an answer are known."""
+
+    lower: float
+    upper: float
+
+
 class Compared(TypedDict):
     """A judge's comparison of prompt and description: `tit-llm`, `self-eval`."""
 

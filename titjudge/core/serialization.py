@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
 
 _CHECKSUM = "seal"  # its key in a record
@@ -22,7 +23,10 @@ def without_surrogates(text: str) -> str:
 
 
 def request_record(request: Request) -> dict[str, Any]:
-    """Write a request as a run folder keeps it: images by hash, never by content. `tools` (names) only where offered."""
+    """Write a request as a run folder keeps it: images by hash, never by content.
+
+    `tools` (names) and `choices` only where there are some.
+    """
     record: dict[str, Any] = {
         "item": request.item_id,
         "role": request.role,
@@ -37,6 +41,8 @@ def request_record(request: Request) -> dict[str, Any]:
             for m in request.messages
         ],
     }
+    if request.choices:
+        record["choices"] = list(request.choices)
     if request.tools:
         record["tools"] = [tool.name for tool in request.tools]
         record["messages"] = [
@@ -49,7 +55,7 @@ def request_record(request: Request) -> dict[str, Any]:
 def reply_record(reply: Reply) -> dict[str, Any]:
     """Write a reply as the cache keeps it: JSON types only, without data (it is read again from the text).
 
-    `tool_calls`, each [name, arguments, id, signature], only where there are some.
+    `tool_calls`, each [name, arguments, id, signature], and `first_token` only where there are some.
     """
     usage = reply.usage
     record: dict[str, Any] = {
@@ -66,6 +72,8 @@ def reply_record(reply: Reply) -> dict[str, Any]:
     }
     if reply.tool_calls:
         record["tool_calls"] = [[call.name, call.arguments, call.id, call.signature] for call in reply.tool_calls]
+    if reply.first_token is not None:
+        record["first_token"] = reply.first_token.record()
     return record
 
 
@@ -83,6 +91,7 @@ def reply_from(record: Mapping[str, Any]) -> Reply:
         seconds=record["seconds"],
         flags=tuple(record["flags"]),
         tool_calls=tuple(ToolCall(*call) for call in record["tool_calls"]) if "tool_calls" in record else (),
+        first_token=FirstToken.read(record["first_token"]) if "first_token" in record else None,
     )
 
 

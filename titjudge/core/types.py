@@ -9,6 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from titjudge.core.answer_probabilities import Choices, FirstToken, Probability
+
 
 class Status(StrEnum):
     """How one question, or one score, ended. Only `OK` carries a number (and `TRUNCATED` under the official protocol).
@@ -171,6 +173,7 @@ class Request:
         attempt: Number of repair turns before it.
         template: Name of the prompt template.
         tools: What the model may call instead of, or besides, answering in words.
+        choices: Tokens whose probability as the first of the answer is wanted.
     """
 
     provider: str
@@ -187,6 +190,7 @@ class Request:
     role: str = ""
     item_id: str = ""
     tools: tuple[Tool, ...] = ()
+    choices: tuple[str, ...] = ()
 
     @property
     def images(self) -> list[ImageFile]:
@@ -220,10 +224,8 @@ class Usage:
     """Tokens of one answer, as the provider bills them.
 
     Attributes:
-        input: Of the request, those read from the provider's cache and those of images included.
-        output: Of the answer, thinking included.
-        cached_input: Read from the provider's cache.
-        thinking: Thought before the answer.
+        input: Of the request; `cached_input`, those read from the provider's cache, and those of images included.
+        output: Of the answer; `thinking` included.
         image: Of images, where the provider says so.
     """
 
@@ -248,15 +250,15 @@ class Reply:
     """What one model answered.
 
     Attributes:
-        reason: Why, where it is not OK.
-        finish_reason: Why the model stopped, as the provider says it.
+        reason: Why, where it is not OK; `finish_reason` is the provider's word for why the model stopped.
         model_version: The model that answered, as the provider says it.
-        list_cost: List price in USD; None when the price is unknown.
-        cached: It was kept from before and costs nothing now.
+        list_cost: List price in USD; None when unknown. What was `cached`, kept from before, costs nothing now.
         key: The key of the answer in cache and recordings.
         flags: What is odd about it.
         data: The validated object of a structured answer.
         tool_calls: What the model wants to call, where the request offered tools.
+        first_token: What the model says of the first token, where that was asked for.
+        probabilities: How likely each choice is, where `ask` was given choices.
     """
 
     text: str
@@ -273,6 +275,8 @@ class Reply:
     flags: tuple[str, ...] = ()
     data: Any = None
     tool_calls: tuple[ToolCall, ...] = ()
+    first_token: FirstToken | None = None
+    probabilities: Mapping[str, Probability] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,6 +419,7 @@ class Ask(Protocol):
         params: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
         turns: Sequence[Message] = (),
+        choices: Choices = (),
         **variables: Any,
     ) -> Reply:
         """Ask one question of a role.
@@ -429,6 +434,7 @@ class Ask(Protocol):
             params: Sampling parameters.
             tools: What the model may call.
             turns: The conversation after the question.
+            choices: Answers of one token; the reply's `probabilities` says how likely each is.
             **variables: Values of the template's variables.
 
         Raises:

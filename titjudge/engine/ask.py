@@ -7,11 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.answer_probabilities import Choices, probabilities, wanted
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.samples import ONCE, Sample
 from titjudge.core.types import Embedding, Item, Message, Reply, Status, Tool
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import ProviderRole
+
+_ONE_TOKEN = {"max_tokens": 1, "temperature": 0}  # at 0 every server tells the model's own probabilities
 
 
 class BoundAsk:
@@ -60,6 +64,7 @@ class BoundAsk:
         params: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
         turns: Sequence[Message] = (),
+        choices: Choices = (),
         **variables: Any,
     ) -> Reply:
         """Ask one question.
@@ -74,10 +79,14 @@ class BoundAsk:
             params: sampling parameters of the protocol; the configuration of the role goes before them.
             tools: what the model may call; only where `has_tools` says that it can.
             turns: how the conversation went on after the template.
+            choices: answers of one token, such as ("yes", "no"); the reply's `probabilities` says how likely each is, all
+                spellings of it together (case, with a blank before it or without). A mapping names the tokens of each
+                itself: {"Yes": ["Yes"]}. A template that declares a variable of this name gets it as that.
             variables: what the template declares.
 
         Raises:
-            Unanswered: refused, truncated, unparsed, failed, or the image cannot be used.
+            Unanswered: refused, truncated, unparsed, failed, or the image cannot be used; no probabilities came.
+            ConfigError: the model cannot be asked this way, or the choices cannot be told apart.
         """
         engine = self._engine
         asked = engine.roles[self._alias.get(role, role)]
@@ -90,13 +99,18 @@ class BoundAsk:
                 raise Unanswered(Status.BAD_INPUT, str(error)) from error
         if opened and not asked.provider.capabilities.images:
             raise ConfigError(f"{asked.label} cannot read pictures: choose another model for {role}")
+        prompt = engine.library.get(template)
+        if "choices" in prompt.variables:
+            variables, choices = {**variables, "choices": choices}, ()
+        tokens = self._tokens(choices, asked)
         request = engine.request(
             asked,
-            engine.library.get(template).messages(variables, opened),
+            prompt.messages(variables, opened),
             template=template,
             item_id=self._item.id,
             schema=schema,
-            params=params or {},
+            params={**(_ONE_TOKEN if tokens else {}), **(params or {})},
+            choices=tuple(token for each in tokens.values() for token in each),
             sample=replace(self._sample if self._sample.repeats(role) else ONCE, attempt=sample).number,
         )
         if tools:
@@ -112,7 +126,29 @@ class BoundAsk:
                 self.keys.append(failure.reply.key)
             raise
         self.keys.append(reply.key)
-        return reply
+        return self._with_probabilities(reply, tokens)
+
+    @staticmethod
+    def _tokens(choices: Choices, asked: ProviderRole) -> dict[str, tuple[str, ...]]:
+        """List the tokens of each choice."""
+        try:
+            tokens = wanted(choices)
+        except ValueError as error:
+            raise ConfigError(f"choices: {error}") from error
+        if tokens and not asked.provider.capabilities.probabilities:
+            raise Unanswered(
+                Status.FAILED, f"{asked.label} does not tell how likely an answer is: choose another model"
+            )
+        return tokens
+
+    @staticmethod
+    def _with_probabilities(reply: Reply, tokens: Mapping[str, Sequence[str]]) -> Reply:
+        if reply.first_token is None or not tokens:
+            return reply
+        try:
+            return replace(reply, probabilities=probabilities(reply.first_token, tokens))
+        except ValueError as error:
+            raise Unanswered(Status.UNPARSED, str(error), reply) from error
 
     def has_tools(self, role: str) -> bool:
         """Whether the model of a role calls tools natively. It may turn out in the middle of a run that it does not."""

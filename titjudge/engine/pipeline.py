@@ -134,6 +134,7 @@ class Engine:
         schema: type[Any] | None,
         params: Mapping[str, Any],
         sample: int = 0,
+        choices: tuple[str, ...] = (),
     ) -> Request:
         """Make a request as it will be sent: what the model cannot take is left out, what it thinks is allowed for."""
         return Request(
@@ -149,6 +150,7 @@ class Engine:
             template=template,
             role=role.name,
             item_id=item_id,
+            choices=choices,
         )
 
     async def answer(
@@ -211,7 +213,9 @@ class Engine:
         accept_truncated: bool,
         reservation: Reservation | None,
     ) -> Reply:
-        taken = (Status.OK, Status.UNPARSED, *((Status.TRUNCATED,) if accept_truncated else ()))
+        taken: tuple[Status, ...] = (Status.OK, Status.UNPARSED, *((Status.TRUNCATED,) if accept_truncated else ()))
+        if request.choices:
+            taken = (Status.OK,)
         kept = self._recall(key, role)
         read = self._read(kept, schema, request) if kept is not None and kept.status in taken else None
         if kept is not None and (read is not None or self._stands(key)):
@@ -223,6 +227,8 @@ class Engine:
                 self.budget.note_cached(kept.list_cost or 0.0)
         else:
             reply, new = replace(await self._send(role, request, reservation), key=key), True
+            if request.choices:
+                reply = _weighed(reply)
             read = self._read(reply, schema, request) if reply.status in taken else None
         if reply.status not in taken:
             logger.info(
@@ -387,6 +393,16 @@ class Engine:
         if _short(key) not in self._used:
             self._used.add(_short(key))
             self.sender.write("vector", {"key": key, "text": text, **embedding_record(vector)})
+
+
+def _weighed(reply: Reply) -> Reply:
+    """Take the probabilities of a first token for the answer, whatever its text; without them it says nothing."""
+    if reply.first_token is not None:
+        return replace(reply, status=Status.OK, reason="")
+    if reply.status not in (Status.OK, Status.TRUNCATED):
+        return reply
+    why = "the answer came without the probabilities of its first token (a model that thinks first gives none)"
+    return replace(reply, status=Status.UNPARSED, reason=why)
 
 
 def _names(request: Request) -> dict[str, str]:

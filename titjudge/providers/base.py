@@ -55,6 +55,7 @@ class Capabilities:
         cache: Its answers are worth keeping (a recorded answer is on disk already).
         thinking: Tokens it may think before it answers, on top of `max_tokens`, when no `thinking_budget` is given.
         tools: It calls tools natively.
+        probabilities: It tells how likely the first token of its answer is (`Request.choices`, `Reply.first_token`).
     """
 
     images: bool = True
@@ -65,6 +66,7 @@ class Capabilities:
     cache: bool = True
     thinking: int = 0
     tools: bool = False
+    probabilities: bool = False
 
 
 class Model:

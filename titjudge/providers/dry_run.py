@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.keys import request_key
 from titjudge.core.structured_output import stub
 from titjudge.core.types import STAND_IN, Embedding, Reply, Request, Usage
@@ -70,7 +72,11 @@ class Estimate(WrappedProvider):
         key, structured = request_key(request), request.schema is not None
         self._sink(Expected(key, request.item_id, request.role, request.template, low, middle, high, bound, structured))
         text = stub(request.schema) if request.schema else f"{key} " + "words " * words
-        return Reply(text, usage=middle, finish_reason="stop", model_version=STAND_IN, endpoint=STAND_IN)
+        likely = math.log(1 / len(request.choices)) if request.choices else 0.0
+        first = FirstToken(tuple((token, likely) for token in request.choices)) if request.choices else None
+        return Reply(
+            text, usage=middle, finish_reason="stop", model_version=STAND_IN, endpoint=STAND_IN, first_token=first
+        )
 
     def _expect(self, request: Request, bound: Usage) -> tuple[Usage, Usage, Usage]:
         most = int(request.params.get("max_tokens", bound.output) or bound.output)

@@ -10,11 +10,12 @@ it rejects.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from titjudge.core.answer_probabilities import TOP
+from titjudge.core.types import Request
 from titjudge.providers import Capabilities
 
 _LOCAL_ONLY = {"top_k", "min_p", "repetition_penalty", "chat_template_kwargs"}
@@ -55,10 +56,19 @@ class Family:
     tools: bool = True
 
     def capabilities(self, *, tools: bool = False) -> Capabilities:
-        return Capabilities(images=self.images, schema=self.schema, omit=self.omit, thinking=self.thinking, tools=tools)
+        return Capabilities(
+            images=self.images,
+            schema=self.schema,
+            omit=self.omit,
+            thinking=self.thinking,
+            tools=tools,
+            probabilities="top_logprobs" not in self.omit,
+        )
 
-    def sent(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def sent(self, request: Request) -> dict[str, Any]:
         """Choose the parameters that go out: those given, without those the family rejects."""
+        asked = {"logprobs": True, "top_logprobs": TOP} if request.choices else {}
+        params = {**asked, **request.params}
         return {name: value for name, value in params.items() if name not in self.omit and value is not None}
 
 

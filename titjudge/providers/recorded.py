@@ -10,6 +10,7 @@
     template    name of the prompt              sample      number of a repeated answer, absent for the first
     images      the pictures, for people        question    the texts that were sent, for people
     answer      the answer                      by          who gave it
+    choices     tokens whose probability was asked for, with `first_token`, what was said of them; absent elsewhere
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.files import read_jsonl
 from titjudge.core.serialization import request_record
@@ -33,34 +35,39 @@ ANSWERS = "answers.jsonl"
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
-def question_key(messages: Sequence[Any], sample: int = 0) -> str:
+def question_key(messages: Sequence[Any], sample: int = 0, choices: Sequence[str] = ()) -> str:
     """Compute what identifies a question wherever and by whom it is answered: 64 hex digits.
 
     Args:
         messages: the conversation as `records.request_record` has it (texts, and pictures by the hash of their bytes).
         sample: number of a repeated answer to the same question.
+        choices: tokens whose probability is wanted.
     """
-    content = orjson.dumps({"messages": messages, "sample": sample}, option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(content).hexdigest()
+    content = {"messages": messages, "sample": sample, **({"choices": list(choices)} if choices else {})}
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def read_answers(file: Path) -> dict[str, str]:
+def read_answers(file: Path) -> dict[str, Reply]:
     """Answer by key of a recording.
 
     Raises:
         DataError: the file cannot be read, a line is damaged, or a question is answered twice; names file and line.
     """
-    answers: dict[str, str] = {}
+    answers: dict[str, Reply] = {}
     lines: dict[str, int] = {}
     for number, record in read_jsonl(file, required=("key", "answer")):
         key, answer = record["key"], record["answer"]
         if not isinstance(key, str) or not _KEY.fullmatch(key):
             raise DataError("'key' is not 64 hex digits", file, number)
-        if not isinstance(answer, str) or not answer.strip():
+        if not isinstance(answer, str) or not (answer.strip() or "first_token" in record):
             raise DataError("'answer' is not a text", file, number)
         if key in answers:
             raise DataError(f"this question is answered in line {lines[key]} already", file, number)
-        answers[key], lines[key] = answer, number
+        try:
+            first = FirstToken.read(record["first_token"]) if "first_token" in record else None
+        except (LookupError, TypeError, ValueError) as error:
+            raise DataError("'first_token' holds no log probabilities", file, number) from error
+        answers[key], lines[key] = _reply(answer, file, first), number
     return answers
 
 
@@ -77,7 +84,7 @@ class Recorded(Provider):
 
     name = "recorded"
     account = "recorded"
-    capabilities = Capabilities(local=True, cache=False)
+    capabilities = Capabilities(local=True, cache=False, probabilities=True)
 
     def __init__(self, settings: ProviderSettings) -> None:
         self.file = Path(settings.options.get("file", "descriptions.jsonl"))
@@ -102,23 +109,24 @@ class Recorded(Provider):
             Unanswered: nothing is recorded for this question.
         """
         image = request.images[0].path if len(request.images) == 1 else None
-        found = self.recall(request_record(request)["messages"], request.sample, request.template, image)
+        record = request_record(request)
+        found = self.recall(record["messages"], request.sample, request.template, image, request.choices)
         if found is None:
             raise Unanswered(Status.MISSING, self._absent(request))
-        return _reply(*found)
+        return found
 
     def recall(
-        self, messages: Sequence[Any], sample: int, template: str, image: Path | None
-    ) -> tuple[str, Path] | None:
-        """Find what is recorded for a question, and in which file; `image` is the picture it shows, when it is one.
+        self, messages: Sequence[Any], sample: int, template: str, image: Path | None, choices: Sequence[str] = ()
+    ) -> Reply | None:
+        """Find what is recorded for a question; `image` is the picture it shows, when it is one.
 
         Args: as `question_key`.
         """
-        text = self._answers.get(question_key(messages, sample))
-        if text is not None:
-            return text, self.answers
+        answer = self._answers.get(question_key(messages, sample, choices))
+        if answer is not None:
+            return answer
         if template == DESCRIBE and image is not None and (text := self._texts.get(image.resolve())) is not None:
-            return text, self.file
+            return _reply(text, self.file)
         return None
 
     def _absent(self, request: Request) -> str:
@@ -131,5 +139,12 @@ class Recorded(Provider):
         return f"{self.answers.name} holds no answer to {request.template} ({what}{again})"
 
 
-def _reply(text: str, file: Path) -> Reply:
-    return Reply(text, finish_reason="stop", model_version="recorded", endpoint=file.name, flags=("recorded",))
+def _reply(text: str, file: Path, first: FirstToken | None = None) -> Reply:
+    return Reply(
+        text,
+        finish_reason="stop",
+        model_version="recorded",
+        endpoint=file.name,
+        flags=("recorded",),
+        first_token=first,
+    )

@@ -91,11 +91,12 @@ class Pins:
                 if asked in images
                 else {}
             )
-            now = [provider.recall(reply["messages"], reply["sample"], reply["template"], image) for image in shown]
-            if shown and reply["text"] not in [found[0] for found in now if found is not None]:
-                file = next((found[1] for found in now if found is not None), provider.answers)
+            said = reply["messages"], reply["sample"], reply["template"]
+            now = [provider.recall(*said, image, reply.get("choices", ())) for image in shown]
+            if shown and reply["text"] not in [found.text for found in now if found is not None]:
+                file = next((found.endpoint for found in now if found is not None), provider.answers.name)
                 raise UserError(
-                    f"{folder.path}: {file.name} no longer says what this run was told of {asked} ({reply['template']}): "
+                    f"{folder.path}: {file} no longer says what this run was told of {asked} ({reply['template']}): "
                     "choose another --out"
                 )
 

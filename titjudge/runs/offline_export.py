@@ -129,7 +129,8 @@ class _PlainQuestionExporter(WrappedProvider):
         }
         for part in filter(None, (origin(picture.path) for picture in request.images)):
             line |= {"part_of": str(part.image), "box": list(part.box)}
-        return {**line, "schema": request.schema} if request.schema else line
+        more = {"schema": request.schema, "choices": request.choices}
+        return line | {name: value for name, value in more.items() if value}
 
     def _shown(self, picture: ImageFile) -> str:
         """Give the path of an image; for a part cut out of one, which is gone by the time anybody looks, its content."""

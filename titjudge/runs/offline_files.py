@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import scan_jsonl
 from titjudge.core.serialization import without_surrogates
@@ -193,9 +194,11 @@ def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
             text = orjson.dumps(text).decode()
         if not isinstance(text, str):
             raise ValueError(f"'{name}' is not a text")
-        if not text.strip():
+        first = FirstToken.read(record["first_token"]) if "first_token" in record else None
+        if not (text.strip() or first):
             raise ValueError(f"'{name}' is empty")
-        return Reply(without_surrogates(text), finish_reason="stop", model_version=str(record.get("model") or ""))
+        version = str(record.get("model") or "")
+        return Reply(without_surrogates(text), finish_reason="stop", model_version=version, first_token=first)
     response = record.get("response")
     if not response:
         raise ValueError(f"no answer: {_message(record.get('error'))}")

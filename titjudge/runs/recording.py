@@ -48,7 +48,7 @@ class _Walk:
 
     @property
     def questions(self) -> set[str]:
-        return {question_key(reply["messages"], reply["sample"]) for reply in self.used.values()}
+        return {_question(reply) for reply in self.used.values()}
 
 
 def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", replace: bool = False) -> Kept:
@@ -82,8 +82,8 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", r
         if reply.get("tools"):
             result.unusable.append((key, "it was asked with native tools, which a recording cannot offer"))
             continue
-        question = question_key(reply["messages"], reply["sample"])
-        if question in kept and (not replace or kept[question] == reply["text"]):
+        question = _question(reply)
+        if question in kept and (not replace or kept[question].text == reply["text"]):
             result.already += 1
             if key in answers and answers[key].text != reply["text"]:
                 result.differing.append(f"{next(iter(walk.seen[key].items))}, {reply['template']}")
@@ -130,7 +130,13 @@ def _line(key: str, reply: dict[str, Any], shown: Mapping[str, _Place], by: str)
         "answer": reply["text"],
         "by": who,
     }
-    return {**line, "sample": reply["sample"]} if reply["sample"] else line
+    more = {name: reply[name] for name in ("sample", "choices", "first_token") if reply.get(name)}
+    return line | more
+
+
+def _question(reply: Mapping[str, Any]) -> str:
+    """Name the question that a recorded reply answers."""
+    return question_key(reply["messages"], reply["sample"], reply.get("choices", ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from titjudge.core.serialization import checksum_differs, embedding_from, reply_
 from titjudge.core.types import Embedding, ImageFile, Reply, Request, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.providers import Embedder, Provider, WrappedProvider, make_provider
+from titjudge.providers import Capabilities, Embedder, Provider, WrappedProvider, make_provider
 
 Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
 _SAID = ("messages", "model", "sample", "attempt")
@@ -236,7 +236,8 @@ def _item_in(line: bytes) -> str:
 
 
 def _content(record: Mapping[str, Any]) -> str:
-    return content_key("said", {name: record[name] for name in _SAID})
+    said = {name: record[name] for name in _SAID}
+    return content_key("said", said | ({"choices": record["choices"]} if "choices" in record else {}))
 
 
 def _json(value: Any) -> Any:
@@ -245,6 +246,8 @@ def _json(value: Any) -> Any:
 
 class _NotHere(Provider):
     """In the place of a provider that is not installed here, or whose weights are elsewhere."""
+
+    capabilities = Capabilities(probabilities=True)
 
     def __init__(self, config: RoleConfig) -> None:
         self.name = config.provider

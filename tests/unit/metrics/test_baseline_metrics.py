@@ -182,7 +182,7 @@ def test_the_table_says_what_is_needed() -> None:
 
 
 def test_every_baseline_is_a_metric_of_its_name_and_range() -> None:
-    from titjudge.metrics import dsg, external, lmm_score, tifa, unifiedreward, viescore
+    from titjudge.metrics import answer_probability, dsg, external, lmm_score, tifa, unifiedreward, viescore
 
     asked = (
         dsg.dsg,
@@ -191,6 +191,9 @@ def test_every_baseline_is_a_metric_of_its_name_and_range() -> None:
         unifiedreward.unifiedreward,
         unifiedreward.unifiedreward_2,
         lmm_score.lmm_score,
+        answer_probability.vqascore,
+        answer_probability.lmm_score_expected,
+        answer_probability.q_eval,
     )
     made = {**METRICS, **external.METRICS, **{each.name: each for each in asked}}
     assert set(made) == {row.key for row in LISTED}
@@ -203,7 +206,7 @@ def test_every_baseline_is_a_metric_of_its_name_and_range() -> None:
 NAMED = """
 clipscore-hessel clipscore-torchmetrics clipscore-cosine longclip pickscore hpsv2 hpsv2.1 mps blip2-itm blip2-itc fga-blip2
 imagereward vqascore-clip-flant5-xxl vqascore-qwen2.5-vl-7b vqascore-qwen3-vl-8b q-eval-score hpsv3 longt2iexpert lmm-score
-lmm-score-expected-qwen2.5-vl-7b viescore unifiedreward tifa dsg lmm4lmm visionreward
+lmm-score-expected-qwen2.5-vl-7b viescore unifiedreward tifa dsg lmm4lmm visionreward vqascore lmm-score-expected q-eval
 """
 
 

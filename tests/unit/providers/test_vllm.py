@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -311,3 +312,26 @@ def test_a_server_is_asked_another_way() -> None:
         VLLM(ProviderSettings("q/m", base_url="http://h:8000/v1"))
     with pytest.raises(ConfigError, match="name the model"):
         VLLM(ProviderSettings(""))
+
+
+def test_the_likeliest_first_tokens_are_told(vllm: ModuleType, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 of them unless the engine gives more; one that was drawn beyond them narrows no interval."""
+
+    def chat(self: LLM, messages: list[Any], sampling_params: list[SamplingParams], **arguments: Any) -> list[Any]:
+        self.calls.append((messages, sampling_params, arguments))
+        made = output("maybe", "length")
+        told = {7: (" yes", -0.5), 8: ("No", -3.0), 0: ("maybe", -4.0)}
+        made.outputs[0].logprobs = [{i: SimpleNamespace(decoded_token=t, logprob=p) for i, (t, p) in told.items()}]
+        return [made]
+
+    monkeypatch.setattr(LLM, "chat", chat)
+    asked = Request("vllm", "m", (Message("user", ("Dogs?",)),), choices=(" yes",))
+    for options, most, rest in (({}, 20, -4.0), ({"max_logprobs": 2}, 2, -3.0)):
+        provider = VLLM(ProviderSettings(str(model), options=options))
+        assert provider.capabilities.probabilities
+        reply = asyncio.run(provider.complete(asked))
+        given = LLM.made[-1].calls[-1][1][0].given
+        assert (given["logprobs"], given["max_tokens"]) == (most, 1)
+        assert reply.first_token is not None
+        assert dict(reply.first_token.tokens)[" yes"] == -0.5
+        assert reply.first_token.rest == pytest.approx(math.exp(rest))

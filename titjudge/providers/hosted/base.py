@@ -99,7 +99,7 @@ class Hosted(Provider):
 
     def usage_bound(self, request: Request) -> Usage:
         """At most what a request can use, in tokens: every byte of text counts as one."""
-        params = self.family.sent(request.params)
+        params = self.family.sent(request)
         extra = orjson.dumps(request.schema).decode() if request.schema else ""
         total, images = token_counts.input_bound(request, self.name, self.model, params, extra)
         output = int(params.get("max_tokens") or self.family.max_output)

@@ -17,6 +17,7 @@ from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Us
 from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted.first_tokens import gemini_first_token
 from titjudge.providers.hosted.openai import IN_PROMPT
 from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage
 from titjudge.providers.json_schema import gemini as gemini_schema
@@ -93,7 +94,7 @@ class Gemini(Hosted):
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
         """Make what is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
-        params = self.family.sent(request.params)
+        params = self.family.sent(request)
         safety = params.pop("safety_settings", None)
         system = [message.text for message in request.messages if message.role == "system"]
         contents = [await _content_of(each) for each in request.messages if each.role != "system"]
@@ -143,6 +144,7 @@ class Gemini(Hosted):
             garbled = (
                 tools and finish in _GARBLED
             )  # an answer all the same: the model is told, and not asked the same again
+            first = gemini_first_token(candidate)
             status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
             return Reply(
                 without_surrogates(text),
@@ -153,6 +155,7 @@ class Gemini(Hosted):
                 model_version="".join(filter(None, [data.get("modelVersion")])),
                 flags=tuple(each for each in (flag, NO_USAGE if usage is None else "") if each),
                 tool_calls=called,
+                first_token=None if status is Status.REFUSED else first,
             )
         except ProviderFailure:
             raise

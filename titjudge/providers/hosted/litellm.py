@@ -25,6 +25,7 @@ from titjudge.providers import Capabilities, Provider, ProviderSettings, model_f
 from titjudge.providers.hosted import litellm_client, tool_calls
 from titjudge.providers.hosted.base import encoded
 from titjudge.providers.hosted.failures import ProviderFailure, classify, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.http import Endpoint
 from titjudge.providers.hosted.openai import IN_PROMPT, append_text, message_of, response_format, status_of, text_of
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
@@ -151,7 +152,7 @@ class LiteLLM(Provider):
 
     def usage_bound(self, request: Request) -> Usage:
         """At most what a request can use, in tokens: every byte of text counts as one."""
-        params = self.family.sent(request.params)
+        params = self.family.sent(request)
         total, images = token_counts.input_bound(request, self.name, self.model, params, str(request.schema or ""))
         return Usage(input=total, output=int(params.get("max_tokens") or self.family.max_output), image=images)
 
@@ -169,7 +170,7 @@ class LiteLLM(Provider):
         return self._litellm
 
     async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:
-        params = self.family.sent(request.params)
+        params = self.family.sent(request)
         detail, budget = params.pop("detail", None), params.pop("thinking_budget", None)
         messages = [await message_of(each, detail, _data_url) for each in request.messages]
         if request.tools:
@@ -273,8 +274,21 @@ def _read(data: Mapping[str, Any], usage: Usage | None, flag: str, *, tools: boo
     text = without_surrogates(text_of(message.get("content")))
     called = _calls(message) if tools else ()
     status, reason = status_of(text, refusal, finish, called=bool(called))
+    first = openai_first_token(choice) if status is not Status.REFUSED else None
     if status is Status.FAILED:
-        raise _unusable(reason, usage)
+        if first is None:
+            raise _unusable(reason, usage)
+        status = Status.TRUNCATED
     version = "@".join(filter(None, (data.get("model"), data.get("system_fingerprint"))))
     flags = tuple(each for each in (flag, NO_USAGE if usage is None else "") if each)
-    return Reply(text, status, reason, usage or Usage(), finish, model_version=version, flags=flags, tool_calls=called)
+    return Reply(
+        text,
+        status,
+        reason,
+        usage or Usage(),
+        finish,
+        model_version=version,
+        flags=flags,
+        tool_calls=called,
+        first_token=first,
+    )

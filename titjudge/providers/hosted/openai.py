@@ -20,6 +20,7 @@ from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request,
 from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
 from titjudge.providers.json_schema import instruction, name_of, strict
 
@@ -68,7 +69,7 @@ class OpenAI(Hosted):
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
         """Make what is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
-        params = self.family.sent(request.params)
+        params = self.family.sent(request)
         detail = params.pop("detail", None)
         messages = [await message_of(each, detail) for each in request.messages]
         if request.tools:
@@ -122,17 +123,19 @@ class OpenAI(Hosted):
             finish = choice.get("finish_reason") or ""
             called = tool_calls.openai_calls(message.get("tool_calls")) if tools else ()
             status, reason = status_of(text, refusal, finish, called=bool(called))
-            if status is Status.FAILED:
+            first = openai_first_token(choice) if status is not Status.REFUSED else None
+            if status is Status.FAILED and first is None:
                 raise self.unusable(reason, usage)
             return Reply(
                 without_surrogates(text),
-                status,
+                Status.TRUNCATED if status is Status.FAILED else status,
                 reason,
                 usage or Usage(),
                 finish,
                 model_version="@".join(filter(None, (data.get("model"), data.get("system_fingerprint")))),
                 flags=tuple(each for each in (flag, NO_USAGE if usage is None else "") if each),
                 tool_calls=called,
+                first_token=first,
             )
         except ProviderFailure:
             raise

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from titjudge.core.errors import Unanswered, UserError
+from titjudge.core.learned_metric_texts import filled
 from titjudge.core.learned_metrics import Baseline
 from titjudge.core.types import Status
 from titjudge.providers.learned.clip_and_blip import Measured, Pair, Source, chat_model, measured
@@ -22,12 +23,6 @@ from titjudge.providers.learned.state_dicts import fill, unwrapped
 from titjudge.providers.local import loading
 
 _INSIDE = "\u200b"  # put into control tokens that stand in a prompt, so that they stay text
-
-
-def filled(template: str, text: str) -> str:
-    """Fill the template with `text` at its one `{}`; braces in the text, and elsewhere in the template, are text."""
-    before, after = template.split("{}")
-    return before + text + after
 
 
 def harmless(text: str, controls: Sequence[str]) -> str:

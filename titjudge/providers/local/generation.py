@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from titjudge.core.answer_probabilities import LEAST, FirstToken
 from titjudge.core.errors import UserError
 from titjudge.core.types import ImageFile, Reply, Request, Status, Usage
 from titjudge.providers.json_schema import instruction
@@ -164,7 +165,7 @@ def batches(plans: Sequence[Plan], rows: int, tokens: int) -> list[list[Plan]]:
     groups: dict[Any, list[Plan]] = {}
     for each in plans:
         params = sorted((name, repr(value)) for name, value in each.request.params.items())
-        groups.setdefault((tuple(params), len(each.images)), []).append(each)
+        groups.setdefault((tuple(params), len(each.images), each.request.choices), []).append(each)
     made: list[list[Plan]] = []
     for group in groups.values():
         batch: list[Plan] = []
@@ -189,7 +190,8 @@ def _generate(
     asked = batch[0].request.params.get("chat_template_kwargs") or {}
     inputs, opened = _inputs(loaded, batch, {**asked, **template})
     width = int(inputs["input_ids"].shape[1])
-    room = min(batch[0].limit, loaded.positions - width)
+    choices = batch[0].request.choices
+    room = min(1 if choices else batch[0].limit, loaded.positions - width)
     if room <= 0:
         raise RowError(f"the request has {width} tokens and the model reads {loaded.positions}")
     watch = _Watch(len(batch), loaded.model.device)
@@ -197,10 +199,14 @@ def _generate(
     arguments: dict[str, Any] = {"logits_processor": [watch, *noise], "stopping_criteria": [_stop(stopping)]}
     if config.stop_strings:
         arguments["tokenizer"] = loaded.tokenizer
+    if choices:  # as the model computes them, before repetition penalty and temperature
+        arguments |= {"output_logits": True, "return_dict_in_generate": True}
     with torch.inference_mode():
         made = loaded.model.generate(**inputs.to(loaded.model.device), generation_config=config, **arguments)
     if stopping():
         raise UserError("the model was closed while it answered")
+    firsts = _first_tokens(loaded, made.logits[0], choices, opened) if choices else [None] * len(batch)
+    made = made.sequences if choices else made
     mask = inputs["attention_mask"].sum(dim=1).tolist()
     images = [0] * len(batch)
     if loaded.image_token is not None:
@@ -209,8 +215,27 @@ def _generate(
     return [
         RowError(f"the model computed not-a-number in {loaded.dtype}; set the option dtype: bfloat16 or float32")
         if bad[n]
-        else _reply(loaded, each, made[n, width:].tolist(), room, mask[n], images[n], opened[n], config.stop_strings)
+        else replace(
+            _reply(loaded, each, made[n, width:].tolist(), room, mask[n], images[n], opened[n], config.stop_strings),
+            first_token=firsts[n],
+        )
         for n, each in enumerate(batch)
+    ]
+
+
+def _first_tokens(
+    loaded: Loaded, logits: Any, choices: Sequence[str], opened: Sequence[bool]
+) -> list[FirstToken | None]:
+    """Weigh the choices that are tokens of the model; None for a row whose prompt begins a thought."""
+    ids: dict[int, str] = {}
+    for text in choices:
+        encoded = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
+        if len(encoded) == 1:  # two spellings may be one token
+            ids.setdefault(encoded[0], text)
+    logprobs = logits.float().log_softmax(dim=-1)[:, list(ids)].clamp(min=LEAST).tolist()
+    return [
+        None if thinks else FirstToken(tuple(zip(ids.values(), row, strict=True)))
+        for row, thinks in zip(logprobs, opened, strict=True)
     ]
 
 

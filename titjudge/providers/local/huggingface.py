@@ -75,7 +75,9 @@ class Local(InProcess["Loaded"]):
         Raises:
             UserError: no such model, or it wants to run its own code.
         """
-        return Capabilities(images=self._sees, schema=False, omit=OMITTED | self._untold, local=True)
+        return Capabilities(
+            images=self._sees, schema=False, omit=OMITTED | self._untold, local=True, probabilities=True
+        )
 
     @cached_property
     def base_url(self) -> str:

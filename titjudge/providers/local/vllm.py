@@ -18,6 +18,7 @@ from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from titjudge.core.answer_probabilities import TOP, FirstToken
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
 from titjudge.core.keys import request_key
 from titjudge.core.types import ImageFile, Message, Reply, Request, Status, Usage
@@ -75,7 +76,8 @@ class VLLM(InProcess[Any]):
         Raises:
             UserError: no such model, or it wants to run its own code.
         """
-        return Capabilities(images=self._sees, schema=self._constrains, omit=OMITTED | self._untold, local=True)
+        omit = OMITTED | self._untold
+        return Capabilities(images=self._sees, schema=self._constrains, omit=omit, local=True, probabilities=True)
 
     @cached_property
     def base_url(self) -> str:
@@ -87,6 +89,11 @@ class VLLM(InProcess[Any]):
     @property
     def _constrains(self) -> bool:
         return self.settings.structured != "prompt"
+
+    @property
+    def _told(self) -> int:
+        """How many of the likeliest tokens the engine tells; -1 is all of them."""
+        return int(self._options.get("max_logprobs", TOP))
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
         llm = self._ready_model()
@@ -128,6 +135,8 @@ class VLLM(InProcess[Any]):
         sent = dict(self._defaults)
         sent |= {name: request.params[name] for name in (*SAMPLING, "stop") if name in request.params}
         sent["max_tokens"] = answer_limit(request)
+        if request.choices:
+            sent |= {"max_tokens": 1, "logprobs": self._told}
         if sent.get("temperature", 1.0) > 0:
             sent["seed"] = int.from_bytes(hashlib.sha256(request_key(request).encode()).digest()[:4], "big") >> 1
         if request.schema is not None and self._constrains:
@@ -170,6 +179,8 @@ class VLLM(InProcess[Any]):
             status, reason = Status.TRUNCATED, f"the answer reached its token limit ({written} tokens)"
         elif not answer:
             status, reason = Status.REFUSED, "the model ended its answer without a word"
+        logprobs = getattr(made, "logprobs", None)
+        first = _first_token(logprobs[0], made.token_ids[0], self._told) if logprobs else None
         return Reply(
             answer,
             status,
@@ -179,6 +190,7 @@ class VLLM(InProcess[Any]):
             model_version=f"{self._weights[:12]} {self._options.get('dtype', 'auto')}",
             endpoint=f"vllm {_version()}",
             flags=(f"thought: {thought}",) if thought else (),
+            first_token=first,
         )
 
     async def aclose(self) -> None:
@@ -190,6 +202,13 @@ class VLLM(InProcess[Any]):
             if shutdown is not None:
                 shutdown()
                 return
+
+
+def _first_token(logprobs: Mapping[int, Any], drawn: int, most: int) -> FirstToken | None:
+    """Read the likeliest tokens, `most` of them (-1: all), and the one that was drawn, which may stand behind them."""
+    pairs = {ident: (str(each.decoded_token), float(each.logprob)) for ident, each in logprobs.items()}
+    chosen = pairs.pop(drawn) if 0 <= most < len(pairs) else pairs[drawn]
+    return FirstToken.of(list(pairs.values()), chosen)
 
 
 def conversation(request: Request) -> list[dict[str, Any]]:
