@@ -35,12 +35,13 @@ async def _chances(item: Item, ask: Ask, template: str, answers: Mapping[str, An
     return reply.probabilities
 
 
-def _score(value: float, bounds: Probability | Expectation, span: float, **parts: float) -> Score:
+def _score(value: float, bounds: Probability | Expectation, span: float, **parts: Any) -> Score:
     if bounds.lower == bounds.upper:
         return Score.of(value, **parts)
     wide = bounds.upper - bounds.lower > _WIDE * span
     why = f"between {bounds.lower:.3g} and {bounds.upper:.3g}: only the likeliest tokens are known" if wide else ""
-    return Score.of(value, reason=why, **parts, **Bounds(lower=bounds.lower, upper=bounds.upper))
+    parts |= Bounds(lower=bounds.lower, upper=bounds.upper)
+    return Score.of(value, reason=why, **parts)
 
 
 async def _expected(item: Item, ask: Ask, options: Mapping[str, Any]) -> Score:
