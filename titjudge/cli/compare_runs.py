@@ -41,7 +41,8 @@ def people(
     believed), and how many more labels would separate two neighbours.
 
     With --gold a dear judge stands in the place of people: RUN is a cheap judge on all prompts, --gold the dear one on a
-    random part of them (`judge --limit N`), and the scores are those that the dear judge would have given.
+    random part of them, and the scores are those that the dear judge would have given.
+    `judge --limit N` takes the first prompts, which are a random part only where the data are in random order.
 
     \b
     Examples:

@@ -1,8 +1,9 @@
-"""A process beside this one for large WebP and AVIF images, whose decoders hold Python's lock.
+"""A process beside this one that decodes large images, which would hold Python's lock for too long here.
 
-Pillow decodes them in one call that lets no other thread run, for a tenth of a second or more. In a thread of this process
-that would stop the event loop, and with it all requests that are on their way. The process starts with the first such
-image and ends with its parent. Where it cannot be started, or dies, the work is done here.
+Pillow decodes a WebP or AVIF in one call that lets no other thread run, for a tenth of a second or more; of other formats it
+gives back tens of megabytes of pixels in one. In a thread of this process that would stop the event loop, and with it all
+requests that are on their way. The process starts with the first such image and ends with its parent. Where it cannot be
+started, or dies, the work is done here.
 
 It is no pool of `multiprocessing`: that imports the caller's main module once more, and a script that judges images without
 an `if __name__ == "__main__"` would start itself again.

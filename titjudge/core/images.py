@@ -24,7 +24,8 @@ from titjudge.core.types import ImageFile
 MAX_BYTES = 50 * 2**20
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
-_LARGE = 2**20  # pixels of a WebP or AVIF that are decoded in another process
+_LARGE = 2**22  # pixels that are decoded in another process: here giving back their memory alone takes milliseconds
+_LARGE_AT_ONCE = 2**20  # the same of a WebP or AVIF: one call decodes it, and lets no other thread run
 
 T = TypeVar("T")
 
@@ -170,19 +171,18 @@ def _check_size(size: int, path: Path) -> None:
 
 def _inspected(raw: bytes, path: Path, decode: bool) -> dict[str, Any]:
     """`inspect`, in the process where it does not stop this one."""
-    if decode and _holds_the_lock(raw, path):
+    if decode and _stops_the_loop(raw, path):
         with contextlib.suppress(OSError):
             facts: dict[str, Any] = json.loads(image_process.call("inspect", raw, path))
             return facts
     return inspect(raw, path, decode=decode)
 
 
-def _holds_the_lock(raw: bytes, path: Path) -> bool:
-    """Whether decoding an image would keep all other threads waiting for longer than one notices."""
-    if raw[8:12] not in (b"WEBP", b"avif", b"avis", b"mif1"):
-        return False
+def _stops_the_loop(raw: bytes, path: Path) -> bool:
+    """Whether decoding an image in a thread would keep the event loop waiting for longer than one notices."""
+    most = _LARGE_AT_ONCE if raw[8:12] in (b"WEBP", b"avif", b"avis", b"mif1") else _LARGE
     with quietly(), open_image(raw, path, decode=False) as image:
-        return bool(image.width * image.height > _LARGE)
+        return bool(image.width * image.height > most)
 
 
 def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
@@ -191,7 +191,7 @@ def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
         raise DataError("the image changed while the run was going on", path)
     if not facts["converted"]:
         return raw
-    if _holds_the_lock(raw, path):
+    if _stops_the_loop(raw, path):
         with contextlib.suppress(OSError):
             return image_process.call("png", raw, path)
     return as_png(raw, path)

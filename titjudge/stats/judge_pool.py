@@ -93,6 +93,8 @@ def best_pool(
 def standardised(scores: Floats) -> Floats:
     """Shift and scale scores to mean 0 and standard deviation 1; NaN stays, and equal ones are all 0."""
     known = scores[np.isfinite(scores)]
+    _, size = np.frexp(np.abs(known).max(initial=0.0))
+    scores, known = np.ldexp(scores, -size), np.ldexp(known, -size)  # the square of 1e200 is infinite
     spread = float(known.std()) if len(known) else 0.0
     made: Floats = (scores - known.mean()) / spread if spread > 0 else scores * 0.0
     return made

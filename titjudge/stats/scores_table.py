@@ -275,6 +275,8 @@ DERIVED = {"prompt_length": length_of}  # categories that a prompt's text tells
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the rows of a table with their numbers: lines of a text file, records of a binary one."""
+    if not path.exists():
+        raise DataError("no such file, or run folder", path)
     name = path.name.lower()
     if not name.endswith(FORMATS):
         raise DataError(f"a table of scores is one of {', '.join(FORMATS)}", path)

@@ -324,6 +324,17 @@ def test_a_large_webp_is_decoded_in_another_process(large_webp: Path, monkeypatc
         assert (sent.format, sent.size) == ("PNG", (1200, 1000))
 
 
+def test_a_large_png_is_decoded_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Giving back its memory would stop the event loop."""
+    jobs: list[str] = []
+    monkeypatch.setattr(image_process, "call", lambda job, raw, path: jobs.append(job) or b"{}")
+    for side, asked in ((2048, []), (2049, ["inspect"])):
+        file = tmp_path / f"{side}.png"
+        Image.new("1", (side, side)).save(file)
+        images._inspected(file.read_bytes(), file, True)
+        assert jobs == asked
+
+
 def test_where_no_process_can_be_started_the_work_is_done_here(
     large_webp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

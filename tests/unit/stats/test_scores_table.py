@@ -104,6 +104,8 @@ def test_what_is_wrong_is_named_with_file_and_row(tmp_path: Path, text: str, sai
 def test_other_formats_damaged_archives_and_unknown_columns(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"one of \.csv, \.csv\.gz, \.jsonl, \.parquet"):
         read_scores(table_file(tmp_path, "", "scores.xlsx"))
+    with pytest.raises(DataError, match="missing: no such file, or run folder"):
+        read_scores(tmp_path / "missing")
     cut = table_file(tmp_path, HEAD + "".join(f"p{k},a,{k},x\n" for k in range(300)), "cut.csv.gz")
     cut.write_bytes(cut.read_bytes()[:-20])
     with pytest.raises(DataError, match=r"cut\.csv\.gz: cannot be read"):
