@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow.parquet import ParquetFile, ParquetWriter
 
 from titjudge.core import images
+from titjudge.core.types import Item
 from titjudge.suites.folder import Folder
 
 GROUP = 500
@@ -67,7 +68,8 @@ def main() -> None:
         file = made(Path(folder) / "table.parquet", asked.rows, asked.bytes)
         before = memory()
         items = best(lambda: sum(1 for _ in Folder().load(file)))
-        read = best(lambda: sum(len(images.read(file / "image" / str(row))) for row in range(1, asked.rows + 1)))
+        places = [item.image for item in Folder().load(file) if isinstance(item, Item) and item.image is not None]
+        read = best(lambda: sum(len(images.read(place)) for place in places))
         after = memory()
         their_items = best(lambda: theirs(file, "image.path", "prompt"))
         their_images = best(lambda: theirs(file, "image.bytes"))

@@ -7,6 +7,7 @@ recognises the path and `read_cell` reads the bytes, so that no copy of an image
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
@@ -89,19 +90,19 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
             raise _unreadable(path, error) from error
 
 
-def holder(path: Path) -> Path | None:
+def holder(path: Path) -> str | None:
     """Find the table that a path leads into, by its content: links may hide its name. None for the path of a file."""
-    file = path.parent.parent
+    file = os.path.dirname(os.path.dirname(path))  # for every image, often: text is quicker than `Path.parent`
     try:
-        found = file.stat()
+        found = os.stat(file)
         return file if S_ISREG(found.st_mode) and _is_table(file, found.st_size, found.st_mtime_ns) else None
     except (OSError, ValueError):  # whoever reads it says so
         return None
 
 
 @lru_cache(64)
-def _is_table(file: Path, _size: int, _changed: int) -> bool:
-    with file.open("rb") as opened:
+def _is_table(file: str, _size: int, _changed: int) -> bool:
+    with open(file, "rb") as opened:
         return opened.read(4) == b"PAR1"
 
 
@@ -117,20 +118,21 @@ def read_cell(path: Path) -> bytes:
         DataError: There is none; names the table and the row.
         MissingExtra: There is no pyarrow.
     """
-    file, column, row = path.parent.parent, unquote(path.parent.name), path.name
+    column, row = os.path.split(path)
     if not row.isdecimal():
         raise DataError("no such row", path)
     with _lock:
-        found = _windows.get(file, column).read(int(row) - 1)
+        found = _windows.get(column).read(int(row) - 1)
     if found is None:
-        raise DataError(f"there is no image in '{column}'", file, int(row))
+        raise DataError(f"there is no image in '{unquote(path.parent.name)}'", path.parent.parent, int(row))
     return found
 
 
 class _Window:
     """The images of one column around the last one read: those after it come cheaply, those just before it are kept."""
 
-    def __init__(self, path: Path, column: str) -> None:
+    def __init__(self, place: str) -> None:
+        path, column = Path(place).parent, unquote(Path(place).name)
         self.path, self.version = path, _version(path)
         self._file = _opened(path)
         kind = dict(zip(self._file.schema_arrow.names, self._file.schema_arrow.types, strict=True)).get(column)
@@ -187,18 +189,18 @@ class _Windows:
     """The columns that were read last."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[Path, str], _Window] = OrderedDict()
+        self._open: OrderedDict[str, _Window] = OrderedDict()
 
-    def get(self, path: Path, column: str) -> _Window:
-        key = (path, column)
-        found = self._open.pop(key, None)
-        if found is not None and found.version != _version(path):
+    def get(self, column: str) -> _Window:
+        """Get the window of a column by its place, the folder of its cells."""
+        found = self._open.pop(column, None)
+        if found is not None and found.version != _version(found.path):
             found.close()
             found = None
-        self._open[key] = found or _Window(path, column)
+        self._open[column] = found = found or _Window(column)
         while len(self._open) > _OPEN:
             self._open.popitem(last=False)[1].close()
-        return self._open[key]
+        return found
 
 
 _lock = threading.Lock()
@@ -207,7 +209,7 @@ _windows = _Windows()
 
 def _version(path: Path) -> tuple[int, int]:
     try:
-        stat = path.stat()
+        stat = os.stat(path)
     except OSError as error:
         raise _unreadable(path, error) from error
     return stat.st_size, stat.st_mtime_ns

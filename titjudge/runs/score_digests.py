@@ -7,6 +7,7 @@ that compares images (scope "prompt") holds only while all images of its prompt 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -30,7 +31,7 @@ def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
     record = item_record(item)
     if isinstance(item, Item) and item.image is not None:
         try:
-            found = (parquet.holder(item.image) or item.image).stat()
+            found = os.stat(parquet.holder(item.image) or item.image)
             record["stat"] = [found.st_size, found.st_mtime_ns]
         except OSError:
             record["stat"] = None

@@ -49,7 +49,9 @@ def test_three_weak_judges_are_better_together() -> None:
 
 def test_huge_scores_are_compared_like_others() -> None:
     pairs, values = judged({"one": 1.0, "two": 1.0})
-    scaled = {name: {item: value and value * 1e200 for item, value in scores.items()} for name, scores in values.items()}
+    scaled = {
+        name: {item: value and value * 1e200 for item, value in scores.items()} for name, scores in values.items()
+    }
     expected, found = best_pool(pairs, values), best_pool(pairs, scaled)
     assert expected is not None
     assert found is not None
