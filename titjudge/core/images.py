@@ -66,7 +66,8 @@ class ImageFiles:
         key = f"image:{digest}"  # the database is asked here and not in a thread: two users would wait for each other
         facts = self._facts.get(key) if self._facts is not None else None
         if facts is None:
-            facts = await _aside(_inspected, raw, path, self._decode, when=not _quick(raw, self._decode))
+            quick = _quick(raw, self._decode)
+            facts = await _aside(inspect if quick else _inspected, raw, path, decode=self._decode, when=not quick)
             if self._facts is not None and self._decode:
                 await self._facts.put(key, facts)
         verdict = facts
@@ -116,7 +117,7 @@ def _quick(raw: bytes, decode: bool) -> bool:
         with quietly(), open_image(raw, Path(), decode=False) as image:
             return bool(image.width * image.height <= SMALL)
     except DataError:  # `inspect` says what is wrong
-        return True
+        return False
 
 
 def read(path: Path) -> bytes:
