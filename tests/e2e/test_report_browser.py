@@ -243,6 +243,36 @@ def test_on_a_phone_the_list_gives_way_to_the_image(show: Callable[..., Any], re
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
 
 
+def compared(tmp_path: Path) -> Path:
+    """A report of three generators on 18 prompts of three types."""
+    names = (HOSTILE[0], "plain", "right \u202e to left")
+    items = [
+        Item(f"{k}/{p}", f"{PROMPT} {p}", picture(tmp_path / f"{k}.png"), name, f"p{p}", {"type": ("sea", "land", "<i>sky")[p % 3]})
+        for p in range(18)
+        for k, name in enumerate(names)
+    ]  # fmt: skip
+    scores = [
+        score(item, "tit", 0.3 * int(item.id[0]) + (len(item.id) + int(item.prompt_id[1:]) % 4) / 50) for item in items
+    ]
+    return write_report([write_run(tmp_path / "run", items, scores)], tmp_path / "report.html")
+
+
+def test_generators_have_a_section_of_their_own(show: Callable[..., Any], tmp_path: Path) -> None:
+    page = show(compared(tmp_path), "#generators", width=390, height=800)
+    view = page.locator("#view-generators")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert view.locator(".chart h2").all_inner_texts()[:2] == ["Generators by type", "Profiles by type"]
+    assert view.locator(".chart svg").first.locator("text", has_text=HOSTILE[0][:8]).count() == 1
+    view.locator("details.folded", has_text="By type").locator("summary").click()
+    assert view.locator("details.folded", has_text="By type").locator("tbody tr").count() == 9
+    worst = view.locator(".worst li")
+    assert worst.count() == 6
+    assert worst.first.locator("img").count() == 3
+    worst.first.locator("p a").click()
+    page.locator("#view-prompts .detail .grid").wait_for(state="visible")
+    assert page.evaluate("window.hacked === undefined")
+
+
 @pytest.mark.slow
 def test_hostile_text_is_shown_and_never_runs(show: Callable[..., Any], tmp_path: Path) -> None:
     items: list[Item | InvalidItem] = []
@@ -337,17 +367,19 @@ def test_thousands_of_pairs_keep_a_short_page(show: Callable[..., Any], tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_no_serious_fault(browser: Any, report: Path, dark: bool) -> None:
+def test_axe_finds_no_serious_fault(browser: Any, report: Path, tmp_path: Path, dark: bool) -> None:
     axe = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
     context = browser.new_context(
         viewport={"width": 1300, "height": 800}, color_scheme="dark" if dark else "light", bypass_csp=True
     )
     page = context.new_page()
-    page.goto(report.as_uri())
-    page.wait_for_selector("html[data-ready]")
-    page.evaluate(axe)
     found = []
-    for place in ("overview", "people", "images?i=0", "pairs?i=0", "failures", "provenance"):
+    places = ("overview", "people", "images?i=0", "pairs?i=0", "failures", "provenance")
+    for file, place in [*((report, place) for place in places), (compared(tmp_path), "generators")]:
+        if page.url.partition("#")[0] != file.as_uri():
+            page.goto(file.as_uri())
+            page.wait_for_selector("html[data-ready]")
+            page.evaluate(axe)
         visit(page, place)
         result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         found += [

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import fmean
 
 import pytest
 
 from titjudge.stats.correlation import compare_ranks
 from titjudge.stats.leaderboard import rank_correlation
 from titjudge.stats.published_tables import published
-from titjudge.stats.slices import between_variance
+from titjudge.stats.slices import between_variance, tier_means
 
 PILLARS = published("qwen-image-bench").columns
 RECOMPUTED = (0.8906, 0.8865, 0.8906, 0.9216, 0.9236, 0.9236)
@@ -52,11 +51,9 @@ TIERS = {
 def test_table_3_from_table_2(pillar: str) -> None:
     """Means of the tiers and gaps between them, but for what both tables are rounded by."""
     judge, printed = published("qwen-image-bench").column(pillar), published("qwen-image-bench-tiers").column(pillar)
-    mean = {tier: fmean(judge[name] for name in names) for tier, names in TIERS.items()}
-    for tier, value in mean.items():
-        assert printed[f"{tier} mean"] == pytest.approx(value, abs=0.0101)
-    assert printed["T1-T2 gap"] == pytest.approx(mean["T1"] - mean["T2"], abs=0.0151)
-    assert printed["T2-T3 gap"] == pytest.approx(mean["T2"] - mean["T3"], abs=0.0151)
+    means, gaps = tier_means(judge, list(TIERS.values()))
+    assert means == [pytest.approx(printed[f"{tier} mean"], abs=0.0101) for tier in TIERS]
+    assert gaps == [pytest.approx(printed[gap], abs=0.0151) for gap in ("T1-T2 gap", "T2-T3 gap")]
 
 
 def test_creative_generation_tells_generators_apart_most() -> None:

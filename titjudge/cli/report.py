@@ -23,11 +23,12 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
     default="html",
 )
 @option("--reference", "Put the first run among the rows of a published table (see `reference list`).", "NAME")
+@option("--baseline", "Compare generators with this one too, besides the best.", "GENERATOR", default="")
 @option("--full-images", "Embed large pictures (a large file).", is_flag=True)
 @option("--force", "Replace a report even by one that shows fewer pictures.", is_flag=True)
 @JSON
 def report(
-    runs: tuple[Path, ...], out: Path | None, kind: str, reference: str | None, full_images: bool, force: bool,
+    runs: tuple[Path, ...], out: Path | None, kind: str, reference: str | None, baseline: str, full_images: bool, force: bool,
     json_file: Path | None,
 ) -> int:  # fmt: skip
     """Write one self-contained HTML report of one or several runs.
@@ -37,6 +38,7 @@ def report(
       python cli.py report runs/first
       python cli.py report runs/first runs/second --out both.html
       python cli.py report runs/first --format markdown --out summary.md
+      python cli.py report runs/first --baseline old-checkpoint
       python cli.py report runs/first --reference qwen-image-bench
     """
     from dataclasses import asdict
@@ -53,6 +55,8 @@ def report(
         folder.manifest()
     if reference is not None and kind != "html":
         raise ConfigError("--reference goes with the page, not with --format")
+    if baseline and kind != "html":
+        raise ConfigError("--baseline goes with the page, not with --format")
     placed, more = [], None
     if reference is not None:
         from titjudge.runs.reference import standings
@@ -64,7 +68,9 @@ def report(
     name = "report.html" if kind == "html" else f"export.{_SUFFIX.get(kind, kind)}"
     place = runs[0] / name if out is None else out / name if out.is_dir() else out
     if kind == "html":
-        written = write_report(folders, place, agreement_json=more, full_images=full_images, keep_pictures=not force)
+        written = write_report(
+            folders, place, agreement_json=more, baseline=baseline, full_images=full_images, keep_pictures=not force
+        )
         shown, missing = pictures_in(written.read_bytes())
         if missing:
             click.echo(f"{len(missing):,} of {shown + len(missing):,} pictures are not shown: {missing[0]}", err=True)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
+from titjudge.core.numbers import is_number
+
 Parts = Mapping[str, Any]
 
 
@@ -178,6 +180,16 @@ def alignment(parts: Parts) -> Mapping[str, Any] | None:
     """`graph-alignment`: by category, each element (its words) and whether the image shows it."""
     found = parts.get("alignment")
     return found if isinstance(found, Mapping) else None
+
+
+def pillars(parts: Parts) -> Mapping[str, float]:
+    """`checklist`: the points of each pillar that was judged."""
+    found = parts.get("level1")
+    return (
+        {str(name): float(each) for name, each in found.items() if is_number(each)}
+        if isinstance(found, Mapping)
+        else {}
+    )
 
 
 # -- the agentic judge -------------------------------------------------------------------------------------------------

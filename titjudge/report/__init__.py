@@ -7,7 +7,8 @@
 | `summary`, `side_by_side`, `result_tables` | headline, differences between runs, tables |
 | `human_agreement`, `charts` | a metric against people, in numbers and as SVG |
 | `transcripts`, `forgetting`, `trust_card` | transcripts of an agentic judge; where generators stop reading; the trust card |
-| `generator_gaps`, `generator_slices` | how far each generator is behind the best, prompt by prompt and by category |
+| `generator_sections`, `generator_slices`, `generator_questions` | generators against each other: gaps, tiers, categories, worst prompts, what a verdict takes |
+| `svg` | heat map, radar and curves, drawn element by element |
 | `verdict_charts`, `table_files` | charts and tables of comparisons as files |
 | `thumbnails` | images that fit the room there is |
 | `exports` | csv, json, parquet, LaTeX, Markdown |

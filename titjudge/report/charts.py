@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from titjudge.report import human_agreement
 from titjudge.report.model import Report
+from titjudge.report.svg import clean
 
 MAX_METRICS = 6  # metrics with a colour and a mark of their own; the tables have all
 HAZE = 400  # faint dots at most
@@ -154,7 +155,7 @@ def _scatter(report: Report, judge: int, place: int) -> Chart | None:
         for point in points
     )
     note = "One large mark a generator, its bar the 95% interval of the mean; one faint dot an image."
-    return Chart(f"{_short(about.label)} against people", note, svg_of(draw, f"scatter {judge}"),
+    return Chart(f"{clean(about.label, 28)} against people", note, svg_of(draw, f"scatter {judge}"),
                  ("metric", "generator", "won with people", "mean score", "95% interval"), rows)  # fmt: skip
 
 
@@ -189,7 +190,7 @@ def _names(axes: Any, points: Sequence[human_agreement.Point]) -> None:
             low, high = (float(axes.transData.transform((point.human, end))[1]) for end in point.interval)
             taken.append((x - 2, low, x + 2, high))
     for point, (x, y) in zip(points, spots, strict=True):
-        text = _short(point.label, 16)
+        text = clean(point.label, 16)
         width, height = 5.6 * scale * len(text), 11 * scale
         for dx, dy in ((7, -3.5), (7, 6), (7, -13), (-7, -3.5), (-7, 6), (-7, -13)):
             left = x + dx * scale if dx > 0 else x + dx * scale - width
@@ -200,11 +201,6 @@ def _names(axes: Any, points: Sequence[human_agreement.Point]) -> None:
                               ha="left" if dx > 0 else "right", va="bottom", color=NAME["ink"], zorder=5)  # fmt: skip
                 taken.append(box)
                 break
-
-
-def _short(text: str, length: int = 28) -> str:
-    text = re.sub(r"[\x00-\x1f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", "", text)
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def frame(axes: Any) -> None:

@@ -18,6 +18,7 @@ from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.report.charts import charts
 from titjudge.report.forgetting import Curve, curves
+from titjudge.report.generator_sections import Section, generator_sections
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import Thumbnail, thumbnails
@@ -46,6 +47,7 @@ def write_report(
     out: Path,
     *,
     agreement_json: dict[str, Any] | None = None,
+    baseline: str = "",
     full_images: bool = False,
     keep_pictures: bool = False,
 ) -> Path:
@@ -55,13 +57,15 @@ def write_report(
         runs: run folders; with several, they are shown side by side, the first being the one that others are compared with.
         out: the file to write (written whole, or not at all).
         agreement_json: results in the shape of results.json that take the place of the first run's.
+        baseline: a generator that the others are compared with besides the best.
         full_images: embed images of up to 2,048 pixels, however large the file becomes; else it stays below 15 MB.
         keep_pictures: refuse to replace a report by one that has lost images (their files have moved, or changed).
 
     Raises:
-        DataError: a folder is not a run, or is damaged; or images would be lost.
+        DataError: a folder is not a run, or is damaged; images would be lost; or there is no such baseline.
     """
     report = load(runs, agreement_json)
+    report.baseline = baseline
     page = render(report, full_images=full_images)
     if keep_pictures and out.is_file():
         before, (now, missing) = pictures_in(out.read_bytes()), pictures_in(page)
@@ -90,12 +94,32 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
     data["summary"] = summary(report)
     stops = curves(report)
     data["summary"]["claims"] = [curve.steps for curve in stops]
+    sections = generator_sections(report)
+    data["summary"]["generators"] = [section.to_json() for section in sections]
     packed = _data(data)
-    drawn = [_fields(chart) for chart in (*charts(report), *(each for curve in stops for each in curve.charts))]
+    people = charts(report)
+    drawn = [
+        _fields(chart)
+        for of in (people, *(curve.charts for curve in stops), *(section.charts for section in sections))
+        for chart in of
+    ]
     style, script = _joined(_STYLES), _joined(_SCRIPTS)
-    used = len(packed) + sum(len(chart["svg"]) for chart in drawn) + len(style) + len(script) + _ROOM_KEPT
+    numbers = _chart_data(drawn)
+    used = (
+        len(packed) + len(numbers) + sum(len(chart["svg"]) for chart in drawn) + len(style) + len(script) + _ROOM_KEPT
+    )
     made = thumbnails(pictures, max(0, (limit - used) * 3 // 4), full=full_images)
-    return _page(data["summary"]["title"], drawn, stops, style, script, packed, _image_lines(made))
+    return _page(
+        data["summary"]["title"],
+        drawn[: len(people)],
+        stops,
+        sections,
+        numbers,
+        style,
+        script,
+        packed,
+        _image_lines(made),
+    )
 
 
 def _fields(chart: Any) -> Mapping[str, Any]:
@@ -104,8 +128,10 @@ def _fields(chart: Any) -> Mapping[str, Any]:
 
 def _page(
     title: str,
-    drawn: Sequence[Mapping[str, Any]],
+    people: Sequence[Mapping[str, Any]],
     stops: Sequence[Curve],
+    sections: Sequence[Section],
+    numbers: str,
     style: str,
     script: str,
     data: str,
@@ -115,12 +141,12 @@ def _page(
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     page = environment.from_string(_file("page.html"))
-    people = len(drawn) - sum(len(curve.charts) for curve in stops)
     return page.render(
         title=title,
-        charts=drawn[:people],
+        charts=people,
         curves=stops,
-        chart_data=_chart_data(drawn),
+        sections=sections,
+        chart_data=numbers,
         style=style,
         script=script,
         data=data,

@@ -96,12 +96,16 @@ class Loaded:
 
 @dataclass(slots=True)
 class Report:
-    """Everything a report is made from. `pairs` are (entry a, entry b, preference) with 1 for a, 0 for a tie, -1 for b."""
+    """Everything a report is made from. `pairs` are (entry a, entry b, preference) with 1 for a, 0 for a tie, -1 for b.
+
+    `baseline` is a generator that the others are compared with besides the best.
+    """
 
     runs: list[Loaded]
     judges: list[Judge]
     entries: list[Entry]
     pairs: list[tuple[int, int, int]]
+    baseline: str = ""
 
 
 def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) -> Report:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from titjudge.core.types import Item
 from titjudge.report import provenance, result_tables, trust_card
-from titjudge.report.generator_gaps import generator_gaps
 from titjudge.report.model import Judge, Loaded, Report
 from titjudge.report.side_by_side import changes, differences
 from titjudge.report.table_cells import DASH, Json, fragment, money
@@ -23,7 +22,6 @@ def summary(report: Report) -> Json:
             *result_tables.agreement(report),
             *_compared(report),
             *result_tables.leaderboards(report),
-            *generator_gaps(report),
             *result_tables.official(report),
             *trust_card.cards(report),
         ],

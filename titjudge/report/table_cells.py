@@ -32,9 +32,12 @@ def cell(
 
 def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, notes: Sequence[str] = (), text: int = 1,
-    empty: str = "", span: Sequence[float] | None = None,
+    empty: str = "", span: Sequence[float] | None = None, folded: bool = False,
 ) -> Json:  # fmt: skip
-    """Make a table whose first `text` columns are words and the others numbers; `span` is the axis of all bars."""
+    """Make a table whose first `text` columns are words and the others numbers; `span` is the axis of all bars.
+
+    A `folded` one shows its title until it is opened.
+    """
     made: Json = {
         "title": title,
         "columns": list(columns),
@@ -47,6 +50,8 @@ def table(
         made["empty"] = empty
     if span is not None:
         made["span"] = list(span)
+    if folded:
+        made["folded"] = True
     return made
 
 

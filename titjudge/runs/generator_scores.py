@@ -14,12 +14,12 @@ from titjudge.probes.canary import refuse_drift
 from titjudge.runs.human_study import choose
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.run_folder import RunFolder
-from titjudge.stats.claims import claims_of
+from titjudge.stats.part_scores import ELEMENT, PILLAR, part_scores
 from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores_table import DERIVED, Entry, ScoreTable, score_table
 
-ELEMENT = "element"  # kinds of claims: entity, attribute, relation, ...
 LANGUAGE = "language"
+PARTS = {ELEMENT: "claims", PILLAR: "pillars"}  # categories of parts of a score, and what these are called
 
 
 def run_scores(
@@ -40,7 +40,8 @@ def run_scores(
         paths: the run folders.
         metric: its name; needed where the runs have several.
         allow_drift: join runs whose models have drifted or differ, with a note.
-        by: `type`, `theme`, ... (what the suite knows of a prompt), `prompt_length`, `language`, `element` (claims by kind).
+        by: `type`, `theme`, ... (what the suite knows of a prompt), `prompt_length`, `language`, `element`
+            (claims by kind), `pillar`.
         per_prompt: how several images of a prompt become one score.
 
     Raises:
@@ -75,9 +76,9 @@ def run_scores(
     label = _labels(items)
     key = _prompt_keys(items)
     entries: list[Entry] = []
-    categories: dict[str, dict[str, str]] = {column: {} for column in by if column != ELEMENT}
-    met: dict[str, dict[tuple[str, str], list[bool]]] = {}
-    known: dict[str, None] = dict.fromkeys((*DERIVED, LANGUAGE, ELEMENT))
+    categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in PARTS}
+    parts: dict[str, list[tuple[str, str, str, float]]] = {column: [] for column in by if column in PARTS}
+    known: dict[str, None] = dict.fromkeys((*DERIVED, LANGUAGE, *PARTS))
     for name, scores in stored.items():
         listed = items[name]
         for item in listed.values():
@@ -89,16 +90,21 @@ def run_scores(
             item = listed[score.item_id]
             place = key(item), label(name, item), f"{name}/{item.id}"
             entries += [Entry(*place, value) for value in _values(score, sign)]
-        if ELEMENT in by:
-            _elements(listed, mine, name, key, label, met)
+        for column, told in part_scores(listed, mine, parts).items():
+            parts[column] += [
+                (key(listed[id]), label(name, listed[id]), value, sign * number)
+                for id, values in told.items()
+                for value, number in values.items()
+            ]
     for column, values in categories.items():
         if not any(values.values()):
             raise ConfigError(f"{next(iter(folders))}: its prompts have no '{column}'.{nearest(column, known)} "
                               f"Known: {', '.join(known)}")  # fmt: skip
-    if ELEMENT in by and not met:
-        raise ConfigError(
-            f"{next(iter(folders))}: the scores of {chosen} hold no claims: --by {ELEMENT} has nothing to show"
-        )
+    for column, told_of in parts.items():
+        if not told_of:
+            raise ConfigError(
+                f"{next(iter(folders))}: the scores of {chosen} hold no {PARTS[column]}: --by {column} has nothing to show"
+            )
     if not entries:
         raise DataError(f"no score of {chosen}", next(iter(folders)))
     low, high = plugin.range
@@ -106,9 +112,7 @@ def run_scores(
     return score_table(
         entries, metric=chosen, source=", ".join(folders), categories=categories, notes=notes,
         bounds=(low, high) if sign > 0 else (-high, -low), cost=sum(costs) / len({(e.prompt, e.generator, e.image) for e in entries}) or None,
-        parts={ELEMENT: {kind: {at: sum(told) / len(told) for at, told in marks.items()} for kind, marks in met.items()}}
-        if met
-        else None,
+        parts=parts,
         per_prompt=rule if sign > 0 else rule.negated(),
     )  # fmt: skip
 
@@ -130,17 +134,6 @@ def _category(item: Item, column: str) -> str:
     if column in DERIVED:
         return DERIVED[column](item.prompt)
     return (script(item.prompt) or "LATIN") if column == LANGUAGE else ""
-
-
-def _elements(
-    listed: Mapping[str, Item], scores: Sequence[Score], name: str, key: Any, label: Any,
-    met: dict[str, dict[tuple[str, str], list[bool]]],
-) -> None:  # fmt: skip
-    for score in scores:
-        item = listed[score.item_id]
-        for claim in claims_of([item], [score]):
-            if claim.met is not None:
-                met.setdefault(claim.kind, {}).setdefault((key(item), label(name, item)), []).append(claim.met)
 
 
 def _labels(items: Mapping[str, Mapping[str, Item]]) -> Any:

@@ -77,7 +77,7 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[dict[str, Any]]) -> 
         for each in pairs:
             by_pair.setdefault((each.a, each.b), []).append(each)
         rows = [
-            (a, b, _verdicts(each.verdict for each in some), float(np.mean([each.used for each in some])), some[0].of,
+            (a, b, verdicts(each.verdict for each in some), float(np.mean([each.used for each in some])), some[0].of,
              float(np.mean([each.used / each.of for each in some])))
             for (a, b), some in by_pair.items()
         ]  # fmt: skip
@@ -96,7 +96,7 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[dict[str, Any]]) -> 
         for one in races:
             by_race.setdefault(tuple(one["generators"]), []).append(one)
         raced = [
-            (", ".join(names), _verdicts(one["verdict"] for one in some), float(np.mean([one["used"] for one in some])),
+            (", ".join(names), verdicts(one["verdict"] for one in some), float(np.mean([one["used"] for one in some])),
              some[0]["of"], float(np.mean([one["used"] / one["of"] for one in some])))
             for names, some in by_race.items()
         ]  # fmt: skip
@@ -105,6 +105,6 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[dict[str, Any]]) -> 
     return tables
 
 
-def _verdicts(names: Any) -> str:
+def verdicts(names: Any) -> str:
     counted = Counter(names).most_common()
     return counted[0][0] if len(counted) == 1 else ", ".join(f"{name} {count}x" for name, count in counted)

@@ -112,7 +112,7 @@ def score_table(
     categories: Mapping[str, Mapping[str, str]] | None = None,
     bounds: Interval | None = None,
     cost: float | None = None,
-    parts: Mapping[str, Mapping[str, Mapping[tuple[str, str], float]]] | None = None,
+    parts: Mapping[str, Iterable[tuple[str, str, str, float]]] | None = None,
     notes: Sequence[str] = (),
     per_prompt: PerPrompt = MEAN,
 ) -> ScoreTable:
@@ -125,7 +125,7 @@ def score_table(
         categories: Column -> prompt -> value, for what is told of prompts.
         bounds: The metric's range, where it has ends.
         cost: USD for the judgement of one image, where it is known.
-        parts: Column -> value -> (prompt, generator) -> score, for what is told of parts of a score.
+        parts: Column -> (prompt, generator, value, number) of each image, for what is told of parts of a score.
         notes: Further things to tell the reader.
         per_prompt: How the images of a prompt become one score, fitted to the metric.
     """
@@ -154,13 +154,16 @@ def score_table(
             name: np.where(np.array([each == name for each in values])[:, None], means, np.nan)
             for name in sorted(set(values) - {""})
         }
-    place = {name: at for at, name in enumerate(prompts)}
-    for column, by_value in (parts or {}).items():
-        slices[column] = {}
-        for name, told in sorted(by_value.items()):
-            slices[column][name] = np.full(shape, np.nan)
-            for (of_prompt, of_generator), each in told.items():
-                slices[column][name][place[of_prompt], generators.index(of_generator)] = each
+    row = {name: at for at, name in enumerate(prompts)}
+    place = {name: at for at, name in enumerate(generators)}
+    for column, told in (parts or {}).items():
+        marks: dict[str, dict[tuple[int, int], list[float]]] = {}
+        for of_prompt, of_generator, name, number in told:
+            marks.setdefault(name, {}).setdefault((row[of_prompt], place[of_generator]), []).append(number)
+        slices[column] = {name: np.full(shape, np.nan) for name in sorted(marks)}
+        for name, cells in marks.items():
+            for at, numbers in cells.items():
+                slices[column][name][at] = sum(numbers) / len(numbers)
     return ScoreTable(
         generators=tuple(generators),
         prompts=tuple(prompts),

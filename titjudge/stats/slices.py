@@ -1,16 +1,35 @@
-"""What a benchmark's categories tell apart: how far generators differ within each, and how often each comes first."""
+"""What a benchmark's categories tell apart: how far generators differ within each, who comes first, and tiers of generators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
 from titjudge.stats.bootstrap import Floats, Ints
-from titjudge.stats.equality import with_ties
+from titjudge.stats.equality import score_differences, with_ties
+from titjudge.stats.generator_differences import holm, sign_flip_p
+
+K = TypeVar("K", bound=Hashable)
+
+MATURE, CEILING = 0.6, 0.35  # of the scale: the limits of the Qwen-Image-Bench paper, section 4.8
 
 
-def between_variance(scores: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
+def averages(means: Floats) -> Floats:
+    """Average each generator's scores over the prompts that it has; NaN where it has none.
+
+    Args:
+        means: Shape (prompts, generators), NaN where there is no score.
+    """
+    known = np.isfinite(means)
+    total = np.where(known, means, 0.0).sum(axis=0)
+    found: Floats = np.divide(total, known.sum(axis=0), out=np.full(means.shape[1], np.nan), where=known.any(axis=0))
+    return found
+
+
+def between_variance(scores: Mapping[K, Sequence[float]]) -> dict[K, float | None]:
     """Compute the variance between generators in each category, from their mean scores; None with fewer than two."""
     return {name: float(np.var(each, ddof=1)) if len(each) > 1 else None for name, each in scores.items()}
 
@@ -27,3 +46,47 @@ def first_places(means: Floats) -> Ints:
     level = with_ties(np.where(np.isfinite(competing), competing, -np.inf))
     found: Ints = (level == level.max(axis=1, keepdims=True)).sum(axis=0)
     return found
+
+
+def tiers(means: Floats, level: float = 0.05) -> list[list[int]]:
+    """Part generators into tiers, best first: a tier ends before the first that is clearly worse than the tier's best.
+
+    Clearly: paired by prompt, p by exchange within prompts, after Holm over all that may still belong to the tier.
+
+    Args:
+        means: Shape (prompts, generators), NaN where there is no score; a generator without any is in no tier.
+        level: Of the test.
+    """
+    average = with_ties(averages(means))
+    left = [k for k in np.argsort(-average, kind="stable").tolist() if np.isfinite(average[k])]
+    found = []
+    while left:
+        best, *rest = left
+        ps = holm(sign_flip_p(score_differences(means[:, [best]], means[:, rest]))) if rest else []
+        worse = next((at for at, p in enumerate(ps) if p < level), len(rest))
+        found.append([best, *rest[:worse]])
+        left = rest[worse:]
+    return found
+
+
+def tier_means(
+    scores: Mapping[str, float], of: Sequence[Sequence[str]]
+) -> tuple[list[float | None], list[float | None]]:
+    """Average each tier's generators, and give the gaps from each tier to the next.
+
+    Args:
+        scores: Mean score of each generator; who has none is left out.
+        of: Names of the generators of each tier, best first.
+    """
+    known = [[scores[name] for name in names if name in scores] for names in of]
+    means = [sum(each) / len(each) if each else None for each in known]
+    gaps = [None if a is None or b is None else a - b for a, b in pairwise(means)]
+    return means, gaps
+
+
+def maturity(mean: float, bounds: tuple[float, float] | None) -> str:
+    """Say what all generators together make of a category, by the share of the scale that they reach on average."""
+    if bounds is None or not np.isfinite(bounds).all():
+        return ""
+    share = (mean - bounds[0]) / (bounds[1] - bounds[0])
+    return "mature" if share > MATURE else "ceiling" if share < CEILING else "developing" if share >= 0.4 else ""

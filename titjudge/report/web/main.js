@@ -19,6 +19,11 @@ function drawStatic() {
   if (legend) add(legend, [data.judges.slice(0, 6).map((judge, at) => h("li", null, marker(at), outside(judge.label)))]);
   for (const line of document.querySelectorAll(".curve .legend li")) line.prepend(marker(Number(line.dataset.colour)));
   for (const spot of document.querySelectorAll(".steps-table")) spot.append(drawTable(told.claims[Number(spot.dataset.steps)]));
+  for (const spot of document.querySelectorAll("[data-section]")) {
+    const { tables, worst } = told.generators[Number(spot.dataset.section)];
+    const board = spot.dataset.part === "board";
+    add(spot, [(board ? tables.slice(0, 1) : tables.slice(1)).map((table) => drawTable(table, "h3")), board ? null : worstPrompts(worst)]);
+  }
   const charts = JSON.parse($("#chart-data").textContent);
   for (const spot of document.querySelectorAll(".chart-table")) {
     const chart = charts[Number(spot.dataset.chart)];
@@ -36,6 +41,20 @@ function headline(run, several) {
     h("dl.facts", null, run.facts.map((fact) => h("div", null, h("dt", null, outside(fact.label, "span")), h("dd", null, h("a", { href: fact.h }, fact.value), h("small", null, fact.sub))))),
     run.warnings.slice(0, 3).map(banner),
     run.warnings.length > 3 ? h("details", null, h("summary", null, `${run.warnings.length - 3} more warnings`), run.warnings.slice(3).map(banner)) : null);
+}
+
+/** The prompts that generators do worst on, the worst image first. */
+function worstPrompts(worst) {
+  if (!worst.length) return null;
+  return h("section.block", null, h("h3", null, "Worst prompts"),
+    h("ol.worst", null, worst.map((one) => {
+      const items = one.items.map((at) => data.items[at]);
+      const prompt = prompts().findIndex((each) => each.items.includes(items[0]));
+      return h("li", null,
+        h("p", null, h("a", { href: place("prompts", { i: prompt }) }, outside(shorten(text(items[0].p), 240)))),
+        h("p.note", null, `Mean ${one.mean} of ${number(one.of)} image${one.of === 1 ? "" : "s"}`, one.of > items.length ? `, the lowest ${items.length}:` : ":"),
+        h("div.shots", null, items.map((item) => h("a", { href: place("images", { i: item.at }) }, picture(item, `Image ${item.id}`), outside(item.g, "small"), h("small", null, shown(item.s[one.judge].v, one.judge))))));
+    })));
 }
 
 const banner = (warning) => h("p.banner", { role: "note" }, outside(warning, "span"));

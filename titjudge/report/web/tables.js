@@ -12,8 +12,9 @@ function drawTable(table, level = "h2") {
       h("table", null, h("caption.away", null, table.title), h("thead", null, head), body)));
   }
   const notes = (table.notes || []).map((note) => h("p.note", null, outside(note, "span")));
-  parts.push(notes.length > 2 ? h("details", null, h("summary", null, "How to read this"), notes) : notes);
-  return h("section.block", null, parts);
+  const told = notes.length > 2 ? h("details", null, h("summary", null, "How to read this"), notes) : notes;
+  if (table.folded) return h("details.block.folded", null, h("summary", null, heading), parts.slice(1), told);
+  return h("section.block", null, parts, told);
 }
 
 function heading_(table, body, name, at) {

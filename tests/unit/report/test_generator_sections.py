@@ -1,0 +1,270 @@
+"""Generators against each other in a report: gaps, tiers, categories, charts, worst prompts, what a verdict takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from report_runs import PROMPT, score, write_run
+
+from titjudge.core.errors import DataError
+from titjudge.core.types import Item
+from titjudge.report.generator_sections import Section, generator_sections
+from titjudge.report.generator_slices import FEWEST, categories
+from titjudge.report.html import render
+from titjudge.report.model import load
+from titjudge.report.svg import heat_map, radar
+from titjudge.runs.generator_scores import run_scores
+from titjudge.runs.run_folder import RunFolder
+from titjudge.stats.generator_differences import generator_differences
+from titjudge.stats.slices import first_places, tier_means, tiers
+
+
+def judged(folder: Path, prompts: int) -> Path:
+    rng = np.random.default_rng(1)
+    items = [
+        Item(f"{name}{p}.png", PROMPT, None, name, f"p{p}") for p in range(prompts) for name in ("low", "<b>top", "mid")
+    ]
+    level = {"low": 30.0, "<b>top": 60.0, "mid": 50.0}
+    write_run(folder, items, [score(item, "tit-llm", float(level[item.generator] + rng.normal())) for item in items])
+    return folder
+
+
+def tables_of(sections: Sequence[Section]) -> dict[str, dict[str, Any]]:
+    return {table["title"]: table for section in sections for table in section.tables}
+
+
+def test_the_report_says_what_the_command_says(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", 12)
+    table = tables_of(generator_sections(load([RunFolder(folder)])))["Prompt by prompt"]
+    assert table["columns"][4] == "behind <b>top"
+    assert [row[0] for row in table["rows"]] == ["<b>top", "mid", "low"]
+    by_name = {each.a: each for each in generator_differences(run_scores([folder]), baseline="<b>top")}
+    for name, mean, tier, first, gap, counts, p, shown, prompts in table["rows"]:
+        assert prompts["v"] == 12
+        assert (tier["v"], first["v"]) == {"<b>top": (1, 12), "mid": (2, 0), "low": (3, 0)}[name]
+        assert mean["s"].count(" – ") == 1
+        if name in by_name:
+            each = by_name[name]
+            assert (gap["v"], p["v"], shown["v"]) == (each.difference, each.p_adjusted, each.detectable)
+            assert counts == f"{each.wins} / {each.same} / {each.losses}"
+
+
+def test_a_baseline_stands_beside_the_best(tmp_path: Path) -> None:
+    report = load([RunFolder(judged(tmp_path / "run", 12))])
+    report.baseline = "mid"
+    table = tables_of(generator_sections(report))["Prompt by prompt"]
+    assert table["columns"][4:6] == ["behind <b>top", "behind mid"]
+    top, mid, low = table["rows"]
+    assert (top[4], mid[5]) == ("–", "–")
+    assert top[5]["v"] == pytest.approx(-mid[4]["v"])
+    assert low[5]["v"] == pytest.approx(-20, abs=1.5)
+    report.baseline = "mod"
+    with pytest.raises(DataError, match=r"no generator 'mod'.*'mid'"):
+        generator_sections(report)
+
+
+def test_too_few_prompts_have_no_section(tmp_path: Path) -> None:
+    assert generator_sections(load([RunFolder(judged(tmp_path / "few", FEWEST - 1))])) == []
+
+
+def by_place(folder: Path, *, higher: bool = True) -> Section:
+    """Tables of 24 prompts, half of them at sea, where `low` is level with `top`; they are told apart on land."""
+    rng = np.random.default_rng(2)
+    items = [
+        Item(f"{name}{p}.png", PROMPT, None, name, f"p{p}", {"place": "sea" if p % 2 else "land"})
+        for p in range(24)
+        for name in ("low", "top")
+    ]
+    level = {("low", "land"): 30.0, ("top", "land"): 60.0, ("low", "sea"): 50.0, ("top", "sea"): 50.0}
+    scores = [score(item, "own", float(level[item.generator, item.meta["place"]] + rng.normal())) for item in items]
+    record = {"own": {"version": "1", "range": [0, 100], "higher_is_better": higher}}
+    (found,) = generator_sections(load([write_run(folder, items, scores, metrics=record)]))
+    return found
+
+
+def test_categories_have_means_gaps_and_first_places(tmp_path: Path) -> None:
+    found = tables_of([by_place(tmp_path / "run")])
+    table, apart = found["By place"], found["Where generators differ"]
+    assert [row[:2] for row in table["rows"]] == [["land", "top"], ["land", "low"], ["sea", "top"], ["sea", "low"]]
+    land_top, land_low, sea_top, sea_low = table["rows"]
+    assert land_low[3]["v"] == pytest.approx(land_low[2]["v"] - land_top[2]["v"])
+    assert land_low[3]["v"] == pytest.approx(-30, abs=1.5)
+    low, high = map(float, land_low[3]["s"].split(" – "))
+    assert low < land_low[3]["v"] < high < -25
+    assert (land_top[4]["v"], land_low[4]["v"]) == (12, 0)
+    assert sea_top[4]["v"] + sea_low[4]["v"] == 12
+    assert [row[5]["v"] for row in table["rows"]] == [12] * 4
+    assert [row[1] for row in apart["rows"]] == ["land", "sea"]
+    assert apart["rows"][0][2]["v"] == pytest.approx((land_top[2]["v"] - land_low[2]["v"]) ** 2 / 2)
+    assert [row[7] for row in apart["rows"]] == ["developing", "developing"]
+    separated = found["What separates the tiers"]["rows"]
+    assert [row[:2] for row in separated] == [["place", "land"], ["place", "sea"]]
+    assert separated[0][4]["v"] == pytest.approx(land_top[2]["v"] - land_low[2]["v"])
+
+
+def test_where_less_is_better_scores_stay_and_gaps_turn(tmp_path: Path) -> None:
+    section = by_place(tmp_path / "run", higher=False)
+    table = tables_of([section])["By place"]
+    land_first, land_second = table["rows"][:2]
+    assert [land_first[1], land_second[1]] == ["low", "top"]
+    assert (land_first[2]["v"], land_second[2]["v"]) == (pytest.approx(30, abs=1), pytest.approx(60, abs=1))
+    assert land_second[3]["v"] == pytest.approx(-30, abs=1.5)
+    low, high = map(float, land_second[2]["s"].split(" – "))
+    assert low < land_second[2]["v"] < high
+    first, second = section.worst[0]["items"]
+    assert (first % 2, second % 2) == (1, 0)  # the images of the top are the worst here
+    assert first // 2 % 2 == 1 or float(section.worst[0]["mean"]) > 45
+
+
+def test_only_categories_of_prompts_with_enough_of_them_are_cut_by() -> None:
+    def items(values: Sequence[object]) -> list[Item]:
+        return [Item(f"{k}", PROMPT, None, "g", f"p{k}", {"kind": value}) for k, value in enumerate(values)]
+
+    assert set(categories(items(["a"] * 6 + ["b"] * 6))) == {"kind"}
+    assert categories(items(["a"] * 6 + ["b"] * 5)) == {}  # too few prompts
+    assert categories(items(["a"] * 12)) == {}
+    assert categories(items([str(k % 61) for k in range(61 * 6)])) == {}  # too many values
+    assert categories(items([0.5, 1.5] * 6)) == {}
+    twice = [Item(f"{k}", PROMPT, None, f"g{k % 2}", f"p{k // 2}", {"kind": "ab"[k % 2]}) for k in range(24)]
+    assert categories(twice) == {}  # of the image, not of the prompt
+
+
+def test_first_places_are_shared_and_need_competition() -> None:
+    nan = np.nan
+    assert first_places(np.array([[1.0, 2.0, nan], [3.0, 3.0 + 1e-13, 1.0], [nan, nan, 9.0]])).tolist() == [1, 2, 0]
+    assert first_places(np.array([[nan, 1.0]])).tolist() == [0, 0]
+
+
+def test_short_and_long_wordings_are_paired(tmp_path: Path) -> None:
+    items = [
+        Item(f"{name}/{p}/{length}", PROMPT, None, name, f"t/{length}/{p}", {"type": "t", "index": p, "length": length})
+        for p in range(10)
+        for length in ("short", "long")
+        for name in ("low", "top")
+    ]
+    gain = {("low", "long"): -5.0, ("top", "long"): 3.0}
+    scores = [
+        score(item, "own", 50.0 + 4 * item.meta["index"] + (item.generator == "top") + item.meta["index"] % 2
+              + gain.get((item.generator, item.meta["length"]), 0.0) * (1 + item.meta["index"] % 2))
+        for item in items
+    ]  # fmt: skip
+    record = {"own": {"version": "1", "range": [0, 100], "higher_is_better": True}}
+    found = generator_sections(load([write_run(tmp_path / "run", items, scores, metrics=record)]))
+    table = tables_of(found)["Short and long prompts"]
+    rows = {row[0]: row for row in table["rows"]}
+    assert rows["top"][3]["v"] == pytest.approx(4.5)
+    assert rows["low"][3]["v"] == pytest.approx(-7.5)
+    low, high = map(float, rows["low"][3]["s"].split(" – "))
+    assert low < -7.5 < high < 0  # scores spread by 4 a prompt: only their pairing tells this with ten prompts
+    assert rows["low"][2]["v"] - rows["low"][1]["v"] == pytest.approx(-7.5)
+    assert [row[4]["v"] for row in table["rows"]] == [10, 10]
+
+
+def test_tiers_end_before_the_first_that_is_clearly_worse() -> None:
+    rng = np.random.default_rng(3)
+    means = np.array([50.0, 70.0, 49.5, 69.8, 20.0]) + rng.normal(size=(60, 1)) * 9 + rng.normal(size=(60, 5)) * 2
+    assert tiers(means) == [[1, 3], [0, 2], [4]]
+    means[:, 2] = np.nan
+    assert tiers(means) == [[1, 3], [0], [4]]
+
+
+def test_gaps_between_tiers() -> None:
+    scores = {"a": 9.0, "b": 5.0, "c": 3.0, "d": 1.0}
+    assert tier_means(scores, [["a"], ["b", "c", "unknown"], ["d"]]) == ([9.0, 4.0, 1.0], [5.0, 3.0])
+    assert tier_means({"a": 1.0}, [["a"], ["b"]]) == ([1.0, None], [None])
+
+
+HOSTILE = ["</svg><script>x=1</script>", "\x00\u202enul & <b>", "a\ud800b", "long " * 20]
+
+
+def test_drawings_hold_names_as_text_and_nothing_runs() -> None:
+    values = np.array([[1.0, np.nan, 3.0], [2.0, 2.0, 2.0], [0.5, 0.1, 9.0], [1, 1, 1]])
+    for drawn in (heat_map(HOSTILE, HOSTILE[:3], values, 2), radar(HOSTILE, HOSTILE[:3], values)[0]):
+        root = ElementTree.fromstring(drawn)
+        assert {each.tag for each in root.iter()} <= {"svg", "text", "rect", "polygon", "polyline", "line", "path"}
+        names = {name for each in root.iter() for name in each.attrib}
+        assert not [name for name in names if name.startswith("on") or name in ("style", "href")]
+        assert any("nul & <b>" in (each.text or "") for each in root.iter("text"))
+    cells = [each.text for each in ElementTree.fromstring(heat_map(["g"], ["x", "y"], values[:1, :2], 2)).iter("text")]
+    assert cells == ["x", "y", "g", "1.00", "–"]
+
+
+def test_a_heat_map_is_strongest_where_a_column_is_highest() -> None:
+    drawn = heat_map(["a", "b", "c"], ["x"], np.array([[1.0], [3.0], [2.0]]), 0)
+    depths = [float(each.attrib["fill-opacity"]) for each in ElementTree.fromstring(drawn).iter("rect")]
+    assert depths[0] == 0 < depths[2] < depths[1]
+
+
+def test_claims_by_kind_and_pillars_are_categories(tmp_path: Path) -> None:
+    items = [Item(f"{name}{p}", PROMPT, None, name, f"p{p}") for p in range(8) for name in ("low", "top")]
+    marks = {"low": False, "top": True}
+    alike = {"entity": [[["bowl"], True]]}
+    scores = [
+        score(item, "own", 40.0 + 20 * marks[item.generator] + k, level1={"Quality": 30.0 + k, "Aesthetics": 10.0 * marks[item.generator] + k % 3},
+              alignment=alike | {"relation": [[["apples", "left of", "bowl"], marks[item.generator]]]})
+        for k, item in enumerate(items)
+    ]  # fmt: skip
+    record = {"own": {"version": "1", "range": [0, 100], "higher_is_better": True}}
+    (found,) = generator_sections(load([write_run(tmp_path / "run", items, scores, metrics=record)]))
+    tables = tables_of([found])
+    rates = {(row[0], row[1]): row[2]["v"] for row in tables["By element"]["rows"]}
+    assert rates == {("entity", "top"): 1, ("entity", "low"): 1, ("relation", "top"): 1, ("relation", "low"): 0}
+    points = {(row[0], row[1]): row[2]["v"] for row in tables["By pillar"]["rows"]}
+    assert points["Quality", "low"] == pytest.approx(30 + 7)
+    assert points["Aesthetics", "top"] - points["Aesthetics", "low"] == pytest.approx(10, abs=1)
+    assert [chart.title for chart in found.charts] == ["Generators by pillar", "Generators by element"]
+
+
+def test_what_a_verdict_takes_stands_in_the_report(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", 40)
+    (found,) = generator_sections(load([RunFolder(folder)]))
+    tables = tables_of([found])
+    settled = {row[0]: row for row in tables["Had it stopped when it was settled"]["rows"]}
+    assert settled["low"][1] == "<b>top"
+    assert (settled["low"][2], settled["low"][3]["v"]) == ("30", 40)
+    planned = tables["Planning the next comparison"]["rows"]
+    assert [row[0] for row in planned] == ["1.0", "2.0", "5.0"]
+    needed = [row[1]["v"] for row in planned]
+    assert needed == sorted(needed, reverse=True)
+    assert all(row[2]["v"] <= row[1]["v"] <= row[3]["v"] for row in planned)
+    assert found.charts[-1].title == "Power by number of prompts"
+    worst = load([RunFolder(folder)]).entries[found.worst[0]["items"][0]]
+    assert worst.generator == "low"
+    page = render(load([RunFolder(folder)])).decode()
+    assert 'data-view="generators"' in page
+    assert "<b>top" not in page
+
+
+def other_judge(folder: Path, prompts: int, generators: Sequence[str], model: str, slope: float) -> RunFolder:
+    rng = np.random.default_rng(4)
+    level = {name: 20.0 + 10 * k for k, name in enumerate("abcdef")}
+    hard = np.random.default_rng(5).normal(size=40) * 5
+    items = [Item(f"{name}{p}", PROMPT, None, name, f"p{p}") for p in range(prompts) for name in generators]
+    scores = [
+        score(item, "tit-llm", float(slope * (level[item.generator] + hard[int(item.prompt_id[1:])]) + rng.normal()))
+        for item in items
+    ]
+    return write_run(folder, items, scores, roles={"judge": {"model": model}})
+
+
+def test_two_judges_are_joined(tmp_path: Path) -> None:
+    old = other_judge(tmp_path / "old", 40, "abcdef", "old/judge", 0.8)
+    new = other_judge(tmp_path / "new", 40, "abcde", "new/judge", 1.0)
+    carried = next(
+        table
+        for title, table in tables_of(generator_sections(load([old, new]))).items()
+        if title.startswith("The old board")
+    )
+    rows = {row[0]: row for row in carried["rows"]}
+    assert rows["f"][1] == "carried over"
+    assert rows["f"][2]["v"] == pytest.approx(70, abs=2)
+    part = other_judge(tmp_path / "part", 12, "abcde", "new/judge", 1.0)
+    titles = list(tables_of(generator_sections(load([old, part]))))
+    assert any(title.startswith("Generators as the dear judge would score them") for title in titles)
+    same = other_judge(tmp_path / "same", 40, "abcde", "old/judge", 0.8)
+    assert not [title for title in tables_of(generator_sections(load([old, same]))) if "judge" in title]

@@ -1,0 +1,135 @@
+"""What it takes to tell generators apart: when settling would have stopped, how many prompts are needed, what another judge adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from titjudge.core.errors import DataError
+from titjudge.core.types import Table
+from titjudge.report.charts import Chart
+from titjudge.report.model import Judge, Loaded, Report
+from titjudge.report.svg import curves
+from titjudge.report.table_cells import DASH, Json, cell, money, number, table
+from titjudge.stats.bridging import bridge, bridge_table
+from titjudge.stats.planning import SHORT, Pilot, curve, plans
+from titjudge.stats.replay_settling import replay_pairs, verdicts
+from titjudge.stats.scores_table import ScoreTable
+from titjudge.stats.two_tier import two_tier
+
+ORDERS = 20
+POWER = 0.8
+_SHARES = (0.01, 0.02, 0.05)  # of the scale: the differences that are planned for
+_PART = 0.8  # of the prompts: a judge of fewer judged a part
+
+
+def settling(scores: ScoreTable, best: str) -> list[Json]:
+    """Tabulate after how many prompts the best would have been told from each other generator, in random orders."""
+    rows = []
+    for name in scores.generators:
+        if name == best:
+            continue
+        try:
+            found = replay_pairs(scores, [(best, name)], repeat=ORDERS)
+        except DataError:  # fewer than two common prompts
+            continue
+        used, of = float(np.mean([each.used for each in found])), found[0].of
+        spared = (
+            DASH if scores.cost is None else cell(money(2 * scores.cost * (of - used)), sort=scores.cost * (of - used))
+        )
+        share = cell(f"{used / of:.0%}", sort=used / of, bar=(0.0, used / of, used / of))
+        rows.append([name, verdicts(each.verdict for each in found), number(used, 0), of, share, spared])
+    notes = [
+        f"`judge --settle` replayed on these scores: {ORDERS} random orders of the prompts, stopped when an interval that holds at "
+        "every moment leaves zero (at 30 prompts at the earliest). Open: the prompts did not settle it.",
+    ]
+    columns = [f"{best} against", "verdict", "prompts used", "of", "share", "spared"]
+    return (
+        [table("Had it stopped when it was settled", columns, rows, notes=notes, text=2, span=(0, 1))] if rows else []
+    )
+
+
+def planning(scores: ScoreTable, best: str, order: Sequence[int], judge: Judge) -> tuple[list[Json], Chart | None]:
+    """Tabulate and draw how many prompts a difference takes, with the best and its runner-up as the pilot."""
+    others = [scores.generators[k] for k in order if scores.generators[k] != best]
+    try:
+        pilot = Pilot.of(scores, best, others[0])
+    except DataError:  # too few prompts, or all with the same difference
+        return [], None
+    if pilot.prompts < SHORT:
+        return [], None
+    known = scores.means[np.isfinite(scores.means)]
+    low, high = (
+        judge.range if judge.range and np.isfinite(judge.range).all() else (float(known.min()), float(known.max()))
+    )
+    seeds, samples = round(pilot.images), round(pilot.answers)
+    if pilot.variance_with(seeds, samples) is None:  # not as many images of every prompt
+        return [], None
+    rows, lines, drawn = [], [], []
+    for share in _SHARES:
+        difference = share * (high - low)
+        (plan,) = plans(pilot, difference, POWER, seeds=[seeds], samples=[samples], cost=scores.cost)
+        shown = number(difference, judge.digits)
+        dollars = plan.dollars or (None, None, None)
+        rows.append(
+            [
+                shown,
+                plan.prompts,
+                *plan.range,
+                plan.judgements,
+                *(DASH if each is None else cell(money(each), sort=each) for each in dollars),
+            ]
+        )
+        x, (middle, worst, least) = curve(plan, difference, pilot.factor)
+        lines.append((x, middle, least, worst))
+        drawn.append((shown, plan.prompts))
+    notes = [
+        f"To show a difference at 95% with power {POWER:.0%}, from the spread of {best} and {others[0]} on {pilot.prompts:,} prompts; "
+        "from - to: what that leaves open. `compare plan` takes other differences, pairs, seeds and answers.",
+    ]
+    columns = ["difference", "prompts", "from", "to", "judgements", "USD from", "USD", "USD to"]
+    most = 1.5 * drawn[1][1]
+    chart = Chart(
+        "Power by number of prompts",
+        "Of showing "
+        + ", ".join(f"{shown} ({mark})" for (shown, _), mark in zip(drawn, ("disc", "square", "triangle"), strict=True))
+        + f"; dotted: {POWER:.0%}.",
+        curves(lines, most, "prompts", POWER),
+        ("difference", "prompts", "power"),
+        tuple(
+            (shown, f"{x:,.0f}", f"{y:.0%}")
+            for (shown, _), line in zip(drawn, lines, strict=True)
+            for x, y in zip(line[0][::6], line[1][::6], strict=True)
+        ),
+    )
+    return [table("Planning the next comparison", columns, rows, notes=notes)], chart
+
+
+def across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Json]:
+    """Tabulate what two runs by different judges say together: a board carried over, and a dear judge on a part of the prompts."""
+    found: list[Table] = []
+    for (first, old), (second, new) in pairwise(scores.items()):
+        one, other = (report.runs[report.judges[place].run] for place in (first, second))
+        if one is other or not _judges_differ(one, other):
+            continue
+        both = f"{report.judges[first].label} and {report.judges[second].label}"
+        part = set(new.prompts) <= set(old.prompts) and len(new.prompts) <= _PART * len(old.prompts)
+        try:
+            if part:
+                found += [_titled(each, both) for each in two_tier(old, new).tables()]
+            elif set(old.generators) - set(new.generators):
+                found.append(_titled(bridge_table(bridge(old, new)), both))
+        except DataError:  # too little in common: the commands say what
+            continue
+    return [table(each.title, each.columns, each.rows, notes=each.notes) for each in found]
+
+
+def _titled(made: Table, both: str) -> Table:
+    return Table(f"{made.title}: {both}", made.columns, made.rows, made.notes)
+
+
+def _judges_differ(one: Loaded, other: Loaded) -> bool:
+    models = [{role: record.model for role, record in run.manifest.roles.items()} for run in (one, other)]
+    return models[0] != models[1] or set(one.manifest.metrics) != set(other.manifest.metrics)

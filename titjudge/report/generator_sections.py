@@ -1,0 +1,229 @@
+"""Generators against each other: who is how far behind whom, by what, on which prompts, and what it takes to find out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from titjudge.core.errors import DataError, nearest
+from titjudge.core.types import Item
+from titjudge.report.charts import MAX_METRICS, Chart
+from titjudge.report.generator_questions import across_judges, planning, settling
+from titjudge.report.generator_slices import COLUMNS, FEWEST, categories, short_and_long, slice_tables
+from titjudge.report.model import Judge, Loaded, Report
+from titjudge.report.svg import heat_map, radar
+from titjudge.report.table_cells import DASH, Json, cell, measured, number, p_value, table
+from titjudge.stats.bootstrap import Floats
+from titjudge.stats.equality import with_ties
+from titjudge.stats.generator_differences import GeneratorDifference, generator_differences
+from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.part_scores import PILLAR, part_scores
+from titjudge.stats.scores_table import Entry, ScoreTable, score_table
+from titjudge.stats.slices import averages, first_places, tiers
+
+MOST = 4  # metrics; the command has all
+WORST = 6  # prompts
+_IMAGES = 6  # of a prompt among the worst
+_CELLS = 40, 30  # values and generators of a heat map
+_AXES = 12  # of a radar
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What one metric of one run says of the generators. `names` are those with a colour, in its order."""
+
+    title: str
+    names: tuple[str, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    tables: list[Json] = field(default_factory=list)
+    worst: list[Json] = field(default_factory=list)
+
+    def to_json(self) -> Json:
+        """Give what the page draws itself."""
+        return {"tables": self.tables, "worst": self.worst}
+
+
+def generator_sections(report: Report) -> list[Section]:
+    """Make a section for each of the first metrics of each run whose generators share enough prompts.
+
+    Raises:
+        DataError: the baseline that was asked for is in none of the runs.
+    """
+    known = {entry.generator for entry in report.entries} - {""}
+    if report.baseline and report.baseline not in known:
+        there = ", ".join(sorted(known)[:20]) or "none is named"
+        raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, known)} Known: {there}")
+    found, tables = [], {}
+    for at, run in enumerate(report.runs):
+        judges = [place for place, judge in enumerate(report.judges) if judge.run == at and " [" not in judge.metric]
+        for place in judges[:MOST]:
+            scores = judged_scores(run, report.judges[place])
+            if scores is not None:
+                tables[place] = scores
+                if run.manifest.status != "settled":  # stopped at a verdict: fixed intervals and tests do not hold
+                    found += _section(report, place, scores)
+    bridges = across_judges(report, tables)
+    return [*found, Section("Across judges", tables=bridges)] if bridges else found
+
+
+def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
+    """Join the scores of one metric by prompt and generator, with what the data say of prompts as slices; None with one generator."""
+    sign = 1.0 if judge.higher else -1.0
+    items = {item.id: item for item in run.items if isinstance(item, Item) and item.generator}
+    scores = {id: score for (id, metric), score in run.scores.items() if metric == judge.metric and id in items}
+    entries = [
+        Entry(item.prompt_id or id, item.generator, id, sign * score.value)
+        for id, item in items.items()
+        if (score := scores.get(id)) is not None and score.value is not None
+    ]
+    if len({entry.generator for entry in entries}) < 2:
+        return None
+    try:
+        told = part_scores(items, scores.values())
+    except DataError:  # a claim that is malformed: `compare forgetting` names it
+        told = part_scores(items, scores.values(), [PILLAR])
+    parts = {
+        column: [
+            (items[id].prompt_id or id, items[id].generator, value, each)
+            for id, values in by_item.items()
+            for value, each in values.items()
+        ]
+        for column, by_item in told.items()
+    }
+    images = {(entry.prompt, entry.generator, entry.image) for entry in entries}
+    cost = (run.list_cost or 0.0) / len(images) if len(run.manifest.metrics) == 1 else None
+    made = score_table(
+        entries, metric=judge.metric, source=run.name, bounds=judge.range if judge.higher else None,
+        categories=categories(list(items.values())), parts=parts, cost=cost or None,
+    )  # fmt: skip
+    slices = {name: made.slices[name] for name in [*parts, *made.slices] if len(made.slices[name]) > 1}
+    return replace(made, slices=dict(list(slices.items())[:COLUMNS]))
+
+
+def _section(report: Report, place: int, cut: ScoreTable) -> list[Section]:
+    judge, run = report.judges[place], report.runs[report.judges[place].run]
+    scores, counts = replace(cut, slices={}), np.isfinite(cut.means).sum(axis=0)
+    means = with_ties(averages(scores.means))
+    best = scores.generators[int(np.argmax(np.where(counts >= FEWEST, means, -np.inf)))]
+    against = [best, *([report.baseline] if report.baseline in set(scores.generators) - {best} else [])]
+    try:
+        gaps = [generator_differences(scores, baseline=name) for name in against]
+    except DataError:  # no two share two prompts
+        return []
+    if not any(each.prompts >= FEWEST for each in gaps[0]):
+        return []
+    parts = tiers(np.where(counts >= FEWEST, scores.means, np.nan))
+    negated = not judge.higher
+    asked = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
+    order = [k for tier in parts for k in tier]
+    planned, power = planning(scores, best, order, judge)
+    charts = _charts(cut, order[:MAX_METRICS], order, judge)
+    return [
+        Section(
+            judge.label,
+            tuple(scores.generators[k] for k in order[:MAX_METRICS]),
+            tuple(each for each in (*charts, power) if each is not None),
+            [
+                _board(scores, gaps, against, parts, judge),
+                *slice_tables(cut, against, [[cut.generators[k] for k in tier] for tier in parts], judge),
+                *short_and_long(asked, scores, judge.digits, negated=negated),
+                *settling(scores, best),
+                *planned,
+            ],
+            _worst(report, place),
+        )
+    ]
+
+
+def _board(
+    scores: ScoreTable, gaps: Sequence[Sequence[GeneratorDifference]], against: Sequence[str],
+    parts: Sequence[Sequence[int]], judge: Judge,
+) -> Json:  # fmt: skip
+    """Tabulate every generator: its mean, its tier, how far it is behind, and on how many prompts it is first."""
+    firsts, sign = first_places(scores.means), 1.0 if judge.higher else -1.0
+    by_name = [{each.a: each for each in found} for found in gaps]
+    rows = []
+    for tier, members in enumerate(parts, 1):
+        for k in members:
+            name, own = scores.generators[k], scores.means[np.isfinite(scores.means[:, k]), k]
+            ends = mean_intervals(own, np.ones(len(own)), scores.bounds)[0]
+            mean = measured(
+                sign * float(own.mean()), judge.digits, sorted(sign * end for end in ends) if ends else None
+            )
+            rows.append([name, mean, tier, int(firsts[k]), *_gap(by_name[0].get(name), judge.digits)])
+            rows[-1][5:5] = [_gap(found.get(name), judge.digits)[0] for found in by_name[1:]]
+            rows[-1].append(len(own))
+    columns = ["generator", "mean", "tier", "first", *(f"behind {name}" for name in against), "won / same / lost", "p",
+               "would have shown", "prompts"]  # fmt: skip
+    notes = [
+        f"Behind: score minus that of {' or '.join(against)}, paired by prompt, with its 95% interval"
+        + ("" if judge.higher else " (less is better: negated)")
+        + f". Won, same, lost, p and what these prompts would have shown with 80% power are against {against[0]}; p by exchange "
+        "within prompts, adjusted by Holm.",
+        f"{against[0]} has the highest mean on these very prompts: gaps to it are a little flattered.",
+        "A tier ends before the first generator that is clearly worse than the tier's best. First: prompts on which none scores higher.",
+    ]
+    return table("Prompt by prompt", columns, rows, notes=notes)
+
+
+def _gap(each: GeneratorDifference | None, digits: int) -> list[object]:
+    if each is None or each.prompts < FEWEST:
+        return [DASH, DASH, DASH, DASH]
+    p = p_value(each.p_adjusted).removeprefix("p ").removeprefix("= ") or DASH
+    shown = DASH if each.detectable is None else cell(number(each.detectable, digits + 1), sort=each.detectable)
+    return [
+        measured(each.difference, digits + 1, each.interval), f"{each.wins} / {each.same} / {each.losses}",
+        cell(p, sort=each.p_adjusted), shown,
+    ]  # fmt: skip
+
+
+def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: Judge) -> list[Chart]:
+    """Draw a heat map for each category, and a radar for those with few values."""
+    found = []
+    sign = 1.0 if judge.higher else -1.0
+    for column, slices in cut.slices.items():
+        title, values = column.replace("_", " "), list(slices)
+        board: Floats = sign * np.stack([averages(means) for means in slices.values()], axis=1)
+        digits = 2 if float(np.nanmax(np.abs(board))) <= 2 else 1
+        rows = tuple(
+            (cut.generators[k], value, DASH if np.isnan(board[k, at]) else f"{board[k, at]:.{digits + 1}f}")
+            for k in order
+            for at, value in enumerate(values)
+        )
+        columns = ("generator", title, "mean")
+        names, told = [cut.generators[k] for k in order[: _CELLS[1]]], values[: _CELLS[0]]
+        note = "Mean scores; within each column the stronger the colour the higher." + (
+            "" if len(names) * len(told) == board.size else " The first of them: the table has all."
+        )
+        svg = heat_map(names, told, board[order][: _CELLS[1], : _CELLS[0]], digits)
+        found.append(Chart(f"Generators by {title}", note, svg, columns, rows))
+        if 3 <= len(values) <= _AXES:
+            svg, (low, high) = radar([cut.generators[k] for k in drawn], values, board[list(drawn)])
+            note = f"Mean scores from {low:.{digits}f} in the middle to {high:.{digits}f} at the rim: gaps look larger than they are."
+            found.append(Chart(f"Profiles by {title}", note, svg, columns, rows))
+    return found
+
+
+def _worst(report: Report, place: int) -> list[Json]:
+    """Find the prompts that generators do worst on, with their images, the worst first."""
+    sign = 1.0 if report.judges[place].higher else -1.0
+    by_prompt: dict[str, list[tuple[float, int]]] = {}
+    for at, entry in enumerate(report.entries):
+        score = entry.scores.get(place)
+        if score is not None and score.value is not None and entry.generator and entry.prompt:
+            by_prompt.setdefault(entry.prompt_id or entry.id, []).append((sign * score.value, at))
+    most = max(map(len, by_prompt.values()), default=0)
+    means = {
+        prompt: sum(value for value, _ in each) / len(each)
+        for prompt, each in by_prompt.items()
+        if 2 * len(each) >= most
+    }
+    lowest = sorted(means, key=lambda prompt: means[prompt])[:WORST]
+    digits = report.judges[place].digits
+    return [
+        {"mean": number(sign * means[prompt], digits), "items": [at for _, at in sorted(by_prompt[prompt])[:_IMAGES]],
+         "of": len(by_prompt[prompt]), "judge": place}
+        for prompt in lowest
+    ]  # fmt: skip
