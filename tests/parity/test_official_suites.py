@@ -2,6 +2,8 @@
 
     T2I-CoReBench     github.com/KlingAIResearch/T2I-CoReBench
     WISE              github.com/PKU-YuanGroup/WISE
+    UniGenBench       github.com/CodeGoat24/UniGenBench
+    ELLA              github.com/TencentQQGYLab/ELLA            DPG-Bench
 
 Answers are made with all that judges write: refusals, other words, numbers off the scale, lists of the wrong length.
 """
@@ -11,21 +13,26 @@ from __future__ import annotations
 import argparse
 import asyncio
 import copy
+import csv
+import io
 import json
+import math
 import os
 import random
 import re
 import sys
 import types
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from official_code import functions, official, strings, template
+from official_code import functions, module, official, strings, template
 
 from titjudge.core import registry
 from titjudge.core.errors import Unanswered
+from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status, Table
 
 SETS = 100
@@ -242,3 +249,154 @@ def _averages(calculate: dict[str, Any]) -> dict[str, float]:
 def test_the_prompts_of_wise() -> None:
     for name, path in (("wise/verified", "vllm_eval.py"), ("wise/legacy", "WISE_legacy/gpt_eval.py")):
         assert template(name) in {each.strip() for each in strings(official(f"WISE/{path}"))}
+
+
+# -- UniGenBench++ -----------------------------------------------------------------------------------------------------
+
+POINTS = ["Style", "Attribute - Color", "Attribute - Size", "Entity Layout - Two-Dimensional Space", "World Knowledge"]
+
+
+def _unigenbench(rng: random.Random, count: int) -> str | None:
+    marks: list[Any] = [rng.randint(0, 1) for _ in range(count)]
+    analysis = ['it\'s "fine"', *["ok"] * (count - 1)]
+    odd = rng.random()
+    if odd < 0.3:
+        marks[0] = rng.choice([True, None, "1", 1.0, 0.5, 2, [1]])
+    elif odd < 0.4:
+        marks = marks[1:]
+    elif odd < 0.5:
+        analysis = [*analysis, "more"]
+    shown: Any = rng.choice([marks, marks, marks, tuple(marks), dict.fromkeys(range(count), 1), "1" * count])
+    text = f"<description><analysis>{analysis!r}</analysis>\n<score> {shown!r} </score></description>"
+    return rng.choice([text, text, text, text, text.replace("</score>", ""), text.replace("[", "[["), None])
+
+
+def test_unigenbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pandas")
+    theirs = module(official("UniGenBench/eval/src/eval_common.py"), "official_unigenbench")
+    monkeypatch.chdir(tmp_path)
+    asked: dict[tuple[str, int], str | None] = {}
+    tried: Counter[str] = Counter()
+
+    def evaluate_batch(payload: list[dict[str, Any]], url: str) -> list[dict[str, Any]]:
+        name = Path(payload[0]["images"][0]).stem
+        text = asked[name, tried[name]]
+        tried[name] += 1
+        return [{"success": text is not None, "model_output": text}]
+
+    request = types.ModuleType("vllm_request")
+    request.evaluate_batch = evaluate_batch  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "vllm_request", request)
+    pool = types.SimpleNamespace(imap=map, close=lambda: None, join=lambda: None)
+    monkeypatch.setattr(theirs, "Pool", lambda processes: pool)
+    for seed in range(SETS):
+        rng = random.Random(seed)
+        asked.clear()
+        tried.clear()
+        table = io.StringIO()
+        write = csv.writer(table)
+        write.writerow(["index", "prompt_en", "sub_dims_en"])
+        for index in range(3):
+            points = rng.sample(POINTS, rng.randint(1, 4))
+            told = {"Testpoints": points, "Testpoint Description": [f"d{n}" for n in range(len(points))]}
+            write.writerow([index, f"prompt {index}", json.dumps({"Primary Categories": "a", "Subjects": "b", **told})])
+            for k in range(2):
+                picture(tmp_path / f"images/gen/{index}_{k}.png")
+                asked |= {(f"{index}_{k}", n): _unigenbench(rng, len(points)) for n in range(11)}
+                if rng.random() < 0.2:
+                    asked |= {(f"{index}_{k}", n): "no marks" for n in range(11)}
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data/test_prompts_en.csv").write_text(table.getvalue(), encoding="utf-8")
+        theirs.run_evaluation("images/gen", "data/test_prompts_en.csv", "en", "vllm", api_url="x", images_per_prompt=2)
+        wanted = theirs.calculate_scores("results/gen_en.csv")
+
+        def answer(item: Item, given: Mapping[str, Any], asked: Any = asked) -> str | None:
+            text = asked[Path(item.id).stem, given["sample"]]
+            return "" if text is None else str(text)
+
+        tables = judged("unigenbench", tmp_path, answer)
+        for ours, key in ((row(tables[0]), "primary_dimensions"), (row(tables[1]), "sub_dimensions")):
+            exact = {name.strip(): 100 * each["correct"] / each["total"] for name, each in wanted[key].items()}
+            assert {
+                name: value
+                for name, value in ours.items()
+                if name in {p.split("-")[0].strip() for p in POINTS} | {*POINTS}
+            } == (pytest.approx(exact, abs=NEAR)), (seed, key)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_prompts_of_unigenbench(language: str) -> None:
+    theirs = module(official("UniGenBench/eval/src/eval_common.py"), "official_unigenbench")
+    points = list(theirs.LANG_CONFIGS[language]["explanation_dict"])
+    asked = [{"category": point, "question": f"about {n}", "most": 1.0} for n, point in enumerate(points)]
+    wanted = theirs.build_system_prompt("a <b> prompt", points, [each["question"] for each in asked], language)
+    name = {"en": "unigenbench/english", "zh": "unigenbench/chinese"}[language]
+    (turn,) = PromptLibrary().get(name).messages({"prompt": "a <b> prompt", "fields": {}, "questions": asked})
+    assert turn.text == wanted
+
+
+# -- DPG-Bench ---------------------------------------------------------------------------------------------------------
+
+
+def test_dpg_bench(tmp_path: Path) -> None:
+    pd, np = pytest.importorskip("pandas"), pytest.importorskip("numpy")
+    file = official("ELLA/dpg_bench/compute_dpg_bench.py")
+    said: dict[tuple[str, int, str], str] = {}
+    boxes = {(0, 0): 0, (8, 0): 1, (0, 8): 2, (8, 8): 3}
+
+    class Image:
+        @staticmethod
+        def open(path: str) -> Any:
+            return types.SimpleNamespace(crop=lambda box: (Path(path).stem, boxes[box[:2]]))
+
+    process = types.SimpleNamespace(
+        is_main_process=True, device="cpu", num_processes=1, process_index=0, prepare=lambda model: model,
+        wait_for_everyone=lambda: None,
+    )  # fmt: skip
+    judge = types.SimpleNamespace(vqa=lambda image, question: said[(*image, question)])
+    args = argparse.Namespace(vqa_model="mplug", resolution=8, pic_num=4, csv=str(tmp_path / "dpg_bench.csv"))
+    args.image_root_path, args.res_path = str(tmp_path / "grids"), str(tmp_path / "out.txt")
+    theirs = functions(
+        file, "prepare_dpg_data", "crop_image", "compute_dpg_one_sample", "main", parse_args=lambda: args, os=os,
+        osp=os.path, pd=pd, np=np, Image=Image, Accelerator=lambda: process, gather_object=list, tqdm=list,
+        MPLUG=lambda device: judge, defaultdict=defaultdict, print=lambda *_: None,
+        time=types.SimpleNamespace(time=int, localtime=int, strftime=lambda *_: "", sleep=lambda _: None),
+    )  # fmt: skip
+    (tmp_path / "grids").mkdir()
+    dropped = 0
+    for seed in range(SETS):
+        rng = random.Random(seed)
+        said.clear()
+        table = io.StringIO()
+        write = csv.writer(table)
+        write.writerow(["item_id", "text", "proposition_id", "dependency", "tuple", "question_natural_language"])
+        for n in range(3):
+            name, count = f"prompt{n}", rng.randint(3, 6)
+            picture(tmp_path / f"grids/{name}.png")
+            for q in range(1, count + 1):
+                above = sorted(rng.sample(range(1, count + 1), rng.randint(0, 2)), key=lambda _: rng.random())
+                parents = ", ".join(str(each) for each in above if each != q and (n or q > 1)) or "0, 0"
+                kind = rng.choice(["entity - whole", "attribute - color", "relation - spatial", "global"])
+                write.writerow([name, f"text {n}", q, parents, f"{kind} (a-b)", f"Is {q} there?"])
+                said |= {(name, k, f"Is {q} there?"): rng.choice(["yes", "yes", "yes", "no", "red"]) for k in range(4)}
+            for k in range(4):
+                picture(tmp_path / f"images/gen/{name}_{k}.png")
+        (tmp_path / "dpg_bench.csv").write_text(table.getvalue(), encoding="utf-8")
+        theirs["main"]()
+        text = (tmp_path / "out.txt").read_text()
+        wanted = float(text.rpartition("DPG-Bench score: ")[2])
+        level1, level2 = text.partition("L1 category scores:\n")[2].split("L2 category scores:\n")
+        tables = judged(
+            "dpg-bench", tmp_path, lambda item, given, said=said: said[item.prompt_id, item.sample, given["question"]]
+        )
+        ours = row(tables[0])
+        if math.isnan(wanted):
+            assert ours["overall"] is None
+            continue
+        dropped += ours["scored"] < 12
+        assert ours["overall"] == pytest.approx(wanted, abs=NEAR), seed
+        for shown, table_ in ((level1, tables[1]), (level2, tables[2])):
+            for name, value in re.findall(r"\t(.+): (.+)\n", shown):
+                assert row(table_)[name] == pytest.approx(float(value), abs=NEAR), (seed, name)
+    assert dropped  # the slip of the first row

@@ -68,6 +68,8 @@ TABLES: dict[str, dict[str, str]] = {
         "longt2ibench": "titjudge.suites.longt2ibench.suite:LongT2IBench",
         "qwen-image-bench": "titjudge.suites.qwen_image_bench.suite:QwenImageBench",
         "t2i-corebench": "titjudge.suites.question_suite:t2i_corebench",
+        "dpg-bench": "titjudge.suites.question_suite:dpg_bench",
+        "unigenbench": "titjudge.suites.question_suite:unigenbench",
         "wise": "titjudge.suites.question_suite:wise",
         "wise-verified": "titjudge.suites.question_suite:wise_verified",
     },

@@ -1,7 +1,7 @@
 """How a judge's reply becomes numbers: the rules that suites of questions name (`answer:` in their YAML files).
 
 A rule takes the text of a reply and the questions it answers, and gives a number for each of them, or None where the reply
-does not say what was asked. What a reasoning model thinks aloud is never an answer. The rules that follow a published script
+does not say what was asked (nothing at all, `[]`, where a published script then does not ask again either). What a reasoning model thinks aloud is never an answer. The rules that follow a published script
 to the letter name it.
 """
 
@@ -36,7 +36,7 @@ class Question(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     id: str = ""
-    question: str = Field(min_length=1)
+    question: str
     category: str = ""
     weight: float = Field(default=1.0, gt=0)
     most: float = Field(default=1.0, gt=0)
@@ -144,8 +144,10 @@ def _unigenbench(text: str, questions: Sequence[Question]) -> Answers:
         fits = len(analysis) == len(marks) == len(questions)
     except TypeError:
         return None
-    if not fits or not isinstance(marks, list | tuple) or not (_kept(analysis) and _kept(marks)):
+    if not fits:
         return None
+    if not isinstance(marks, list | tuple) or not (_kept(analysis) and _kept(marks)):
+        return []
     return [float(mark == 1) for mark in marks]
 
 

@@ -102,10 +102,12 @@ async def _answers(item: Item, ask: Ask, asked: Asked, batch: Sequence[Question]
     for attempt in range(asked.tries):
         reply = await ask(asked.template, role="judge", images=[image_of(item)], params=params, sample=attempt, **given)
         found = RULES[asked.answer](reply.text, batch)
-        if found is not None:
+        if found:
             return found
         if is_stand_in(ask, reply):
             return [0.0] * len(batch)
+        if found is not None:
+            break
     raise unreadable(reply, f"not what the rule '{asked.answer}' reads")
 
 

@@ -122,22 +122,22 @@ def _record(row: Mapping[str, Any], spec: QuestionSpec, file: Path, number: int,
         ):
             raise DataError(f"the id {name} is in no {key}")
         fields[key] = fits[0]
-    asked = spec.questions if isinstance(spec.questions, list) else _questions(row, spec.questions, file)
+    asked = spec.questions if isinstance(spec.questions, list) else _questions(row, spec.questions, file, spec.ask.each)
     return PromptRecord(name, text, f"{file.name}:{number}", fields, list(asked))
 
 
-def _questions(row: Mapping[str, Any], columns: Columns, file: Path) -> list[Question]:
+def _questions(row: Mapping[str, Any], columns: Columns, file: Path, each: str) -> list[Question]:
     named = {key: column for key, column in columns.model_dump().items() if column}
     lists = {key: values(row, column, file) for key, column in named.items()}
     counts = {key: len(found) for key, found in lists.items()}
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{count} of '{named[key]}'" for key, count in counts.items())
         raise DataError(f"the questions do not fit together: {told}")
-    if not lists["question"]:
-        raise DataError("there are no questions")
+    if not lists["question"] or (each == "question" and not all(map(str.strip, map(str, lists["question"])))):
+        raise DataError("there are no questions" if not lists["question"] else "a question is empty")
     try:
         return [
-            Question.model_validate({key: _part(key, each) for key, each in zip(lists, entry, strict=True)})
+            Question.model_validate({key: _part(key, value) for key, value in zip(lists, entry, strict=True)})
             for entry in zip(*lists.values(), strict=True)
         ]
     except ValidationError as error:
@@ -191,6 +191,8 @@ def values(row: Mapping[str, Any], column: str, file: Path) -> list[Any]:
 
 def _deeper(value: Any, name: str, column: str) -> Any:
     value = _decoded(value)
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+        raise DataError(f"'{column}': its cell is not JSON")
     if not isinstance(value, Mapping) or name not in value:
         raise DataError(f"the key '{name}' is missing" + (f" (for '{column}')" if name != column else ""))
     return value[name]

@@ -59,7 +59,7 @@ class TableSpec(_Strict):
     Attributes:
         mean: Of images, of prompts (the mean of their images first) or of single answers.
         by: The field, or for answers their category, whose values are the columns; without it there is one mean.
-        upto: Take the values only up to this text: with "-", `entity - whole` is `entity`.
+        upto: Take the values only up to these texts, one after the other: with "-", `entity - whole` is `entity`.
         order: The columns that come first.
         overall: The mean of the columns, of everything, or weights by column; null for none.
         times: What means are multiplied with.
@@ -69,7 +69,7 @@ class TableSpec(_Strict):
     title: str
     mean: Literal["images", "prompts", "answers"] = "images"
     by: str = ""
-    upto: str = ""
+    upto: list[str] = []
     order: list[str] = []
     overall: Literal["columns", "all"] | dict[str, float] | None = "columns"
     times: float = 100.0
@@ -82,12 +82,13 @@ class Official(_Strict):
     Attributes:
         ask: Keys of `ask` with other values.
         skip_rows: Rows at the start of the data that the script does not read.
-        last_image: Tables of answers are of the last image of each prompt alone.
+        grids: The images of a prompt are one picture: it has no score where one of them has none, and tables of answers are of
+            the last one alone.
     """
 
     ask: dict[str, Any] = {}
     skip_rows: int = Field(default=0, ge=0)
-    last_image: bool = False
+    grids: bool = False
 
 
 class QuestionSpec(_Strict):
@@ -105,6 +106,8 @@ class QuestionSpec(_Strict):
         official: What the published script does otherwise.
         tables: The tables.
         deviations: Where results differ from those of the published script, for people.
+        variants: Keys that another set of the benchmark changes, by its name (`--suite-option variant=NAME`); without that
+            the file is read as it stands.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
@@ -118,6 +121,7 @@ class QuestionSpec(_Strict):
     official: Official = Official()
     tables: list[TableSpec] = Field(min_length=1)
     deviations: list[str] = []
+    variants: dict[str, dict[str, Any]] = {}
 
     @model_validator(mode="after")
     def _fits_together(self) -> QuestionSpec:
@@ -125,6 +129,11 @@ class QuestionSpec(_Strict):
             self.asking("official")
         except ValidationError as error:
             raise ValueError(f"official.ask.{first_problem(error)}") from error
+        for name in self.variants:
+            try:
+                self.variant(name)
+            except ValidationError as error:
+                raise ValueError(f"variants.{name}.{first_problem(error)}") from error
         known = {"", *self.prompts.fields, *self.prompts.bands, *re.findall(r"\{(\w+)\}", " ".join(self.images))}
         for number, table in enumerate(self.tables):
             if table.by not in known and (table.mean, table.by) != ("answers", "category"):
@@ -135,6 +144,18 @@ class QuestionSpec(_Strict):
         """Return how questions are asked under a protocol."""
         own = self.official.ask if protocol == "official" else {}
         return Asking.model_validate(self.ask.model_dump() | own)
+
+    def variant(self, name: str) -> QuestionSpec:
+        """Return the spec of another set of the benchmark."""
+        return QuestionSpec.model_validate(_merged(self.model_dump(exclude={"variants"}), self.variants[name]))
+
+
+def _merged(keys: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Lay changes over keys, mapping by mapping."""
+    return keys | {
+        key: _merged(keys[key], value) if isinstance(value, dict) and isinstance(keys.get(key), dict) else value
+        for key, value in changes.items()
+    }
 
 
 def read_spec(file: Path) -> QuestionSpec:

@@ -31,13 +31,19 @@ class QuestionSuite(Suite):
     Args:
         template: Another prompt than the suite's.
         images: A pattern of image paths, from the working directory, where they are not where the suite expects them.
+        variant: Another set of the benchmark.
     """
 
     metrics: tuple[str, ...] = (METRIC,)
     spec: QuestionSpec
 
-    def __init__(self, *, template: str = "", images: str = "") -> None:
+    def __init__(self, *, template: str = "", images: str = "", variant: str = "") -> None:
         self._template, self._images = template, images
+        if variant:
+            if variant not in self.spec.variants:
+                has = ", ".join(self.spec.variants) or "none"
+                raise ConfigError(f"the suite {self.name} has no variant '{variant}': it has {has}")
+            self.spec = self.spec.variant(variant)
         self.notes: dict[str, None] = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
@@ -87,8 +93,8 @@ class QuestionSuite(Suite):
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the suite's tables."""
         own = [score for score in scores if score.metric == METRIC]
-        last = self.protocol == "official" and self.spec.official.last_image
-        return [make_table(spec, items, own, last_image=last) for spec in self.spec.tables]
+        grids = self.protocol == "official" and self.spec.official.grids
+        return [make_table(spec, items, own, grids=grids) for spec in self.spec.tables]
 
 
 def _fits(root: Path, pattern: str) -> bool:

@@ -12,24 +12,24 @@ from titjudge.suites.question_schema import TableSpec
 Scored = tuple[Item, Score]
 
 
-def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], *, last_image: bool = False) -> Table:
+def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], *, grids: bool = False) -> Table:
     """Make one table, a row for each generator.
 
     Args:
         spec: What it shows.
         items: All images.
         scores: Scores of the suite's metric.
-        last_image: Take the answers of the last image of each prompt alone.
+        grids: The images of a prompt are one picture, see `Official`.
     """
     by_id = {score.item_id: score for score in scores if score.value is not None}
     generators = sorted({item.generator for item in items})
     means: dict[str, dict[str, float]] = {}
     overall: dict[str, float | None] = {}
     for generator in generators:
-        scored = [(item, by_id[item.id]) for item in items if item.generator == generator and item.id in by_id]
-        values = (
-            _answers(spec, _last(scored) if last_image else scored) if spec.mean == "answers" else _images(spec, scored)
-        )
+        own = [item for item in items if item.generator == generator]
+        dropped = {item.prompt_id for item in own if grids and item.id not in by_id}
+        scored = [(item, by_id[item.id]) for item in own if item.id in by_id and item.prompt_id not in dropped]
+        values = _answers(spec, _last(scored) if grids else scored) if spec.mean == "answers" else _images(spec, scored)
         means[generator] = {key: spec.times * sum(found) / len(found) for key, found in values.items() if found}
         overall[generator] = _overall(spec, means[generator], [each for found in values.values() for each in found])
     keys = {key for found in means.values() for key in found}
@@ -69,12 +69,16 @@ def _answers(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]
 
 
 def _last(scored: Sequence[Scored]) -> list[Scored]:
-    return list({item.prompt_id: (item, score) for item, score in scored}.values())
+    return list(
+        {item.prompt_id: (item, score) for item, score in sorted(scored, key=lambda each: each[0].sample)}.values()
+    )
 
 
 def _key(spec: TableSpec, value: Any) -> str:
     text = str(value if value is not None else "")
-    return text.split(spec.upto, 1)[0].strip() if spec.upto else text
+    for end in spec.upto:
+        text = text.split(end, 1)[0].strip()
+    return text
 
 
 def _overall(spec: TableSpec, means: Mapping[str, float], values: Sequence[float]) -> float | None:

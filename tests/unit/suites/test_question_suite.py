@@ -24,7 +24,7 @@ SPEC: dict[str, Any] = {
     "questions": {"question": "question", "category": "kind", "id": "number", "parents": "after"},
     "tables": [
         {"title": "by theme", "by": "theme"},
-        {"title": "by kind", "mean": "answers", "by": "category", "upto": "-", "overall": None},
+        {"title": "by kind", "mean": "answers", "by": "category", "upto": ["-"], "overall": None},
     ],
 }
 ROWS = """id,prompt,theme,number,question,kind,after
@@ -153,7 +153,7 @@ def test_a_file_leads_nowhere_else(data: Path, change: dict[str, Any]) -> None:
     [
         ("3,p,t,1,Q?,k,9\n", "prompts.csv:2: question 1 of '3' has the parent 9, which does not exist"),
         ("3,p,t,1,Q?,k,0\n3,p,t,1,R?,k,0\n", "prompts.csv:2: two questions of '3' have one id"),
-        ("3,p,t,1,,k,0\n", "prompts.csv:2: a question: question: String should have at least 1 character"),
+        ("3,p,t,1,,k,0\n", "prompts.csv:2: a question is empty"),
         (",p,t,1,Q?,k,0\n", "prompts.csv:2: 'id' is no id: ''"),
         ("3, ,t,1,Q?,k,0\n", "prompts.csv:2: 'prompt' is no prompt: ' '"),
     ],
@@ -182,6 +182,19 @@ def test_images_elsewhere_by_a_pattern(data: Path) -> None:
         images=str(data / "images" / "{generator}" / "{prompt_id}.png")
     )
     assert [item.id for item in mine.load(data)] == ["a/1.png", "a/2.png"]
+
+
+def test_a_variant_changes_keys(data: Path) -> None:
+    suite(data, variants={"two": {"prompts": {"files": ["two.csv"]}, "ask": {"max_tokens": 7}}})
+    (data / "two.csv").write_text(ROWS.replace("red cat", "green cat"))
+    load = registry.load("suites", str(data / "mine.yaml"))
+    items = [item for item in load(variant="two").load(data) if isinstance(item, Item)]
+    assert items[0].prompt == "a green cat"
+    assert items[0].meta["asked"]["max_tokens"] == 7
+    with pytest.raises(ConfigError, match="the suite mine has no variant 'three': it has two"):
+        load(variant="three")
+    with pytest.raises(ConfigError, match=r"variants\.two\.ask\.tries"):
+        suite(data, variants={"two": {"ask": {"tries": 0}}})
 
 
 def test_zeros_are_handed_down_only_where_they_are_chained() -> None:
@@ -213,13 +226,13 @@ def test_what_a_rule_reads(rule: str, text: str, wanted: list[float] | None) -> 
     assert RULES[rule](text, [Question(question="Score")]) == wanted
 
 
-@pytest.mark.parametrize("name", ["t2i-corebench", "wise", "wise-verified"])
+@pytest.mark.parametrize("name", ["t2i-corebench", "wise", "wise-verified", "dpg-bench", "unigenbench"])
 def test_bundled_files_name_what_is_there(name: str) -> None:
     from titjudge.core.prompts import PromptLibrary
 
     spec = registry.load("suites", name).spec
     assert spec.name == name
-    for protocol in ("strict", "official"):
-        asking = spec.asking(protocol)
+    specs = [spec, *map(spec.variant, spec.variants)]
+    for asking in (each.asking(protocol) for each in specs for protocol in ("strict", "official")):
         plural = "questions" if asking.each == "image" else "question"
         assert PromptLibrary().get(asking.template).variables == {"prompt", "fields", plural}
