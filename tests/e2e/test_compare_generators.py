@@ -153,7 +153,9 @@ def test_a_replay_has_one_entry_a_pair_and_order(
     options = ("settle", "--scores", scores, "--repeat", "3", "--json", out)
     said = command(capsys, *options, "--pair", "good,bad", "--pair", "base,good,bad", "--out", tmp_path / "s.md",
                    "--plot", tmp_path / "s.svg")  # fmt: skip
-    assert "good, bad" in "".join(ElementTree.parse(tmp_path / "s.svg").getroot().itertext())
+    drawn = "".join(ElementTree.parse(tmp_path / "s.svg").getroot().itertext())
+    assert "good, bad" in drawn
+    assert "base, good, bad" in drawn
     assert "Racing for the best" in said
     found = json.loads(out.read_text())
     assert [set(each) for each in found["pairs"]] == [{"a", "b", "verdict", "used", "of", "interval"}] * 3

@@ -62,7 +62,10 @@ def test_people_rank_the_generators_where_the_judge_alone_is_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, pairs = judged_run(tmp_path)
-    told = cli(capsys, "people", run.path, "--pairs", pairs, "--json", tmp_path / "board.json")
+    told = cli(capsys, "people", run.path, "--pairs", pairs, "--json", tmp_path / "board.json",
+               "--plot", tmp_path / "board.svg", "--out", tmp_path / "board.csv")  # fmt: skip
+    assert "people with the help of the judge" in (tmp_path / "board.svg").read_text()
+    assert (tmp_path / "board.csv").read_text().count("\n") > 5
     found = json.loads((tmp_path / "board.json").read_text())
     assert [each["generator"] for each in found["generators"]] == ["model_c", "model_b", "model_a"]
     last = found["generators"][-1]

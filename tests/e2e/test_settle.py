@@ -14,6 +14,8 @@ from servers import Scripted, Seen, Server
 from titjudge.cli.dispatch import run_command
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.report import result_tables
+from titjudge.report.model import load
 from titjudge.runs.generator_scores import run_scores
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.settling import STOPPED, Question, SettlingSession
@@ -90,6 +92,9 @@ def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_p
     assert record["saved"] == pytest.approx(price * (2 * PROMPTS - server.count("openai")), rel=0.05)
     assert json.loads((tmp_path / "run" / "results.json").read_text())["settle"]["pairs"] == [pair]
     assert RunFolder(first.folder).results().spent == first.results["spent"]
+    (shown,) = result_tables.settled(load([RunFolder(first.folder)]))
+    assert shown["rows"][0][:2] == ["old, new", "new"]
+    assert shown["rows"][0][2]["v"] == pair["used"]
     assert verify(first.folder).holds
     asked = server.count()
     again = settled(data, tmp_path, "old", "new")

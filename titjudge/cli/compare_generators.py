@@ -232,14 +232,11 @@ def settle(
       python cli.py compare settle --scores scores.csv --pair all --margin 0.01
     """
     from titjudge.cli.output import show_notes, show_tables, write_json
-    from titjudge.core.errors import ConfigError
     from titjudge.stats.replay_settling import replay_pairs, replay_race, replay_tables
 
     check_files(plot, out)
     table = read_input(runs, scores, metric, allow_drift)
     two, races = _questions(pairs, table)
-    if plot is not None and not two:
-        raise ConfigError("the chart is of pairs, and --pair names none")
     found = replay_pairs(table, two, margin=margin, repeat=repeat, seed=seed)
     raced = [one for names in races for one in replay_race(table, names, margin=margin, repeat=repeat, seed=seed)]
     tables = replay_tables(found, raced)
@@ -248,7 +245,7 @@ def settle(
     if plot is not None:
         from titjudge.report.verdict_charts import write_settling
 
-        write_settling(found, plot)
+        write_settling(found, raced, plot)
         say(f"plot   {plot}")
     write_out(tables, out)
     record: dict[str, Any] = {

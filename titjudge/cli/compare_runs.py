@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from titjudge.cli.compare_generators import check_files, file_options, read_judged, write_out
 from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
     from titjudge.core.types import Table
+    from titjudge.stats.ppi import Estimate
 
 METRIC = option("--metric", "The metric to look at, where the run has several.", "NAME")
 
@@ -29,10 +31,10 @@ METRIC = option("--metric", "The metric to look at, where the run has several.",
 @option("--gold-metric", "The metric of --gold  [default: as --metric].", "NAME")
 @METRIC
 @option("--level", "Level of the intervals.", "P", type=click.FloatRange(0.5, 0.9999), default=0.95)
-@JSON
+@file_options
 def people(
     run: Path, pairs_file: Path | None, gold: Path | None, gold_metric: str | None, metric: str | None, level: float,
-    json_file: Path | None,
+    plot: Path | None, out: Path | None, json_file: Path | None,
 ) -> int:  # fmt: skip
     """Rank the generators of RUN as people would, from few human pairs and all pairs that a judge has scored.
 
@@ -54,8 +56,24 @@ def people(
         from titjudge.core.errors import ConfigError
 
         raise ConfigError("--gold-metric goes with --gold")
+    check_files(plot, out)
     if gold is not None:
-        return _two_tiers((run, metric), (gold, gold_metric or metric), pairs_file, level, json_file)
+        tables, lines, rows, record = _two_tiers((run, metric), (gold, gold_metric or metric), pairs_file, level)
+    else:
+        tables, lines, rows, record = _people(run, metric, pairs_file, level)
+    if plot is not None:
+        from titjudge.report.verdict_charts import write_joined
+
+        write_joined(rows, plot, *(("people", "the judge") if gold is None else ("the dear judge", "the cheap one")))
+        lines = [*lines, f"plot   {plot}"]
+    _tell(tables, lines, json_file, record, out)
+    return 0
+
+
+_Told = tuple[Sequence["Table"], Sequence[str], Sequence[tuple[str, "Estimate"]], dict[str, Any]]
+
+
+def _people(run: Path, metric: str | None, pairs_file: Path | None, level: float) -> _Told:
     from titjudge.runs.human_study import study
     from titjudge.runs.run_folder import RunFolder
     from titjudge.suites.folder import read_pairs
@@ -67,15 +85,13 @@ def people(
         raise _nothing(pairs_file or run, "no human pairs: give some with --pairs FILE, or collect them with `label`")
     found = study(folder, human, metric)
     board = found.board(level)
-    _tell(board.tables(), [], json_file, {"run": str(run), "metric": found.metric, **board.to_json()})
-    return 0
+    rows = [(each.generator, each.win_rate) for each in board.standings]
+    return board.tables(), [], rows, {"run": str(run), "metric": found.metric, **board.to_json()}
 
 
 def _two_tiers(
-    run: tuple[Path, str | None], gold: tuple[Path, str | None], pairs_file: Path | None, level: float,
-    json_file: Path | None,
-) -> int:  # fmt: skip
-    from titjudge.cli.compare_generators import read_judged
+    run: tuple[Path, str | None], gold: tuple[Path, str | None], pairs_file: Path | None, level: float
+) -> _Told:
     from titjudge.core.errors import ConfigError
     from titjudge.stats.two_tier import two_tier
 
@@ -85,8 +101,7 @@ def _two_tiers(
     found = two_tier(*tables, level=level)
     notes = [f"  note: {note}" for table in tables for note in table.notes]
     record = {"run": str(run[0]), "gold": str(gold[0]), "metric": tables[1].metric, **found.to_json()}
-    _tell(found.tables(), notes, json_file, record)
-    return 0
+    return found.tables(), notes, [(each.names[0], each.estimate) for each in found.generators], record
 
 
 @click.command(short_help="The cheapest rule over the judges of a sweep.")
@@ -165,9 +180,10 @@ def cascade(
 @click.argument("run", type=PATH)
 @METRIC
 @option("--bins", "Places in the prompt.", "N", type=click.IntRange(2, 50), default=10)
-@option("--plot", "Draw the curve (.svg or .png).", "FILE", type=PATH)
-@JSON
-def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json_file: Path | None) -> int:
+@file_options
+def forgetting(
+    run: Path, metric: str | None, bins: int, plot: Path | None, out: Path | None, json_file: Path | None
+) -> int:
     """Where generators stop reading: how often claims are met by place in the prompt, by kind and by prompt length.
 
     For runs of a metric that settles claims: tit-agent, graph-alignment, dsg, tifa.
@@ -177,31 +193,35 @@ def forgetting(run: Path, metric: str | None, bins: int, plot: Path | None, json
       python cli.py compare forgetting runs/first
       python cli.py compare forgetting runs/first --metric tit-agent --plot curve.svg --json curve.json
     """
-    from titjudge.cli.output import check_writable
-    from titjudge.report.chart_files import check_chart
     from titjudge.report.forgetting_chart import write_chart
     from titjudge.runs.human_study import claims_of_run
     from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.forgetting import forgetting as curve
 
-    if plot is not None:
-        check_chart(plot)
-        check_writable(plot)
+    check_files(plot, out)
     name, claims = claims_of_run(RunFolder(run), metric)
     found = curve(claims, bins=bins)
     if plot is not None:
         write_chart(found, plot)
     lines = [f"plot   {plot}"] if plot is not None else []
-    _tell(found.tables(), lines, json_file, {"run": str(run), "metric": name, "claims": len(claims), **found.to_json()})
+    record = {"run": str(run), "metric": name, "claims": len(claims), **found.to_json()}
+    _tell(found.tables(), lines, json_file, record, out)
     return 0
 
 
-def _tell(tables: Sequence[Table], lines: Sequence[str], json_file: Path | None, record: dict[str, Any]) -> None:
+def _tell(
+    tables: Sequence[Table],
+    lines: Sequence[str],
+    json_file: Path | None,
+    record: dict[str, Any],
+    out: Path | None = None,
+) -> None:
     from titjudge.cli.output import show_tables, write_json
 
     show_tables(tables)
     for line in lines:
         say(line)
+    write_out(tables, out)
     write_json(json_file, record)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from titjudge.core.errors import DataError, nearest
+from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.types import Item
 from titjudge.report.charts import MAX_METRICS, Chart
 from titjudge.report.generator_questions import across_judges, planning, settling
@@ -20,6 +20,7 @@ from titjudge.stats.equality import with_ties
 from titjudge.stats.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.part_scores import PILLAR, part_scores
+from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores_table import Entry, ScoreTable, score_table
 from titjudge.stats.slices import averages, first_places, tiers
 
@@ -93,10 +94,16 @@ def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
         for column, by_item in told.items()
     }
     images = {(entry.prompt, entry.generator, entry.image) for entry in entries}
+    rule = PerPrompt.parse(run.results.per_prompt) if run.results.per_prompt else MEAN
+    try:
+        rule = rule.of_metric(judge.range, judge.higher, judge.metric)
+    except ConfigError:  # nothing says when an image is right
+        return None
     cost = (run.list_cost or 0.0) / len(images) if len(run.manifest.metrics) == 1 else None
     made = score_table(
         entries, metric=judge.metric, source=run.name, bounds=judge.range if judge.higher else None,
         categories=categories(list(items.values())), parts=parts, cost=cost or None,
+        per_prompt=rule if judge.higher else rule.negated(),
     )  # fmt: skip
     slices = {name: made.slices[name] for name in [*parts, *made.slices] if len(made.slices[name]) > 1}
     return replace(made, slices=dict(list(slices.items())[:COLUMNS]))

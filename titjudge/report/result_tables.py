@@ -54,6 +54,26 @@ def _threshold(result: MetricResult) -> Any:
     return cell(f"{share:.1%}", sub=table_cells.p_value(result.p_value), sort=share)
 
 
+def settled(report: Report) -> list[Json]:
+    """Tabulate what each run that was to settle a question found."""
+    made = []
+    for run in report.runs:
+        record = run.results.settle or {}
+        rows = []
+        for pair in record.get("pairs", ()):
+            names = pair.get("generators") or [pair.get("a"), pair.get("b")]
+            ends = table_cells.ends_of(pair.get("interval"))
+            told = f"{ends[0]:.4g} – {ends[1]:.4g}" if ends else DASH
+            rows.append([", ".join(map(str, names)), str(pair.get("verdict")), pair.get("used"), pair.get("of"), told,
+                         record.get("images"), record.get("of_images"), table_cells.money(record.get("spent")),
+                         table_cells.money(record.get("saved"))])  # fmt: skip
+        columns = ["generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared"]
+        notes = ["The interval holds at every moment at once, so that the run could stop at the verdict."]
+        if rows:
+            made.append(table("The question that was to be settled", columns, rows, text=2, notes=notes))
+    return made
+
+
 def leaderboards(report: Report) -> list[Json]:
     """Tabulate generators with mean scores, intervals and ranks, for each run that has them."""
     return [_leaderboard(report, number) for number, run in enumerate(report.runs) if run.results.leaderboard]

@@ -21,6 +21,7 @@ def summary(report: Report) -> Json:
         "overview": [
             *result_tables.agreement(report),
             *_compared(report),
+            *result_tables.settled(report),
             *result_tables.leaderboards(report),
             *result_tables.official(report),
             *trust_card.cards(report),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from titjudge.report.chart_files import write_figure
 from titjudge.stats.bridging import Bridge
 from titjudge.stats.generator_differences import GeneratorDifference
 from titjudge.stats.planning import Pilot, Plan, curve
+from titjudge.stats.ppi import Estimate
 from titjudge.stats.sequential import OPEN, Settled
 
 _MOST = 60  # rows that can still be read
@@ -36,35 +37,68 @@ def write_differences(differences: Sequence[GeneratorDifference], path: Path, de
             low, high = each.interval or (each.difference, each.difference)
             axes.plot([low, high], [place, place], color="C0", linewidth=1.5, solid_capstyle="round")
             axes.plot([each.difference], [place], "o", color="C0", markersize=4)
-        axes.set_yticks(range(len(rows)), [name if len(name) < 50 else name[:48] + "…" for name, _ in rows], fontsize=7)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
+        _label_rows(axes, [name for name, _ in rows])
         axes.set_xlabel("difference with 95% interval, to the right: the first is better")
         axes.grid(axis="x", alpha=0.3)
 
     write_figure(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))
 
 
-def write_settling(found: Sequence[Settled], path: Path) -> None:
-    """Draw after how many prompts each pair was settled, on average over the orders, and what share stayed open.
+def write_settling(found: Sequence[Settled], races: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draw what share of the judgements settled each pair and race, on average over the orders, and where some stayed open.
 
     Raises:
         ConfigError: neither .svg nor .png. UserError: the file cannot be written.
     """
-    by_pair: dict[str, list[Settled]] = {}
+    by_name: dict[str, list[tuple[float, bool]]] = {}
     for each in found:
-        by_pair.setdefault(f"{each.a}, {each.b}", []).append(each)
-    rows = sorted(by_pair.items(), key=lambda row: sum(each.used for each in row[1]) / len(row[1]))[-_MOST:]
+        by_name.setdefault(f"{each.a}, {each.b}", []).append((each.used / each.of, each.verdict == OPEN))
+    for race in races:
+        names = ", ".join(race["generators"])
+        by_name.setdefault(names, []).append((race["used"] / race["of"], race["verdict"] == OPEN))
+    rows = sorted((float(np.mean([used for used, _ in of])), name, of) for name, of in by_name.items())[-_MOST:]
 
     def draw(axes: Any) -> None:
-        for place, (_, orders) in enumerate(rows):
-            stayed = sum(each.verdict == OPEN for each in orders) / len(orders)
-            axes.barh(place, orders[0].of, color="0.93")
-            axes.barh(place, sum(each.used for each in orders) / len(orders), color="C0", alpha=1 - 0.6 * stayed)
-        axes.set_yticks(range(len(rows)), [name if len(name) < 50 else name[:48] + "…" for name, _ in rows], fontsize=7)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlabel("prompts judged until the verdict, of all (pale: some orders stayed open)")
+        for place, (used, _, orders) in enumerate(rows):
+            stayed = sum(is_open for _, is_open in orders) / len(orders)
+            axes.barh(place, 100, color="0.93")
+            axes.barh(place, 100 * used, color="C0", alpha=1 - 0.6 * stayed)
+        _label_rows(axes, [name for _, name, _ in rows])
+        axes.set_xlabel("judgements until the verdict, % (pale: some orders stayed open)")
 
     write_figure(draw, path, (7, 1.2 + 0.22 * max(len(rows), 4)))
+
+
+def write_joined(rows: Sequence[tuple[str, Estimate]], path: Path, gold: str, help_: str) -> None:
+    """Draw each generator as people (or a dear judge) would score it: with the help of a judge on all prompts, and without.
+
+    Raises:
+        ConfigError: neither .svg nor .png. UserError: the file cannot be written.
+    """
+    rows = [(name, each) for name, each in rows if each.value is not None][:_MOST]
+
+    def draw(axes: Any) -> None:
+        for place, (_, each) in enumerate(rows):
+            for at, value, ends, colour, label in (
+                (place + 0.17, each.people, each.people_interval, "0.55", f"{gold} alone"),
+                (place - 0.17, each.value, each.interval, "C0", f"{gold} with the help of {help_}"),
+            ):
+                if ends is not None:
+                    axes.plot(ends, [at, at], color=colour, linewidth=1.5, solid_capstyle="round")
+                mark = "s" if colour != "C0" else "o"
+                axes.plot([value], [at], mark, color=colour, markersize=4, label=None if place else label)
+        _label_rows(axes, [name for name, _ in rows])
+        axes.set_xlabel("score with its interval")
+        axes.grid(axis="x", alpha=0.3)
+        axes.legend(fontsize=7)
+
+    write_figure(draw, path, (7, 1.4 + 0.3 * max(len(rows), 4)))
+
+
+def _label_rows(axes: Any, names: Sequence[str]) -> None:
+    """Name the rows of a chart, the first above."""
+    axes.set_yticks(range(len(names)), [name if len(name) < 50 else name[:48] + "…" for name in names], fontsize=7)
+    axes.set_ylim(len(names) - 0.5, -0.5)
 
 
 def write_power(plans: Sequence[Plan], pilot: Pilot, difference: float, power: float, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -110,7 +111,14 @@ def test_on_the_command_line(tmp_path: Path) -> None:
             for column, generator in enumerate(found.generators)
         ]
         (tmp_path / f"{name}.csv").write_text("\n".join(["prompt_id,generator,score", *lines]))
-    said = cli(tmp_path, "compare", "people", "cheap.csv", "--gold", "dear.csv", "--json", "out.json")
+    said = cli(tmp_path, "compare", "people", "cheap.csv", "--gold", "dear.csv", "--json", "out.json",
+               "--out", "out.md", "--plot", "out.svg")  # fmt: skip
+    assert "**Differences of neighbours**" in (tmp_path / "out.md").read_text()
+    words = "".join(ElementTree.parse(tmp_path / "out.svg").getroot().itertext())
+    assert "the dear judge with the help of the cheap one" in words
+    assert ".svg or .png" in cli(
+        tmp_path, "compare", "people", "cheap.csv", "--gold", "dear.csv", "--plot", "x.pdf", code=2
+    )
     assert "as the dear judge would score them" in said
     found = json.loads((tmp_path / "out.json").read_text())
     assert {each["generators"][0] for each in found["generators"]} == {"a", "b"}
