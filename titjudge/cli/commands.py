@@ -36,6 +36,7 @@ COMMANDS = {
     ),
     "label": ("titjudge.cli.label:label", "Serve a page where people vote; turn votes into pairs and ranks."),
     "view": ("titjudge.cli.label:view", "Serve the runs folder: progress, spend, reports."),
+    "serve": ("titjudge.cli.serve:serve", "Serve rewards to training frameworks over HTTP."),
     "metrics": ("titjudge.cli.catalog:metrics", "List the metrics, what each needs and where it comes from."),
     "providers": ("titjudge.cli.catalog:providers", "List the providers and embedders and the keys they read."),
     "suites": ("titjudge.cli.catalog:suites", "List the suites, their versions and deviations."),

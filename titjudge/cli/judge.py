@@ -101,7 +101,7 @@ def judge(**flags: Any) -> int:
 
     overrides = overrides_of(flags) | {
         "suite_options": _suite_options(flags["suite_options"]),
-        "metric_options": _metric_options(flags["metric_options"], flags["max_looks"]),
+        "metric_options": metric_options_of(flags["metric_options"], flags["max_looks"]),
     }
     config = load_config(flags["config_file"], overrides)
     question = _question(flags["settle"], flags["margin"], config)
@@ -193,7 +193,8 @@ def _suite_options(options: tuple[str, ...]) -> dict[str, str] | None:
     return found or None
 
 
-def _metric_options(options: tuple[str, ...], max_looks: int | None) -> dict[str, dict[str, Any]] | None:
+def metric_options_of(options: tuple[str, ...], max_looks: int | None = None) -> dict[str, dict[str, Any]] | None:
+    """Read METRIC.KEY=VALUE flags."""
     from titjudge.core.errors import UserError
 
     found: dict[str, dict[str, Any]] = {} if max_looks is None else {"tit-agent": {"max_looks": max_looks}}

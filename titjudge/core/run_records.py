@@ -189,7 +189,7 @@ class Manifest(_File):
     """manifest.json: what was asked of whom, and how far the run has come."""
 
     kind: str = "judge"
-    """`judge`, or `probe` for a run that tested a judge."""
+    """`judge`, `probe` for a run that tested a judge, or `serve` for the rewards of a training."""
     titjudge: str = ""
     """Version of the program that wrote it."""
     identity: dict[str, Any] = {}

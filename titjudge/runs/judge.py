@@ -28,6 +28,7 @@ from titjudge.runs.images_in_memory import ImagesInMemory, Placed, check, images
 from titjudge.runs.judged_scores import JudgedScore, Scores
 from titjudge.runs.loop import prepared
 from titjudge.runs.prompt_languages import Foreign
+from titjudge.runs.run_folder import RunFolder, resumed_budget
 from titjudge.runs.score_digests import compares
 from titjudge.runs.score_stream import ScoreStream
 
@@ -77,12 +78,16 @@ class Judge:
         self._prepare(load_config(None, {**given, "metrics": _names(metric)}))
 
     @classmethod
-    def from_config(cls, config: RunConfig, metric: str | Sequence[str] | None = None) -> Judge:
+    def from_config(
+        cls, config: RunConfig, metric: str | Sequence[str] | None = None, *, folder: RunFolder | None = None
+    ) -> Judge:
         """Make a judge from a run.yaml: `Judge.from_config(load_config(Path("run.yaml")))`.
 
         Args:
             config: The models, limits and other keys; what says which data to judge is not used.
             metric: One metric or several, in place of those of the configuration.
+            folder: An open run folder, for its ledger and its answers: what earlier sessions have spent counts against
+                the cap. Its scores are the caller's.
 
         Raises:
             ConfigError: There is no metric of that name.
@@ -92,13 +97,13 @@ class Judge:
             options = {name: given for name, given in config.metric_options.items() if name in names}
             config = config.model_copy(update={"metrics": names, "metric_options": options})
         judge = cls.__new__(cls)
-        judge._prepare(config)
+        judge._prepare(config, folder)
         return judge
 
-    def _prepare(self, config: RunConfig) -> None:
+    def _prepare(self, config: RunConfig, folder: RunFolder | None = None) -> None:
         from titjudge.runs.resolve import load_metrics
 
-        self._config, self._metrics = config, load_metrics(config)
+        self._config, self._metrics, self._folder = config, load_metrics(config), folder
         self._panel = Panel.of(self._config)
         self._memory = ImagesInMemory()
         self._foreign, self._warned = Foreign(), False
@@ -108,17 +113,21 @@ class Judge:
         self._unclosed: weakref.finalize[Any, Any] | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
 
-    def _open(self) -> Engine:
-        if self._engine is None:
-            from titjudge.engine.budget import Budget
+    def open(self) -> Engine:
+        """Open models, cache and budget before the first score needs them, and return what asks.
 
-            limits = self._config.limits
+        Raises:
+            ConfigError: A cap on a model without a known price.
+        """
+        if self._engine is None:
+            limits, folder = self._config.limits, self._folder
             roles = Roles(self._config)
             roles.check_prices(role for metric in self._metrics.values() for role in metric.roles)
             self._cache = AnswerCache(cache_folder(self._config.cache))
             self._engine = Engine(
                 roles, PromptLibrary(self._config.prompts), self._cache,
-                Budget(limits.max_cost, limits.max_requests, limits.max_tokens),
+                resumed_budget(limits, folder.money()) if folder else resumed_budget(limits),
+                journal=folder.journal if folder else None, known=folder.known_keys() if folder else None,
             )  # fmt: skip
         return self._engine
 
@@ -136,21 +145,26 @@ class Judge:
         self._check_single()
         return (await self.ascore_many([(image, prompt)]))[0]
 
-    def ascore_many(self, images: Any, prompts: str | Iterable[str] | None = None) -> ScoreStream:
+    def ascore_many(
+        self, images: Any, prompts: str | Iterable[str] | None = None, *, metrics: Sequence[str] | None = None
+    ) -> ScoreStream:
         """Score many images at once; see `score_many` for what is given.
 
         `scores = await judge.ascore_many(pairs)` gives all of them in order. `async for score in judge.ascore_many(pairs)`
         gives each as it comes; its `number` says which pair it is for. Leave the loop early and nothing more is asked; what
-        was already asked is awaited and kept, at the latest by `aclose` of the judge.
+        was already asked is awaited and kept, at the latest by `aclose` of the judge. `metrics` names those of the judge's
+        metrics that are wanted; without it, all are.
         """
         pairs = _pairs(images) if prompts is None else _paired(images, prompts)
-        return ScoreStream(self._stream(pairs))
+        return ScoreStream(self._stream(pairs, list(self._metrics) if metrics is None else metrics))
 
-    async def _stream(self, pairs: Sequence[tuple[Any, str]]) -> AsyncGenerator[JudgedScore, None]:
-        engine = self._open()
+    async def _stream(
+        self, pairs: Sequence[tuple[Any, str]], names: Sequence[str]
+    ) -> AsyncGenerator[JudgedScore, None]:
+        engine, metrics = self.open(), {name: self._metrics[name] for name in names}
         self._warn(pairs)
         gate = asyncio.Semaphore(max(64, 2 * self._config.limits.concurrency))
-        in_groups = any(map(compares, self._metrics.values()))  # an image is compared with others: they come first
+        in_groups = any(map(compares, metrics.values()))  # an image is compared with others: they come first
         placed: list[Placed] = []
         ready: dict[int, Item] = {}
 
@@ -163,12 +177,12 @@ class Judge:
             image, prompt = pairs[number]
             found = placed[number] if in_groups else await place(image)
             if found.refusal:
-                refused = [Score(found.name, name, None, Status.BAD_INPUT, found.refusal) for name in self._metrics]
+                refused = [Score(found.name, name, None, Status.BAD_INPUT, found.refusal) for name in metrics]
                 return [JudgedScore.judged(score, number, prompt, None, None) for score in refused]
             item = ready[number] if in_groups else _item(found, prompt)
             try:
                 async with gate:
-                    scores = await asyncio.gather(*(self._measure(engine, item, name) for name in self._metrics))
+                    scores = await asyncio.gather(*(self._measure(engine, item, name) for name in metrics))
                 return [JudgedScore.judged(score, number, prompt, found.path, found.thumbnail) for score in scores]
             finally:
                 for gone in self._memory.release(found.path):
@@ -177,7 +191,7 @@ class Judge:
         if in_groups:
             placed = list(await asyncio.gather(*(place(image) for image, _ in pairs)))
             usable = {n: _item(found, pairs[n][1]) for n, found in enumerate(placed) if not found.refusal}
-            together = [item for item in prepared(usable.values(), self._metrics) if isinstance(item, Item)]
+            together = [item for item in prepared(usable.values(), metrics) if isinstance(item, Item)]
             ready = dict(zip(usable, together, strict=True))
         finished: asyncio.Queue[asyncio.Task[list[JudgedScore]]] = asyncio.Queue()
         tasks = [asyncio.create_task(judged(number)) for number in range(len(pairs))]
@@ -271,7 +285,7 @@ class Judge:
         """Do what `judge_table` does, where an event loop runs."""
         source, columns = ImageTable(table, image, prompt), score_columns(self._metrics, prefix)
         source.check_free(name for names in columns.values() for name in names)
-        scores = await ScoreStream(self._stream(source.pairs()))
+        scores = await ScoreStream(self._stream(source.pairs(), list(self._metrics)))
         made: dict[str, Any] = {}
         for position, names in enumerate(columns.values()):
             made.update(filled(names, scores.scores[position :: len(columns)]))

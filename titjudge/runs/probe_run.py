@@ -23,7 +23,7 @@ from titjudge.probes.trust_card import Card
 from titjudge.runs.identity import default_folder
 from titjudge.runs.manifest import provenance
 from titjudge.runs.resolve import resolve
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.run_folder import RunFolder, resumed_budget
 from titjudge.runs.session import Session
 
 CARD = "card.json"
@@ -156,7 +156,7 @@ async def _run(
         roles,
         session.library,
         session.cache,
-        session.budget(folder.money()),
+        resumed_budget(config.limits, folder.money()),
         journal=folder.journal,
         known=folder.known_keys(),
         failed=config.failed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,15 +68,20 @@ def resolve(config: RunConfig) -> RunConfig:
     if config.metric_options:  # as they were read: "8" on the command line and 8 in a file are the same run
         options = {name: dict(metric.options) for name, metric in metrics.items() if metric.options}
         done = done.model_copy(update={"metric_options": options})
+    if lacking := lacking_role(done, metrics):
+        next(iter(load_suite(done).load(data)), None)  # data that are none are the first thing to say
+        raise ConfigError(f"{lacking[1]}{_hint(lacking[0], data)}")
+    return done
+
+
+def lacking_role(config: RunConfig, metrics: Mapping[str, Metric]) -> tuple[str, str] | None:
+    """Find a role that a metric asks and no model plays, and what to say of it."""
     for name, metric in metrics.items():
         for role in metric.roles:
-            if role != "embedder" and done.role(role) is None:
-                next(iter(load_suite(done).load(data)), None)  # data that are none are the first thing to say
-                hint = _hint(role, data)
-                raise ConfigError(
-                    f"the metric {name} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o{hint}"
-                )
-    return done
+            if role != "embedder" and config.role(role) is None:
+                example = f"--{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o"
+                return role, f"the metric {name} needs a {role}: {example}"
+    return None
 
 
 def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:

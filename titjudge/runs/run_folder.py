@@ -31,7 +31,7 @@ from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_lock
 from titjudge.core.score_parts import SUMMED
 from titjudge.core.serialization import item_from, score_from, score_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Score, Status
-from titjudge.engine.budget import JOB
+from titjudge.engine.budget import JOB, Budget
 from titjudge.metrics import Metric
 from titjudge.runs import journal
 from titjudge.runs.identity import differing, extends, identity, other_run
@@ -376,6 +376,19 @@ class RunFolder:
                 self._spare.unlink()
             os.close(self._lock)
             self._lock = None
+
+
+def resumed_budget(limits: Limits, money: Mapping[str, Any] = NOTHING) -> Budget:
+    """Make the budget of a run, less what its earlier sessions have spent (`RunFolder.money`)."""
+    budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
+    if money:
+        in_jobs = money["in_jobs"] if limits.batch else {}  # without --batch it is asked, and paid, beside the jobs
+        uncertain = max(0.0, money["uncertain"] - sum(cost for cost, _ in in_jobs.values()))
+        tokens = money["uncertain_tokens"] - sum(count for _, count in in_jobs.values())
+        budget.resume(
+            money["spent"], money["requests"] - len(in_jobs), money["tokens"], uncertain, tokens, in_jobs=in_jobs
+        )
+    return budget
 
 
 def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:

@@ -18,7 +18,6 @@ from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import reply_from, reply_record
 from titjudge.core.types import DryRun, InvalidItem, Item, Pair, Status
-from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
@@ -30,7 +29,7 @@ from titjudge.runs.loop import Progress, RunLoop, prepared
 from titjudge.runs.manifest import changed_versions, mixed, provenance
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import left_out, load_metrics, load_suite, resolve
-from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.run_folder import RunFolder, resumed_budget
 from titjudge.runs.run_input import RunInput
 from titjudge.runs.score_digests import compares
 from titjudge.stats.per_prompt import PerPrompt
@@ -128,18 +127,6 @@ class Session:
         assert self.config.data is not None
         pairs: list[Pair] = self.suite.pairs(self.config.data)
         return pairs
-
-    def budget(self, spent: dict[str, Any]) -> Budget:
-        """Make the budget, less what earlier sessions of the run have spent."""
-        limits = self.config.limits
-        budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
-        in_jobs = spent["in_jobs"] if limits.batch else {}  # without --batch it is asked, and paid, beside the jobs
-        uncertain = max(0.0, spent["uncertain"] - sum(cost for cost, _ in in_jobs.values()))
-        tokens = spent["uncertain_tokens"] - sum(count for _, count in in_jobs.values())
-        budget.resume(
-            spent["spent"], spent["requests"] - len(in_jobs), spent["tokens"], uncertain, tokens, in_jobs=in_jobs
-        )
-        return budget
 
     def dry_run(self) -> Forecast:
         """Price the run without sending anything."""
@@ -252,7 +239,7 @@ class Session:
             self.restore(folder)
         roles.check_prices(role for metric in self.metrics.values() for role in metric.roles)
         engine = Engine(
-            roles, self.library, self.cache, self.budget(folder.money()),
+            roles, self.library, self.cache, resumed_budget(limits, folder.money()),
             journal=folder.journal, known=folder.known_keys(), failed=config.failed,
         )  # fmt: skip
         capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))

@@ -9,7 +9,7 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from titjudge.core.errors import UserError
@@ -165,14 +165,14 @@ def moved(link: str, usual: int, asked: int | None) -> str:
     return f"port {usual} is taken, so these links hold only until it ends; --port N fixes one"
 
 
-def run(app: App, sock: socket.socket) -> None:
-    """Serve until Ctrl-C or SIGTERM."""
+def run(app: App, sock: socket.socket, lifespan: Literal["on", "off"] = "off") -> None:
+    """Serve until Ctrl-C or SIGTERM; with `lifespan` the application is told of the start and of the end."""
     import contextlib
 
     import uvicorn
 
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="off", ws="none", server_header=False,
+        app, log_level="warning", access_log=False, lifespan=lifespan, ws="none", server_header=False,
         timeout_keep_alive=30, timeout_graceful_shutdown=2, proxy_headers=False,
     )  # fmt: skip
     with contextlib.suppress(KeyboardInterrupt), sock:

@@ -1,0 +1,332 @@
+"""The reward server: who may ask, every wire format, what becomes of failures, the cache, the cap and the receipts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import pickle
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import jsonschema
+import numpy as np
+import pytest
+from servers import Scripted, Server
+from serving import TOKEN, expected, picture, rating, serving, text_of
+
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.runs.run_folder import RunFolder
+
+A, B, C = (picture(number) for number in (1, 2, 3))
+BAD = "please refuse this one"
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    with Server(rating) as server:
+        yield server
+
+
+def ask(address: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
+    """Send a request with the token of the address; returns status and body."""
+    parts = urlsplit(address)
+    request = urllib.request.Request(f"http://{parts.hostname}:{parts.port}{path}", data=body, headers=headers)
+    if parts.password and "Authorization" not in headers:
+        request.add_header("Authorization", f"Bearer {parts.password}")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def own(address: str, *samples: tuple[bytes, str], **more: Any) -> tuple[int, Any]:
+    body = {"samples": [{"image": text_of(image), "prompt": prompt} for image, prompt in samples], **more}
+    status, answer = ask(address, "/v1/rewards", json.dumps(body).encode())
+    return status, json.loads(answer)
+
+
+def values(results: list[dict[str, Any]]) -> list[float | None]:
+    return [each["lmm-score"]["value"] for each in results]
+
+
+def bodies(*samples: tuple[bytes, str]) -> dict[str, tuple[str, bytes]]:
+    """The same samples as each client sends them: path and body, by the format's name."""
+    images, prompts = [image for image, _ in samples], [prompt for _, prompt in samples]
+    shown = [text_of(image) for image in images]
+    metas = [{"prompt": prompt, "tag": "colors"} for prompt in prompts]
+    requests = [
+        {"history": [{"text": prompt, "image_b64": image}], "required_rewards": ["lmm-score"], "metadata": None}
+        for image, prompt in zip(shown, prompts, strict=True)
+    ]
+    return {
+        "flow_grpo": ("/", pickle.dumps({"images": images, "prompts": np.array(prompts)})),
+        "geneval": ("/", pickle.dumps({"images": images, "meta_datas": metas, "only_strict": True})),
+        "verl": ("/lmm-score", pickle.dumps({"images": images, "prompts": prompts, "metadata": {}})),
+        "editscore": ("/", pickle.dumps({
+            "input_images": [[] for _ in images], "output_image": images, "server_type": "vlm",
+            "meta_datas": [json.dumps({"instruction": prompt}) for prompt in prompts],
+        })),
+        "flow_factory": ("/compute", json.dumps({"prompt": prompts, "image": shown, "video": None}).encode()),
+        "flow_factory_metric": ("/lmm-score/compute", json.dumps({"prompt": prompts, "image": shown}).encode()),
+        "unirl": ("/score", json.dumps({"requests": requests}).encode()),
+        "own": ("/v1/rewards", json.dumps({"samples": [
+            {"prompt": prompt, "image": f"data:image/png;base64,{image}"}
+            for image, prompt in zip(shown, prompts, strict=True)
+        ]}).encode()),
+    }  # fmt: skip
+
+
+def rewards(name: str, content: bytes) -> list[Any]:
+    """The rewards of an answer, as the client of that name reads them."""
+    if name in ("flow_grpo", "geneval", "verl", "editscore"):
+        answer = pickle.loads(content)  # noqa: S301 - ours
+        return answer[{"flow_grpo": "outputs", "editscore": "rewards"}.get(name, "scores")]
+    answer = json.loads(content)
+    if name == "unirl":
+        return [each.get("lmm-score", {}).get("lmm-score") for each in answer["results"]]
+    return answer["rewards"] if "flow_factory" in name else values(answer["results"])
+
+
+def test_every_format_gets_the_same_rewards_for_one_question_each(judge: Server, tmp_path: Path) -> None:
+    samples = (A, "a red cube"), (B, "ein grüner Würfel"), (C, "一只猫")
+    with serving(judge.openai, tmp_path) as address:
+        for name, (path, body) in bodies(*samples).items():
+            status, content = ask(address, path, body)
+            assert status == 200, content
+            assert rewards(name, content) == [expected(*sample) for sample in samples], name
+        _, metas = ask(address, *bodies(*samples)["editscore"])
+        assert pickle.loads(metas)["meta_data"][0] == '{"instruction": "a red cube"}'  # noqa: S301
+        assert pickle.loads(metas)["reasoning"] == ["because"] * 3  # noqa: S301
+    assert judge.count() == 3
+
+
+def test_no_format_gets_a_number_for_a_failed_judgement(judge: Server, tmp_path: Path) -> None:
+    with serving(judge.openai, tmp_path) as address:
+        for name, (path, body) in bodies((A, "a red cube"), (B, BAD)).items():
+            status, content = ask(address, path, body)
+            if name == "unirl":
+                answer = json.loads(content)
+                assert status == 200
+                assert answer["results"] == [{"lmm-score": {"lmm-score": expected(A, "a red cube")}}, {}]
+                assert answer["errors"][0] == {}
+                assert answer["errors"][1]["lmm-score"].startswith("refused")
+                continue
+            assert status == 422
+            told = pickle.loads(content) if path in ("/", "/lmm-score") else json.loads(content)  # noqa: S301
+            assert list(told) == ["error"]
+            assert "1 of 2 images have no lmm-score: refused" in told["error"]
+        _, text = ask(address, "/metrics")
+    assert b'titjudge_rewards_missing_total{metric="lmm-score",policy="error"} 8' in text
+    assert b'titjudge_rewards_total{metric="lmm-score",status="refused"} 8' in text
+    assert b'titjudge_requests_total{format="unirl",code="200"} 1' in text
+
+
+def test_skip_leaves_no_number_in_the_place(judge: Server, tmp_path: Path) -> None:
+    with serving(judge.openai, tmp_path, missing="skip") as address:
+        for name, (path, body) in bodies((A, BAD), (B, "a red cube")).items():
+            status, content = ask(address, path, body)
+            assert status == 200
+            first, second = rewards(name, content)
+            assert first is None or math.isnan(first)
+            assert second == expected(B, "a red cube")
+
+
+def test_group_mean_is_of_the_same_prompt_in_the_request_and_never_of_nothing(judge: Server, tmp_path: Path) -> None:
+    def handler(seen: Any) -> Any:
+        return Scripted.fault("refusal") if seen.images[0] == refused else rating(seen)
+
+    refused, judge.handler = hashlib.sha256(C).hexdigest(), handler
+    group = (A, "a red cube"), (B, "a red cube"), (C, "a red cube"), (A, "another prompt")
+    mean = (expected(A, "a red cube") + expected(B, "a red cube")) / 2
+    with serving(judge.openai, tmp_path, missing="group-mean") as address:
+        for name, (path, body) in bodies(*group).items():
+            status, content = ask(address, path, body)
+            assert status == 200
+            assert rewards(name, content)[2] == pytest.approx(mean), name
+        _, told = own(address, *group)
+        assert told["results"][2]["lmm-score"]["status"] == "refused"
+        status, answer = own(address, (A, "a red cube"), (C, "another prompt"))
+        assert (status, "error" in answer) == (422, True)
+
+
+def test_a_token_is_needed_everywhere_but_for_health(judge: Server, tmp_path: Path) -> None:
+    basic = b64encode(f"anybody:{TOKEN}".encode()).decode()
+    with serving(judge.openai, tmp_path) as address:
+        path, body = bodies((A, "a red cube"))["flow_grpo"]
+        for header in ("", "Bearer wrong", "Bearer", "Basic !!!", f"Basic {b64encode(b'a:b').decode()}", "Bearer ä"):
+            for way, content in ((path, body), ("/metrics", None), ("/rewards", None), ("/openapi.json", None)):
+                assert ask(address, way, content, Authorization=header)[0] == 401, (header, way)
+        assert judge.count() == 0
+        assert ask(address, path, body, Authorization=f"Basic {basic}")[0] == 200
+        for open_to_all in ("/health", "/ping"):
+            status, content = ask(address, open_to_all, Authorization="")
+            assert (status, json.loads(content)) == (200, {"status": "ok", "rewards": {"lmm-score": ["ready"]}})
+
+
+def test_without_a_token_only_loopback_names_are_answered(judge: Server, tmp_path: Path) -> None:
+    with serving(judge.openai, tmp_path, token="") as address:
+        assert ask(address, "/rewards")[0] == 200
+        assert ask(address, "/rewards", Host="evil.example")[0] == 403
+        assert ask(address, "/v1/rewards", b"{}", Origin="http://evil.example")[0] == 403
+
+
+def test_what_cannot_be_used_is_said_and_costs_nothing(judge: Server, tmp_path: Path) -> None:
+    one = {"prompt": "p", "image": text_of(A)}
+    turn = {"text": "p", "image_b64": text_of(A)}
+    bad = [
+        ("/v1/rewards", b"{", 400, "no JSON"),
+        ("/v1/rewards", b"[]", 400, "no JSON object"),
+        ("/v1/rewards", b"{}", 400, "there is no 'samples'"),
+        ("/v1/rewards", json.dumps({"samples": [{"prompt": "p"}]}).encode(), 400, "no 'image'"),
+        ("/v1/rewards", json.dumps({"samples": [{**one, "image": "%%"}]}).encode(), 400, "no base64"),
+        ("/v1/rewards", json.dumps({"samples": [{**one, "prompt": 3}]}).encode(), 400, "a prompt is text"),
+        ("/v1/rewards", json.dumps({"samples": [one], "metrics": ["tit"]}).encode(), 404, "there is lmm-score"),
+        ("/v1/rewards", json.dumps({"samples": [one], "metrics": "tit"}).encode(), 400, "list of names"),
+        ("/v1/rewards", json.dumps({"samples": [{**one, "image": "aGVsbG8="}]}).encode(), 422, "not an image"),
+        ("/v1/rewards", json.dumps({"samples": [{**one, "prompt": " "}]}).encode(), 422, "the prompt is empty"),
+        ("/compute", json.dumps({"prompt": ["a", "b"], "image": [text_of(A)]}).encode(), 400, "1 images and 2 prompts"),
+        ("/compute", json.dumps({"prompt": ["a"], "video": [[text_of(A)]]}).encode(), 400, "videos"),
+        ("/nix/compute", json.dumps({"prompt": ["a"], "image": [text_of(A)]}).encode(), 404, "no metric nix"),
+        ("/score", json.dumps({"requests": [{"history": [], "required_rewards": []}]}).encode(), 400, "history"),
+        ("/score", json.dumps({"requests": [{"history": [turn], "required_rewards": ["x"]}]}).encode(), 404, "no metric"),
+        ("/", pickle.dumps({"images": [A], "prompts": ["a", "b"]}), 400, "1 images and 2 prompts"),
+        ("/", pickle.dumps({"images": ["/etc/passwd"], "prompts": ["a"]}), 400, "an image is the bytes"),
+        ("/", pickle.dumps({"images": [np.zeros((2, 2, 7))], "prompts": ["a"]}), 400, "image 0"),
+        ("/", pickle.dumps([A]), 400, "no dict"),
+        ("/", b"cos\nsystem\n(X\x04\x00\x00\x00truetR.", 400, "os.system"),
+        ("/", pickle.dumps({"output_image": [A], "meta_datas": ["{}"]}), 400, "no prompt or instruction"),
+    ]  # fmt: skip
+    with serving(judge.openai, tmp_path) as address:
+        for path, body, code, told in bad:
+            status, content = ask(address, path, body)
+            answer = pickle.loads(content) if path == "/" else json.loads(content)  # noqa: S301
+            assert (status, list(answer)) == (code, ["error"]), (path, content)
+            assert told in answer["error"]
+    assert judge.count() == 0
+
+
+def test_edited_images_are_refused_unless_their_inputs_may_be_ignored(judge: Server, tmp_path: Path) -> None:
+    turns = [{"text": "p", "image_b64": text_of(image)} for image in (B, A)]
+    asked = {
+        "/": pickle.dumps({"input_images": [[B]], "output_image": [A], "meta_datas": [{"instruction": "p"}]}),
+        "/compute": json.dumps({"prompt": ["p"], "image": [text_of(A)], "condition_images": [[text_of(B)]]}).encode(),
+        "/score": json.dumps({"requests": [{"history": turns, "required_rewards": ["lmm-score"]}]}).encode(),
+    }
+    with serving(judge.openai, tmp_path / "a") as address:
+        for path, body in asked.items():
+            status, content = ask(address, path, body)
+            assert (status, b"--ignore-inputs" in content) == (400, True)
+    assert judge.count() == 0
+    with serving(judge.openai, tmp_path / "b", ignore_inputs=True) as address:
+        for path, body in asked.items():
+            status, content = ask(address, path, body)
+            assert status == 200
+            assert str(expected(A, "p")).encode() in content or path == "/"
+
+
+def test_a_body_that_is_too_large_is_refused(judge: Server, tmp_path: Path) -> None:
+    with serving(judge.openai, tmp_path, max_body=2**20) as address:
+        status, content = ask(address, "/v1/rewards", b"x" * (2**20 + 1))
+        assert (status, b"larger than 1 MiB" in content) == (413, True)
+
+
+def test_the_same_image_at_the_same_time_is_asked_once(judge: Server, tmp_path: Path) -> None:
+    judge.latency = 0.2
+    with serving(judge.openai, tmp_path) as address, ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda _: own(address, (A, "a red cube")), range(16)))
+    assert {(status, values(answer["results"])[0]) for status, answer in found} == {(200, expected(A, "a red cube"))}
+    assert judge.count() == 1
+
+
+def test_a_server_goes_on_with_its_cache_its_ledger_and_its_receipts(judge: Server, tmp_path: Path) -> None:
+    with serving(judge.openai, tmp_path) as address:
+        own(address, (A, "a red cube"), (B, BAD))
+        own(address, (A, "a red cube"))
+    run = RunFolder(tmp_path / "run")
+    spent = run.money()["spent"]
+    assert spent > 0
+    assert run.manifest().kind == "serve"
+    assert run.manifest().status == "complete"
+    assert run.manifest().spent == pytest.approx(spent, abs=1e-6)
+    assert sorted((score.value, str(score.status)) for score in run.scores().values() if score.value is not None) == [
+        (expected(A, "a red cube"), "ok")
+    ]
+    assert sorted(item.prompt for item in run.items()) == ["a red cube", BAD]
+    with serving(judge.openai, tmp_path) as address:
+        assert values(own(address, (A, "a red cube"))[1]["results"]) == [expected(A, "a red cube")]
+        _, text = ask(address, "/metrics")
+        assert f"titjudge_spent_usd {spent:g}".encode() in text
+    assert judge.count() == 2
+    assert len((tmp_path / "run" / "scores.jsonl").read_text().splitlines()) == 2
+    with serving(
+        judge.openai, tmp_path, limits={"max_cost": spent}
+    ) as address:  # what was spent counts against the cap
+        status, answer = own(address, (C, "a red cube"))
+        assert (status, "no lmm-score: budget" in answer["error"]) == (402, True)
+        assert own(address, (A, "a red cube"))[0] == 200
+    assert judge.count() == 2
+
+
+def test_a_wrong_key_is_said_and_health_says_so(judge: Server, tmp_path: Path) -> None:
+    judge.handler = lambda seen: Scripted.fault("bad_key")
+    with serving(judge.openai, tmp_path) as address:
+        for path, body in bodies((A, "a red cube")).values():
+            status, content = ask(address, path, body)
+            assert status == 503
+            assert b"error" in content
+            assert b"sk-loopback" not in content
+        status, content = ask(address, "/health")
+        assert (status, json.loads(content)["status"]) == (503, "failed")
+
+
+def test_several_metrics_at_once_and_each_by_its_name(judge: Server, tmp_path: Path) -> None:
+    def handler(seen: Any) -> Any:
+        return rating(seen) if "whatever it says" in seen.text and seen.images else None
+
+    judge.handler = handler
+    metrics = {"metrics": ["lmm-score", "tit-llm"], "judge": {"model": "openai/gpt-4o"}}
+    with serving(judge.openai, tmp_path, **metrics) as address:
+        _, answer = own(address, (A, "a red cube"), metrics=["tit-llm", "lmm-score"])
+        (one,) = answer["results"]
+        assert one["lmm-score"]["value"] == expected(A, "a red cube")
+        assert 0 <= one["tit-llm"]["value"] <= 100
+        status, content = ask(address, "/tit-llm", bodies((A, "a red cube"))["verl"][1])
+        assert (status, pickle.loads(content)["scores"]) == (200, [one["tit-llm"]["value"]])  # noqa: S301
+        assert json.loads(ask(address, "/rewards")[1]) == {"rewards": ["lmm-score", "tit-llm"]}
+        turn = {"text": "a red cube", "image_b64": text_of(A)}
+        requests = [
+            {"history": [turn], "required_rewards": names} for names in (["tit-llm"], ["tit-llm", "lmm-score"], [])
+        ]
+        _, content = ask(address, "/score", json.dumps({"requests": requests}).encode())
+        assert [sorted(each) for each in json.loads(content)["results"]] == [["tit-llm"], ["lmm-score", "tit-llm"], []]
+    assert judge.count() == 3
+
+
+def test_the_description_of_the_server_fits_its_answers(judge: Server, tmp_path: Path) -> None:
+    with serving(judge.openai, tmp_path) as address:
+        told = json.loads(ask(address, "/openapi.json")[1])
+        status, answer = own(address, (A, "a red cube"))
+        post = told["paths"]["/v1/rewards"]["post"]
+        jsonschema.validate(answer, post["responses"][str(status)]["content"]["application/json"]["schema"])
+        status, answer = own(address, (A, BAD))
+        jsonschema.validate(answer, post["responses"][str(status)]["content"]["application/json"]["schema"])
+
+
+def test_a_metric_without_its_model_or_a_folder_of_another_run_stops_the_start(judge: Server, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs a captioner"), serving("", tmp_path, captioner=None):
+        pass
+    assert not (tmp_path / "run").exists()
+    with serving(judge.openai, tmp_path) as address:
+        own(address, (A, "a red cube"))
+    with pytest.raises(UserError, match="another"), serving(judge.openai, tmp_path, protocol="official"):
+        pass

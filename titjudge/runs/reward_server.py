@@ -1,0 +1,211 @@
+"""`serve`: a judge behind HTTP, with a run folder for its ledger, its answers and every reward it gave."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import CacheWriteError, ConfigError, TitjudgeError, UserError
+from titjudge.core.files import Appender
+from titjudge.core.serialization import item_record, with_checksum
+from titjudge.core.types import Item, Score
+from titjudge.runs.fingerprints import Pins
+from titjudge.runs.identity import default_folder
+from titjudge.runs.images_in_memory import check
+from titjudge.runs.judge import Judge
+from titjudge.runs.judged_scores import JudgedScore
+from titjudge.runs.manifest import provenance
+from titjudge.runs.resolve import lacking_role, load_metrics
+from titjudge.runs.run_folder import RunFolder
+from titjudge.web.http_guard import address, is_loopback, listen, run
+from titjudge.web.serve.formats import BadRequest, Batch
+from titjudge.web.serve.server import Missing, build_app
+
+PORT = 8767
+_MANIFEST = 3.0  # seconds between manifests
+
+
+class Rewards:
+    """Judges the batches of a reward server, and writes down what it gave.
+
+    A reward is an item of the run (named by its image and prompt) with a score; one that comes again is not written
+    again. Images are not kept.
+
+    Args:
+        config: Models, metrics and limits, as for a run.
+
+    Raises:
+        UserError: The metrics, the models or the folder cannot be had.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        if lacking := lacking_role(config, load_metrics(config)):
+            raise ConfigError(lacking[1])
+        self._config = config
+        self._folder = RunFolder(config.out or _folder(config))
+        self._folder.open(config)
+        try:
+            self._judge = Judge.from_config(config, folder=self._folder)
+            self._engine = self._judge.open()
+            self._before = self._folder.manifest()
+            pins = Pins(self._engine.roles, (role for each in self._judge.metrics.values() for role in each.roles))
+            pins.check(self._folder, together=False)
+            self._pins = pins.record(self._before)
+            self._items = Appender(self._folder.path / "items.jsonl")
+        except TitjudgeError:
+            self._folder.discard()
+            raise
+        self.names = tuple(self._judge.metrics)
+        self._listed = {item.id for item in self._folder.items(slim=True)}
+        self._given = {key for key, score in self._folder.scores(slim=True).items() if score.value is not None}
+        self._failed, self._started = 0, time.time()
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def folder(self) -> Path:
+        return self._folder.path
+
+    @property
+    def trouble(self) -> str:
+        sender = self._engine.sender
+        return str(sender.fatal or sender.disk or "")
+
+    def counters(self) -> dict[str, float]:
+        budget, roles = self._engine.budget, self._engine.roles.open()
+        limits = self._config.limits
+        return {
+            "spent_usd": budget.spent,
+            "uncertain_usd": budget.uncertain,
+            "list_cost_usd": budget.list_cost,
+            **({} if limits.max_cost is None else {"cap_usd": limits.max_cost}),
+            "model_requests_total": budget.requests,
+            "model_answers_total": sum(role.tally.asked for role in roles),
+            "cached_answers_total": sum(role.tally.cached for role in roles),
+            "model_errors_total": sum(role.tally.errors for role in roles),
+        }
+
+    async def start(self) -> None:
+        self._watch = asyncio.create_task(self._keep_manifest())
+
+    async def close(self) -> None:
+        """Wait for what was asked, and close everything."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+        await self._judge.aclose()
+        with contextlib.suppress(OSError):
+            self._write_manifest(f"failed: {self.trouble}" if self.trouble else "complete")
+        self._items.close()
+        self._folder.close()
+
+    async def scores(self, batch: Batch) -> list[dict[str, Score]]:
+        """Score every pair of a batch by the metrics that it wants.
+
+        Raises:
+            BadRequest: One of its images is none.
+            FatalProviderError, CacheWriteError: Nothing can be judged any more.
+        """
+        for number, (image, _) in enumerate(batch.pairs):
+            try:
+                check(image)
+            except (TypeError, ValueError) as error:
+                raise BadRequest(f"image {number}: {error}") from error
+        found: list[dict[str, Score]] = [{} for _ in batch.pairs]
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for number, names in enumerate(batch.wanted):
+            alike.setdefault(tuple(dict.fromkeys(names)), []).append(number)
+        await asyncio.gather(*(self._score(batch, names, numbers, found) for names, numbers in alike.items()))
+        return found
+
+    async def _score(
+        self, batch: Batch, names: tuple[str, ...], numbers: list[int], found: list[dict[str, Score]]
+    ) -> None:
+        async for score in self._judge.ascore_many([batch.pairs[number] for number in numbers], metrics=names):
+            found[numbers[score.number]][score.metric] = score
+            self._write_down(score)
+
+    def _write_down(self, score: JudgedScore) -> None:
+        digest = hashlib.sha256(score.prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        item = f"{score.item_id[:24]}-{digest}"  # picture-0123456789abcdef-0123456789abcdef
+        given = score.value is not None and math.isfinite(score.value)
+        self._failed += not given
+        if (item, score.metric) in self._given:
+            return
+        try:
+            if item not in self._listed:
+                listed = Item(item, score.prompt, None, prompt_id=digest, meta={"image": score.item_id})
+                self._items.add(with_checksum(item_record(listed)))
+                self._listed.add(item)
+            self._folder.add_score(replace(score, item_id=item, prompt_id=digest))
+        except OSError as error:
+            raise CacheWriteError(f"the run folder cannot be written: {error.strerror}") from error
+        if given:
+            self._given.add((item, score.metric))
+
+    async def _keep_manifest(self) -> None:
+        while True:
+            with contextlib.suppress(OSError):  # a full disk shows where a line is lost
+                self._write_manifest("running")
+            await asyncio.sleep(_MANIFEST)
+
+    def _write_manifest(self, status: str) -> None:
+        budget, given = self._engine.budget, len(self._given)
+        progress = {
+            "total": given + self._failed,
+            "done": given + self._failed,
+            "scored": given,
+            "failed": self._failed,
+        }
+        record = provenance(
+            self._config, self._engine, self._judge.metrics, self._before,
+            kind="serve", status=status, started=self._started, updated=time.time(),
+            progress=progress, spent=round(budget.spent, 6), list_cost=round(budget.list_cost, 6), uncertain=round(budget.uncertain, 6),
+            **self._pins,
+        )  # fmt: skip
+        self._folder.write_manifest(record, sync=status != "running")
+
+
+def serve_rewards(
+    config: RunConfig,
+    *,
+    token: str,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    missing: Missing = "error",
+    ignore_inputs: bool = False,
+    ready: Callable[[str, Path], None] | None = None,
+) -> None:
+    """Serve rewards until Ctrl-C.
+
+    Args:
+        config: Models, metrics and limits, as for a run; what says which data to judge is not used.
+        token: What a request must carry; empty on a loopback address: anybody on this machine may ask.
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one, None the usual one where it is free.
+        missing: What becomes of a judgement that failed (`titjudge.web.serve.server.build_app`).
+        ignore_inputs: Judge edited images by their prompt alone.
+        ready: Called with the address and the run folder once the server listens.
+
+    Raises:
+        UserError: The metrics, the models, the folder or the address cannot be used.
+    """
+    if not token and not is_loopback(host):
+        raise UserError(f"--no-token goes with a loopback address only, and {host} is none")
+    rewards = Rewards(config)
+    sock = listen(host, port, PORT)
+    if ready is not None:
+        ready(address(host, sock), rewards.folder)
+    app = build_app(rewards, token=token, host=host, missing=missing, ignore_inputs=ignore_inputs)
+    run(app, sock, lifespan="on")
+
+
+def _folder(config: RunConfig) -> Path:
+    usual = default_folder(config)
+    return usual.with_name(f"serve-{usual.name.rpartition('-')[2]}")

@@ -1,0 +1,1 @@
+"""`serve`: rewards over HTTP, in the wire formats of reinforcement-learning frameworks."""

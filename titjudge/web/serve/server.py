@@ -1,0 +1,285 @@
+"""The reward server as an ASGI application: who may ask, the routes, what becomes of missing rewards, and the counters."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import hmac
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
+
+from titjudge.core.errors import TitjudgeError
+from titjudge.core.types import Score, Status
+from titjudge.web.http_guard import App, Guard, Receive, Scope, Send
+from titjudge.web.serve.formats import FLOW_FACTORY, OWN, PICKLED, UNIRL, BadRequest, Batch, Reward, WireFormat
+from titjudge.web.serve.openapi import description
+
+Missing = Literal["error", "skip", "group-mean"]
+MAX_BODY = 256 * 2**20
+_LONG = 2**18  # bytes of a body that is read in a thread
+_OPEN = frozenset({"/health", "/ping"})
+_FINAL = frozenset({Status.BAD_INPUT, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
+_log = logging.getLogger("titjudge.web.serve")
+T = TypeVar("T")
+
+
+class Judging(Protocol):
+    """What judges the images: `titjudge.runs.reward_server.Rewards`."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The metrics; the first one is meant where a request names none."""
+        ...
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def scores(self, batch: Batch) -> list[dict[str, Score]]:
+        """Score every pair of a batch by the metrics that it wants."""
+        ...
+
+    def counters(self) -> dict[str, float]:
+        """Count what models were asked and what that cost, by the names of Prometheus."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing will be judged any more; empty while all is well."""
+        ...
+
+
+def build_app(
+    judging: Judging,
+    *,
+    token: str = "",
+    host: str = "127.0.0.1",
+    missing: Missing = "error",
+    ignore_inputs: bool = False,
+    max_body: int = MAX_BODY,
+) -> App:
+    """Make the server as an ASGI application.
+
+    Args:
+        judging: What judges.
+        token: What a request must carry, as `Authorization: Bearer TOKEN` or as the password in its URL; without one
+            only requests that name a loopback address are answered.
+        host: The address it listens on.
+        missing: What becomes of a judgement that failed: the request fails, its place holds no number, or the mean of
+            the other rewards of its prompt in the same request.
+        ignore_inputs: Judge images that were edited by their prompt alone, in place of refusing them.
+        max_body: The largest body of a request, in bytes.
+    """
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    server = _Server(judging, missing, ignore_inputs, max_body)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        await judging.start()
+        try:
+            yield
+        finally:
+            await judging.close()
+
+    app = Starlette(
+        lifespan=lifespan,
+        routes=[
+            Route("/health", server.health),
+            Route("/ping", server.health),
+            Route("/rewards", server.rewards),
+            Route("/metrics", server.metrics),
+            Route("/openapi.json", server.openapi),
+            *(
+                Route(path, server.endpoint(format), methods=["POST"])
+                for path, format in (
+                    ("/v1/rewards", OWN),
+                    ("/score", UNIRL),
+                    ("/compute", FLOW_FACTORY),
+                    ("/{metric}/compute", FLOW_FACTORY),
+                    ("/", PICKLED),
+                    ("/{metric}", PICKLED),
+                )
+            ),
+        ],
+    )
+    return _Door(app, token, host)
+
+
+class _Door:
+    """Lets in who has the token; without a token, who is on this machine (`Guard`)."""
+
+    def __init__(self, app: App, token: str, host: str) -> None:
+        self._app, self._token = app, token.encode()
+        self._guarded: App = app if token else Guard(app, host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.responses import PlainTextResponse
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif self._token and scope["path"] not in _OPEN and not self._has_token(dict(scope["headers"])):
+            text = "the token is missing: Authorization: Bearer TOKEN, or http://serve:TOKEN@host:port"
+            refusal = PlainTextResponse(text, 401, headers={"www-authenticate": 'Basic realm="titjudge"'})
+            await refusal(scope, receive, send)
+        else:
+            await self._guarded(scope, receive, send)
+
+    def _has_token(self, headers: Mapping[bytes, bytes]) -> bool:
+        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"basic":
+            try:
+                given = base64.b64decode(given, validate=True).partition(b":")[2]
+            except binascii.Error:
+                return False
+        return hmac.compare_digest(given.strip(), self._token)
+
+
+class _Server:
+    def __init__(self, judging: Judging, missing: Missing, ignore_inputs: bool, max_body: int) -> None:
+        self._judging, self._missing = judging, missing
+        self._ignore_inputs, self._max_body = ignore_inputs, max_body
+        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self._seconds, self._in_flight = 0.0, 0
+
+    # -- questions about the server ----------------------------------------------------------------------------------
+
+    async def health(self, request: Any) -> Any:
+        from starlette.responses import JSONResponse
+
+        trouble = self._judging.trouble
+        state = {"status": "failed", "reason": trouble} if trouble else {"status": "ok"}
+        ready = {name: ["failed" if trouble else "ready"] for name in self._judging.names}
+        return JSONResponse({**state, "rewards": ready}, 503 if trouble else 200)
+
+    async def rewards(self, request: Any) -> Any:
+        from starlette.responses import JSONResponse
+
+        return JSONResponse({"rewards": list(self._judging.names)})
+
+    async def openapi(self, request: Any) -> Any:
+        from starlette.responses import JSONResponse
+
+        return JSONResponse(description(self._judging.names))
+
+    async def metrics(self, request: Any) -> Any:
+        from starlette.responses import PlainTextResponse
+
+        lines = [f"titjudge_{name}{_labels(labels)} {count}" for (name, labels), count in sorted(self._counts.items())]
+        lines += [f"titjudge_request_seconds_sum {self._seconds:.6f}", f"titjudge_in_flight {self._in_flight}"]
+        lines += [f"titjudge_{name} {value:g}" for name, value in self._judging.counters().items()]
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+    def _count(self, name: str, amount: int = 1, **labels: str) -> None:
+        self._counts[name, tuple(labels.items())] += amount
+
+    # -- rewards -----------------------------------------------------------------------------------------------------
+
+    def endpoint(self, format: WireFormat) -> Any:
+        """Make the function of a route that answers in a wire format."""
+        from starlette.responses import Response
+
+        async def answer(request: Any) -> Any:
+            started = time.perf_counter()
+            self._in_flight += 1
+            try:
+                content, status = await self._answer(request, format), 200
+            except BadRequest as error:
+                _log.warning("%s %s: %s", request.method, request.url.path, error)
+                content, status = format.error(str(error)), error.status
+            except TitjudgeError as error:  # a key, a quota or a model name is wrong: nothing will be judged
+                _log.error("%s %s: %s", request.method, request.url.path, error)
+                content, status = format.error(str(error)), 503
+            finally:
+                self._in_flight -= 1
+                self._seconds += time.perf_counter() - started
+            self._count("requests_total", format=type(format).__name__.lower(), code=str(status))
+            return Response(content, status, media_type=format.media_type)
+
+        return answer
+
+    async def _answer(self, request: Any, format: WireFormat) -> bytes:
+        names = self._judging.names
+        metric = request.path_params.get("metric", names[0])
+        body = await self._body(request)
+        batch = await _aside(len(body), format.read, body, metric)
+        if unknown := sorted({name for wanted in batch.wanted for name in wanted} - set(names)):
+            raise BadRequest(f"there is no metric {unknown[0]} here; there is {', '.join(names)}", 404)
+        if batch.has_inputs and not self._ignore_inputs:
+            raise BadRequest(
+                "there are input images, which are not looked at: `serve --ignore-inputs` judges the image by its prompt "
+                "alone"
+            )
+        scores = await self._judging.scores(batch)
+        rewards = self._settled(batch, scores, tells_errors=format.tells_errors)
+        return await _aside(len(body), format.write, batch, rewards)
+
+    async def _body(self, request: Any) -> bytes:
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self._max_body:
+                raise BadRequest(f"the body is larger than {self._max_body >> 20} MiB: send fewer images", 413)
+            parts.append(part)
+        return b"".join(parts)
+
+    def _settled(
+        self, batch: Batch, scores: Sequence[Mapping[str, Score]], *, tells_errors: bool
+    ) -> list[dict[str, Reward]]:
+        """Make rewards of scores; where one has no value, as the policy says.
+
+        Raises:
+            BadRequest: A judgement failed, and so does the request.
+        """
+        rewards: list[dict[str, Reward]] = []
+        without: list[Score] = []
+        for (_, prompt), wanted, found in zip(batch.pairs, batch.wanted, scores, strict=True):
+            rewards.append({})
+            for name in wanted:
+                score = found[name]
+                self._count("rewards_total", metric=name, status=str(score.status))
+                value = score.value
+                if value is None or not math.isfinite(value):
+                    value = self._mean(batch, scores, prompt, name) if self._missing == "group-mean" else None
+                    self._count("rewards_missing_total", metric=name, policy=self._missing)
+                    _log.warning("no %s (%s): %s", name, score.status, score.reason)
+                    without += [score] if value is None else []
+                rewards[-1][name] = Reward(value, str(score.status), score.reason)
+        if without and self._missing != "skip" and not tells_errors:
+            first = without[0]
+            told = f"{len(without)} of {len(batch.pairs)} images have no {first.metric}: {first.status}: {first.reason}"
+            raise BadRequest(told, _code(without))
+        return rewards
+
+    @staticmethod
+    def _mean(batch: Batch, scores: Sequence[Mapping[str, Score]], prompt: str, name: str) -> float | None:
+        """Compute the mean reward of the other images of a prompt; None where none has one."""
+        group = [found.get(name) for (_, of), found in zip(batch.pairs, scores, strict=True) if of == prompt]
+        values = [each.value for each in group if each is not None and each.value is not None]
+        finite = [value for value in values if math.isfinite(value)]
+        return math.fsum(finite) / len(finite) if finite else None
+
+
+def _code(without: Sequence[Score]) -> int:
+    """Choose the HTTP status for failed judgements. Never 500, which flow_grpo's client asks again a thousand times."""
+    statuses = {score.status for score in without}
+    return 402 if Status.BUDGET in statuses else 422 if statuses <= _FINAL else 503
+
+
+async def _aside(size: int, work: Callable[..., T], *given: Any) -> T:
+    return await asyncio.to_thread(work, *given) if size > _LONG else work(*given)
+
+
+def _labels(labels: Sequence[tuple[str, str]]) -> str:
+    escaped = (f'{key}="{value.translate(_ESCAPED)}"' for key, value in labels)
+    return f"{{{','.join(escaped)}}}" if labels else ""
+
+
+_ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
