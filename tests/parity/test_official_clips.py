@@ -7,7 +7,7 @@ TITJUDGE_OFFICIAL names a folder with, each under its own name (what is not ther
     Q-Eval      github.com/zzc-1998/Q-Eval                       prompt, and words weighed to a score
 
 The pictures are this project's (the official transforms need torchvision). ImageReward and LAVIS' BLIP-2, with FGA-BLIP2,
-import parts that transformers 5 no longer has, and run beside 4.36 alone; LongT2IExpert is a script around its checkpoint.
+import parts that transformers 5 no longer has: test_older_transformers.py; LongT2IExpert is a script around its checkpoint.
 """
 
 from __future__ import annotations
@@ -45,21 +45,25 @@ def pictures() -> list[Any]:
 
 
 def scores(key: str, images: Sequence[Any], **options: Any) -> list[float]:
-    provider = Scorer(ProviderSettings(key, options={"device": "cpu", **options}))
-
-    def shown(image: Any) -> ImageFile:
+    def written(image: Any) -> bytes:
         buffer = io.BytesIO()
         image.save(buffer, "PNG")
-        raw = buffer.getvalue()
-        return ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", *image.size, Path("x.png"), lambda: raw)
+        return buffer.getvalue()
+
+    return scored(key, list(zip(map(written, images), TEXTS, strict=True)), **options)
+
+
+def scored(key: str, pairs: Sequence[tuple[bytes, str]], **options: Any) -> list[float]:
+    """What a learned metric says of each (PNG, text)."""
+    provider = Scorer(ProviderSettings(key, options={"device": "cpu", **options}))
+
+    def asked(raw: bytes, text: str) -> Request:
+        shown = ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", 0, 0, Path("x.png"), lambda: raw)
+        return Request("scorer", key, (Message("user", (shown, text)),))
 
     async def run() -> list[Any]:
         try:
-            asked = [
-                Request("scorer", key, (Message("user", (shown(image), text)),))
-                for image, text in zip(images, TEXTS, strict=True)
-            ]
-            return await asyncio.gather(*map(provider.complete, asked))
+            return await asyncio.gather(*(provider.complete(asked(*pair)) for pair in pairs))
         finally:
             await provider.aclose()
 

@@ -1,0 +1,112 @@
+"""ImageReward, LAVIS' BLIP-2 and FGA-BLIP2 beside their official code, which needs a transformers before 5.
+
+TITJUDGE_OFFICIAL_PYTHON names an interpreter that has one, and TITJUDGE_OFFICIAL a folder with the checkouts; without them
+these tests are skipped:
+
+    python3.11 -m venv OLD
+    OLD/bin/pip install torch torchvision transformers==4.36.2 timm==0.6.13 fairscale omegaconf iopath 'pandas<3' 'numpy<2'
+
+    ImageReward     github.com/zai-org/ImageReward     or: pip download --no-deps image-reward==1.5, unpacked
+    LAVIS           github.com/salesforce/LAVIS
+    EvalMuse        github.com/DYEvaLab/EvalMuse
+
+The official classes run there (older_transformers.py) on tiny random weights, from picture file and text to the score; what
+they save is read here as the released file is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_models
+from official_code import official
+
+CHILD = Path(__file__).with_name("older_transformers.py")
+TEXTS = (
+    "two dogs",
+    'A "Red" cube, on the left of a blue ball; (very) small!',
+    "no dogs " * 30,  # more than 35 word pieces, and than 50 words
+    "一只红色的猫 and a cat",
+    "it's an “odd” sign",
+)
+SIZES = ((224, 224), (333, 225), (90, 160), (512, 300), (64, 48))
+
+
+def older(kind: str, checkout: str, folder: Path, vocabulary: list[str]) -> tuple[Path, dict[str, list[float]]]:
+    """The file of weights and the scores that official code gives in an older transformers."""
+    python = os.environ.get("TITJUDGE_OFFICIAL_PYTHON", "")
+    if not python:
+        pytest.skip(
+            "TITJUDGE_OFFICIAL_PYTHON names no interpreter with a transformers before 5 (see the head of this file)"
+        )
+    (folder / "bert-base-uncased").mkdir()
+    (folder / "bert-base-uncased/vocab.txt").write_text("\n".join(vocabulary))
+    pairs = []
+    for number, ((width, height), text) in enumerate(zip(SIZES, TEXTS, strict=True)):
+        file = folder / f"{number}.png"
+        tiny_models.picture(width, height, number).save(file)
+        pairs.append((str(file), text))
+    (folder / "pairs.json").write_text(json.dumps(pairs))
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [python, str(CHILD), kind, str(official(checkout).parents[len(Path(checkout).parts) - 2]), str(folder)],
+        capture_output=True, text=True, env={**clean, "HF_HUB_OFFLINE": "1"}, check=False, timeout=300,
+    )  # fmt: skip
+    if done.returncode == 3:
+        pytest.skip(f"{python} lacks a package: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr[-2000:]
+    return folder / "weights.pth", json.loads((folder / "scores.json").read_text())
+
+
+def ours(key: str, folder: Path, **options: Any) -> list[float]:
+    from test_official_clips import scored
+
+    pairs = json.loads((folder / "pairs.json").read_text())
+    return scored(key, [(Path(image).read_bytes(), text) for image, text in pairs], **options)
+
+
+def pieces() -> list[str]:
+    vocabulary = tiny_models.bert_tokenizer().get_vocab()
+    return sorted(vocabulary, key=vocabulary.__getitem__)
+
+
+def changed(folder: Path, **parts: Any) -> Path:
+    """A folder whose configuration is changed."""
+    config = json.loads((folder / "config.json").read_text())
+    for part, values in parts.items():
+        config[part] = {**config[part], **values} if isinstance(values, dict) else values
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.slow
+def test_imagereward_is_the_official_number(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    file, scores = older("imagereward", "ImageReward/ImageReward/ImageReward.py", tmp_path / "work", pieces())
+    base = changed(tiny_models.blip(tmp_path / "base"), vision_config={"image_size": 224}, image_text_hidden_size=256)
+    found = ours("imagereward", tmp_path / "work", weights=file, base=base)
+    assert found == pytest.approx(scores["imagereward"], abs=1e-5)
+    assert len(set(found)) == len(TEXTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "checkout", "keys"),
+    [
+        ("blip2", "LAVIS/lavis/models/blip2_models/blip2_image_text_matching.py", ("blip2-itm", "blip2-itc")),
+        ("fga", "EvalMuse/lavis/models/blip2_models/fga_blip2.py", ("fga-blip2",)),
+    ],
+)
+def test_blip2_is_the_official_number(kind: str, checkout: str, keys: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    file, scores = older(kind, checkout, tmp_path / "work", pieces())
+    base = changed(tiny_models.blip2(tmp_path / "base"), qformer_config={"vocab_size": len(pieces()) + 1})  # [DEC]
+    for key in keys:
+        found = ours(key, tmp_path / "work", weights=file, base=base)
+        assert found == pytest.approx(scores[key], abs=1e-5), key
+        assert len(set(found)) == len(TEXTS)
