@@ -34,6 +34,10 @@ COMMANDS = {
         "titjudge.cli.facets:facets",
         "Have a judge name the checklist facets that each prompt puts to the test.",
     ),
+    "audit-prompts": (
+        "titjudge.cli.audit_prompts:audit_prompts",
+        "What a set of prompts is like: lengths, near-duplicates, leaks, balance, language.",
+    ),
     "label": ("titjudge.cli.label:label", "Serve a page where people vote; turn votes into pairs and ranks."),
     "view": ("titjudge.cli.label:view", "Serve the runs folder: progress, spend, reports."),
     "serve": ("titjudge.cli.serve:serve", "Serve rewards to training frameworks over HTTP."),

@@ -103,7 +103,7 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
         for of in (people, *(curve.charts for curve in stops), *(section.charts for section in sections))
         for chart in of
     ]
-    style, script = _joined(_STYLES), _joined(_SCRIPTS)
+    style, script = joined(_STYLES), joined(_SCRIPTS)
     numbers = _chart_data(drawn)
     used = (
         len(packed) + len(numbers) + sum(len(chart["svg"]) for chart in drawn) + len(style) + len(script) + _ROOM_KEPT
@@ -140,7 +140,7 @@ def _page(
     import jinja2
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    page = environment.from_string(_file("page.html"))
+    page = environment.from_string(web_file("page.html"))
     return page.render(
         title=title,
         charts=people,
@@ -151,8 +151,8 @@ def _page(
         script=script,
         data=data,
         images=images,
-        script_hash=_sha256(script),
-        style_hash=_sha256(style),
+        script_hash=sha256(script),
+        style_hash=sha256(style),
     ).encode(errors="replace")
 
 
@@ -187,14 +187,17 @@ def _image_lines(made: Sequence[Thumbnail]) -> str:
     )
 
 
-def _joined(names: Sequence[str]) -> str:
-    content = "\n".join(_file(name) for name in names)
+def joined(names: Sequence[str]) -> str:
+    """Join style sheets, or scripts in one closure, of the page's own files."""
+    content = "\n".join(web_file(name) for name in names)
     return f'"use strict";(() => {{\n{content}\n}})();' if names[0].endswith(".js") else content
 
 
-def _file(name: str) -> str:
+def web_file(name: str) -> str:
+    """Read a file of the page."""
     return (resources.files("titjudge.report") / "web" / name).read_text(encoding="utf-8")
 
 
-def _sha256(content: str) -> str:
+def sha256(content: str) -> str:
+    """Write the hash of a script or a style as a content security policy names it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

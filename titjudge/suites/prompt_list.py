@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_text, scan_table, table_columns
@@ -13,12 +14,15 @@ from titjudge.suites.manifests import NAMES
 _IDS = ("prompt_id", "id", "index")
 
 
-def read_prompts(given: str, prompts: dict[str, str]) -> Iterator[InvalidItem]:
+def read_prompts(
+    given: str, prompts: dict[str, str], further: dict[str, dict[str, Any]] | None = None
+) -> Iterator[InvalidItem]:
     """Fill in the prompts of a file by their ids; yield what is wrong with rows.
 
     Args:
         given: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], as `--prompt-file` takes it.
         prompts: Gets the prompts.
+        further: Gets the other columns of each prompt's row.
 
     Raises:
         DataError: The file cannot be read, or has no column that is known. ConfigError: The columns are no two.
@@ -45,6 +49,8 @@ def read_prompts(given: str, prompts: dict[str, str]) -> Iterator[InvalidItem]:
             yield InvalidItem(where, f"{where}: '{own_text}' is no prompt: {prompt!r}")
         elif prompts.setdefault(name, prompt) != prompt:
             yield InvalidItem(where, f"{where}: another text for the prompt '{name}'; the first one counts")
+        elif further is not None:
+            further[name] = {key: value for key, value in record.items() if key not in (own_key, own_text)}
 
 
 def _columns(path: Path, told: str, given: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
@@ -32,20 +33,21 @@ class Prompts(Suite):
             DataError: There are no prompts at that place.
         """
         prompts: dict[str, str] = {}
+        further: dict[str, dict[str, Any]] = {}
         if folder.is_dir() and not (folder / "prompts.jsonl").is_file():
-            yield from _of_images(folder, prompts)
+            yield from _of_images(folder, prompts, further)
         else:
             file = folder / "prompts.jsonl" if folder.is_dir() else folder
-            yield from read_prompts(f"{file}:{self._columns}" if self._columns else str(file), prompts)
+            yield from read_prompts(f"{file}:{self._columns}" if self._columns else str(file), prompts, further)
         if not prompts:
             raise DataError("no prompts here", folder)
         for prompt_id, prompt in prompts.items():
-            yield Item(prompt_id, prompt, None, "", prompt_id)
+            yield Item(prompt_id, prompt, None, "", prompt_id, further.get(prompt_id, {}))
 
 
-def _of_images(folder: Path, prompts: dict[str, str]) -> Iterator[InvalidItem]:
+def _of_images(folder: Path, prompts: dict[str, str], further: dict[str, dict[str, Any]]) -> Iterator[InvalidItem]:
     for item in read_items(folder):
         if isinstance(item, InvalidItem):
             yield item
-        else:
-            prompts.setdefault(item.prompt_id, item.prompt)
+        elif prompts.setdefault(item.prompt_id, item.prompt) == item.prompt:
+            further.setdefault(item.prompt_id, dict(item.meta))

@@ -37,8 +37,8 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     [
         (("ju",), ["judge"]),
         (("judge", "--max-c"), ["--max-cost"]),
-        (("judge", "--suite", "t"), ["tiif"]),
-        (("judge", "--suite=t",), ["tiif"]),
+        (("judge", "--suite", "ti"), ["tiif"]),
+        (("judge", "--suite=ti",), ["tiif"]),
         (("judge", "--metric", "tit"), ["tit", "tit-agent", "tit-llm"]),
         (("score", "--metric", "checkl"), ["checklist"]),
         (("judge", "--provider", "g"), ["gemini"]),

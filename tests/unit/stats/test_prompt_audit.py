@@ -1,0 +1,103 @@
+"""Audits of prompt sets: planted duplicates, leaks and lengths are found, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import cli
+from hypothesis import given
+from hypothesis import strategies as st
+
+from titjudge.stats.prompt_audit import audit, evenness, grade, nearest, sorting_columns, unique
+
+
+def unit(*angles: float) -> np.ndarray:
+    return np.array([[np.cos(angle), np.sin(angle)] for angle in np.radians(angles)])
+
+
+def test_a_prompt_that_says_the_same_as_one_kept_is_dropped() -> None:
+    kept, alike = unique(["a", "b", "c", "d"], unit(0, 90, 20, 45))
+    assert kept == [0, 1, 3]
+    assert [(each.prompt, each.other, each.cosine) for each in alike] == [
+        ("c", "a", round(float(np.cos(np.radians(20))), 4))
+    ]
+
+
+@given(st.lists(st.floats(0, 360), min_size=2, max_size=30))
+def test_what_is_kept_is_apart_and_the_nearest_is_the_brute_force_one(angles: list[float]) -> None:
+    vectors = unit(*angles)
+    kept, alike = unique(list(map(str, angles)), vectors)
+    cosines = vectors @ vectors.T
+    assert all(cosines[i, j] < 0.85 for i in kept for j in kept if i != j)
+    assert len(kept) + len(alike) == len(angles)
+    np.fill_diagonal(cosines, -2)
+    assert nearest(vectors) == pytest.approx(cosines.max(axis=1), abs=1e-4)
+
+
+def test_what_encoders_cut() -> None:
+    found = audit({"a": "x", "b": "y"}, unit(0, 90), [77, 154], "words")
+    assert found.cut(77) == (1, 0.5)
+    assert found.cut(248) == (0, None)
+
+
+def test_columns_that_sort_and_columns_that_do_not() -> None:
+    rows = {str(n): {"type": "ab"[n % 2], "number": n, "same": "x", "long": "y" * 200, "flag": True} for n in range(20)}
+    assert sorting_columns(rows, 20) == {"type": {"a": 10, "b": 10}}
+    assert evenness([10, 10]) == 1
+    assert evenness([99, 1]) < 0.1
+
+
+def test_reading_level() -> None:
+    assert grade("") is None
+    assert grade("The cat sat on the mat.") == pytest.approx(-1.4, abs=0.2)  # 6 words, 6 syllables
+    long = grade("Extraordinarily complicated architectural configurations necessitate meticulous consideration.")
+    assert long is not None
+    assert long > 20
+
+
+def test_the_command(tmp_path: Path) -> None:
+    rows = [
+        {"prompt_id": "a", "prompt": "A red cube stands on a wooden table.", "type": "x"},
+        {"prompt_id": "b", "prompt": "A red cube is standing on a wooden table.", "type": "x"},
+        {"prompt_id": "c", "prompt": "No birds sing in the silent <b>forest</b> at night.", "type": "y"},
+        {"prompt_id": "d", "prompt": "Ein grünes Fahrrad lehnt an der Mauer.", "type": "y"},
+        {"prompt_id": "e", "prompt": " "},
+    ]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "theirs.txt").write_text("A green bicycle.\nA red cube stands on a table made of wood.\n")
+    told = cli(
+        tmp_path, "audit-prompts", "mine.jsonl", "--against", "theirs.txt", "--html", "page.html", "--out", "t.md",
+        "--json", "a.json",
+    )  # fmt: skip
+    assert "1 rows are no prompts: mine.jsonl:5" in told
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert (found["prompts"], found["unique"]) == (4, 3)
+    assert [(each["prompt"], each["other"]) for each in found["alike"]] == [("b", "a")]
+    assert {each["prompt"] for each in found["leaks"]} == {"a", "b"}
+    assert found["leaks"][0]["source"] == "theirs.txt"
+    assert found["columns"] == {"type": {"x": 2, "y": 2}}
+    assert found["unshowable"]["sound"] == {"c": ["silent"]}
+    assert found["unshowable"]["absence"] == {"c": ["no"]}
+    page = (tmp_path / "page.html").read_text()
+    assert "<script" not in page
+    assert "<b>forest" not in page
+    assert "Prompts that another set has" in (tmp_path / "t.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["none.csv"], "none.csv: no such file or folder"),
+        (["empty.txt"], "no prompts here"),
+        (["one.txt", "--against", "none.csv"], "none.csv: no such file or folder"),
+        (["one.txt", "--tokenizer", "none"], "--tokenizer none: no such folder"),
+        (["one.txt", "--out", "a.pdf"], "tables are written as"),
+    ],
+)
+def test_errors_are_one_line(tmp_path: Path, arguments: list[str], reason: str) -> None:
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "one.txt").write_text("A red cube.\n")
+    assert reason in cli(tmp_path, "audit-prompts", *arguments, code=2)

@@ -1,0 +1,314 @@
+"""What a set of prompts is like: lengths, near-duplicates, balance of its categories, what no image can show.
+
+Prompts whose embeddings have a cosine of .85 or more say the same (TIIF-Bench paper, 3.1 and Fig. 1).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.types import Table
+
+SAME = 0.85  # cosine from which two prompts say the same
+ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
+"""Text encoders of image generators, and how many tokens each reads, its marks of start and end among them."""
+_CHUNK = 1024  # prompts whose cosines with all others are held at once
+_MOST_VALUES = 60  # of a column that sorts prompts
+_SHOWN = 80  # characters of a prompt in a table
+_UNSHOWABLE: Mapping[str, str] = {
+    "sound": r"sounds?|noises?|nois(?:y|ily)|silen(?:t|ce|tly)|whisper\w*|music|melod\w+|humming|echo\w*|roaring|singing|hears?|heard|loud\w*",
+    "smell and taste": r"smell\w*|scents?|scented|aromas?|aromatic|fragran\w+|odou?rs?|tastes?|tasty|delicious|bitter|stench",
+    "touch and temperature": r"warm to the touch|soft to the touch|cold to the touch|chilly|feels? (?:soft|smooth|rough|cold|warm|hot)",
+    "time": r"suddenly|slowly|gradually|moments? (?:ago|later)|eventually|yesterday|tomorrow|begins? to|about to|used to|after(?:wards)?|before long",
+    "thought": r"thinks?|thinking of|thoughts?|remember\w*|memor(?:y|ies)|believes?|hopes? (?:to|that|for)|wonders?|wishes|dreams? of|knows? that|symboli[sz]\w+|metaphor\w*",
+    "absence": r"no|not|without|never|none|neither|nor|nothing|nobody|absent|lack(?:s|ing)?",
+}
+_PATTERNS = {kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for kind, words in _UNSHOWABLE.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Two prompts that say the same; `other` is of the same set, or of the one that `source` names."""
+
+    prompt: str
+    other: str
+    cosine: float
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was found in a set of prompts.
+
+    Attributes:
+        prompts: Text by id.
+        words: Of each prompt, in order; likewise `characters` and `tokens` (as `tokenizer` counts them).
+        unique: How many prompts are left when each is dropped that says the same as one that was kept.
+        nearest: Cosine of each prompt with its nearest other one; empty with fewer than two prompts.
+        alike: Prompts that were dropped, each with the one that it is most like among those kept.
+        leaks: Prompts that say the same as one of another set.
+        columns: How often each value of a column stands, for columns that sort the prompts.
+        grades: School grade of each prompt in English (Flesch-Kincaid); None where it has no words.
+        unshowable: Prompt ids with the words found, by kind.
+        scripts: How many prompts are mostly in a script, "" for Latin.
+    """
+
+    prompts: Mapping[str, str]
+    words: Sequence[int]
+    characters: Sequence[int]
+    tokens: Sequence[int]
+    tokenizer: str
+    unique: int
+    nearest: Sequence[float]
+    alike: Sequence[Alike]
+    leaks: Sequence[Alike]
+    columns: Mapping[str, Mapping[str, int]]
+    grades: Sequence[float | None]
+    unshowable: Mapping[str, Mapping[str, Sequence[str]]]
+    scripts: Mapping[str, int]
+
+    def cut(self, limit: int) -> tuple[int, float | None]:
+        """Count the prompts that an encoder of `limit` tokens cuts, and the mean share of their tokens that it drops."""
+        dropped = [1 - limit / count for count in self.tokens if count > limit]
+        return len(dropped), sum(dropped) / len(dropped) if dropped else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the numbers without the texts."""
+        cut = {name: self.cut(limit) for name, limit in ENCODERS.items()}
+        return {
+            "prompts": len(self.prompts),
+            "lengths": {name: _quantiles(of) for name, of in self._lengths().items()},
+            "tokenizer": self.tokenizer,
+            "cut": {
+                name: {"tokens": ENCODERS[name], "prompts": count, "dropped": share}
+                for name, (count, share) in cut.items()
+            },
+            "unique": self.unique,
+            "unique_share": self.unique / len(self.prompts),
+            "alike": [_alike_json(each) for each in self.alike],
+            "leaks": [_alike_json(each) for each in self.leaks],
+            "columns": {name: dict(values) for name, values in self.columns.items()},
+            "grade": _median([grade for grade in self.grades if grade is not None]),
+            "unshowable": {
+                kind: {name: list(words) for name, words in of.items()} for kind, of in self.unshowable.items()
+            },
+            "scripts": dict(self.scripts),
+        }
+
+    def _lengths(self) -> dict[str, Sequence[int]]:
+        return {"words": self.words, "characters": self.characters, "tokens": self.tokens}
+
+    def tables(self) -> list[Table]:
+        """Make the tables for people."""
+        count = len(self.prompts)
+        lengths = [(name, *_quantiles(of).values()) for name, of in self._lengths().items()]
+        cut = [(name, limit, *self.cut(limit)) for name, limit in ENCODERS.items()]
+        texts = self.prompts
+        found = [
+            Table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), tuple(lengths)),
+            Table(
+                "What text encoders would cut",
+                ("encoder", "tokens read", "prompts cut", "mean share dropped of those"),
+                tuple(cut),
+                (f"tokens as {self.tokenizer} counts them; other tokenizers differ by some percent",),
+            ),
+            Table(
+                f"Unique prompts (cosine below {SAME})",
+                ("prompts", "unique", "share"),
+                ((count, self.unique, self.unique / count),),
+            ),
+        ]
+        for title, rows in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
+            if rows:
+                found.append(
+                    Table(
+                        title,
+                        ("prompt", "says the same as", "cosine", "text"),
+                        tuple((a.prompt, f"{a.source}{a.other}", a.cosine, _short(texts[a.prompt])) for a in rows[:20]),
+                        (f"and {len(rows) - 20:,} more",) if len(rows) > 20 else (),
+                    )
+                )
+        for name, values in self.columns.items():
+            counts = sorted(values.items(), key=lambda each: (-each[1], each[0]))
+            note = f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
+            found.append(
+                Table(
+                    f"Balance of {name}",
+                    (name, "prompts", "share"),
+                    tuple((value, number, number / count) for value, number in counts),
+                    (note,),
+                )
+            )
+        found.append(self._language())
+        if shown := [
+            (kind, len(of), len(of) / count, ", ".join(w for w, _ in Counter(x for each in of.values() for x in each).most_common(5)))
+            for kind, of in self.unshowable.items()
+            if of
+        ]:  # fmt: skip
+            note = "found by words, in English: a place to look, not a verdict"
+            found.append(Table("What no image can show", ("kind", "prompts", "share", "words"), tuple(shown), (note,)))
+        return found
+
+    def _language(self) -> Table:
+        grades = [grade for grade in self.grades if grade is not None]
+        rows = [(f"mostly in {script.title() or 'Latin'} letters", count) for script, count in self.scripts.items()]
+        return Table(
+            "Language",
+            ("what", "value"),
+            (*rows, ("reading level, school grade (median)", _median(grades))),
+            ("Flesch-Kincaid grade, syllables counted by groups of vowels: for English",),
+        )
+
+
+def audit(
+    prompts: Mapping[str, str],
+    vectors: np.ndarray,
+    tokens: Sequence[int],
+    tokenizer: str,
+    *,
+    further: Mapping[str, Mapping[str, Any]] | None = None,
+    others: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
+    scripts: Sequence[str] = (),
+) -> Audit:
+    """Look at a set of prompts.
+
+    Args:
+        prompts: Text by id, in order; at least one.
+        vectors: Their embeddings, unit length, shape (prompts, dim).
+        tokens: How many tokens each has.
+        tokenizer: Whose tokens, in words.
+        further: Other columns of each prompt.
+        others: Other sets by name: ids and embeddings.
+        scripts: The script of each prompt, "" for Latin.
+    """
+    names, texts = list(prompts), list(prompts.values())
+    kept, alike = unique(names, vectors)
+    leaks = [
+        each for source, (ids, there) in (others or {}).items() for each in _leaks(names, vectors, source, ids, there)
+    ]
+    return Audit(
+        prompts,
+        [len(text.split()) for text in texts],
+        list(map(len, texts)),
+        tokens,
+        tokenizer,
+        len(kept),
+        nearest(vectors),
+        sorted(alike, key=lambda each: -each.cosine),
+        sorted(leaks, key=lambda each: -each.cosine),
+        sorting_columns(further or {}, len(names)),
+        list(map(grade, texts)),
+        {kind: _with(pattern, prompts) for kind, pattern in _PATTERNS.items()},
+        dict(Counter(scripts or [""] * len(names)).most_common()),
+    )
+
+
+def unique(names: Sequence[str], vectors: np.ndarray, same: float = SAME) -> tuple[list[int], list[Alike]]:
+    """Drop each prompt that says the same as one kept before it; returns the places kept, and what was dropped."""
+    kept: list[int] = []
+    alike, room = [], np.empty_like(vectors)
+    for place, vector in enumerate(vectors):
+        if kept:
+            cosines = room[: len(kept)] @ vector
+            best = int(np.argmax(cosines))
+            if cosines[best] >= same:
+                alike.append(Alike(names[place], names[kept[best]], round(float(cosines[best]), 4)))
+                continue
+        room[len(kept)] = vector
+        kept.append(place)
+    return kept, alike
+
+
+def nearest(vectors: np.ndarray) -> list[float]:
+    """Compute the cosine of each vector with its nearest other one; nothing for fewer than two."""
+    if len(vectors) < 2:
+        return []
+    found: list[float] = []
+    for start, cosines in _cosines(vectors, vectors):
+        cosines[np.arange(len(cosines)), start + np.arange(len(cosines))] = -2.0
+        found += np.round(cosines.max(axis=1), 4).tolist()
+    return found
+
+
+def _leaks(
+    names: Sequence[str], vectors: np.ndarray, source: str, ids: Sequence[str], there: np.ndarray
+) -> Iterator[Alike]:
+    if not len(there):
+        return
+    for start, cosines in _cosines(vectors, there):
+        best = cosines.argmax(axis=1)
+        for row in np.flatnonzero(cosines.max(axis=1) >= SAME).tolist():
+            found = round(float(cosines[row, best[row]]), 4)
+            yield Alike(names[start + row], ids[int(best[row])], found, f"{source}: ")
+
+
+def _cosines(left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    for start in range(0, len(left), _CHUNK):
+        yield start, left[start : start + _CHUNK] @ right.T
+
+
+def sorting_columns(further: Mapping[str, Mapping[str, Any]], prompts: int) -> dict[str, dict[str, int]]:
+    """Count the values of each column that sorts the prompts: texts or numbers, at least two, far fewer than prompts."""
+    columns: dict[str, Counter[str]] = {}
+    for record in further.values():
+        for name, value in record.items():
+            if isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= _SHOWN:
+                columns.setdefault(name, Counter())[str(value)] += 1
+    most = min(_MOST_VALUES, prompts // 2)
+    return {name: dict(values) for name, values in columns.items() if 2 <= len(values) <= most}
+
+
+def evenness(counts: Sequence[int]) -> float:
+    """Compute the entropy of the counts over its greatest value: 1 when all are equal, near 0 when one has all."""
+    total = sum(counts)
+    shares = [count / total for count in counts if count]
+    return -sum(share * math.log(share) for share in shares) / math.log(len(counts)) if len(counts) > 1 else 1.0
+
+
+def grade(text: str) -> float | None:
+    """Compute the Flesch-Kincaid school grade of an English text; None without words (Kincaid and others, 1975)."""
+    words = re.findall(r"[A-Za-z']+", text)
+    if not words:
+        return None
+    sentences = max(1, len(re.findall(r"[.!?]+(?:\s|$)", text)))
+    syllables = sum(max(1, len(re.findall(r"[aeiouy]+", re.sub(r"e$", "", word.lower())))) for word in words)
+    return round(0.39 * len(words) / sentences + 11.8 * syllables / len(words) - 15.59, 1)
+
+
+def _with(pattern: re.Pattern[str], prompts: Mapping[str, str]) -> dict[str, list[str]]:
+    found = {name: [word.lower() for word in pattern.findall(text)] for name, text in prompts.items()}
+    return {name: words for name, words in found.items() if words}
+
+
+def _quantiles(values: Sequence[int]) -> dict[str, float]:
+    of = np.asarray(values)
+    named = {
+        "least": of.min(),
+        "median": np.median(of),
+        "mean": of.mean(),
+        "p90": np.quantile(of, 0.9),
+        "most": of.max(),
+    }
+    rounded = {name: round(float(value), 1) for name, value in named.items()}
+    return {name: int(value) if value.is_integer() else value for name, value in rounded.items()}
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return round(float(np.median(values)), 1) if values else None
+
+
+def _alike_json(each: Alike) -> dict[str, Any]:
+    return {"prompt": each.prompt, "other": each.other, "cosine": each.cosine} | (
+        {"source": each.source.removesuffix(": ")} if each.source else {}
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
