@@ -198,9 +198,9 @@ def pillars(parts: Parts) -> Mapping[str, float]:
 class ClaimRow(TypedDict):
     """One claim of the prompt and its verdict.
 
-    `number` counts from 1 in the order of the prompt; `kind` is entity, attribute, relation, text or style; `level` macro
-    or micro; `span` [start, end) in characters of the prompt, `quote` its words, `position` its start over the prompt's
-    length; `verdict` met, not_met, cannot_be_seen or open; `evidence` the id of what settled it; `before` the earlier
+    `number` counts from 1 in the order of the prompt; `kind` is entity, attribute, relation, text or style; `level` macro,
+    micro or generic; `weight` its points of 100; `span` [start, end) in characters of the prompt, `quote` its words,
+    `position` its start over the prompt's length; `verdict` met, not_met, cannot_be_seen or open; `evidence` the id of what settled it; `before` the earlier
     verdicts, each [verdict, evidence].
     """
 
@@ -208,7 +208,7 @@ class ClaimRow(TypedDict):
     claim: str
     kind: str
     level: str
-    weight: int
+    weight: float
     span: list[int]
     quote: str
     position: float
@@ -262,8 +262,8 @@ class RoundRow(TypedDict):
 class AgentParts(TypedDict):
     """All that `tit-agent` keeps; a score without a number has it too, as far as it came.
 
-    `number` and `weight` are of claims, by verdict; `levels` the met share of decided claims by level, None where none is
-    decided; `counts` looks, rounds and everything refused, by kind; `stopped` covered, little left, looks, budget, no
+    `number` and `weight` are of claims, by verdict; `levels` the met share of decided claims that are macro, micro
+    or style, None where none is decided; `counts` looks, rounds and everything refused, by kind; `stopped` covered, little left, looks, budget, no
     progress, rounds, or "no answer: STATUS"; `protocol` that of the last round; `max_looks` and `max_cost` (USD or None)
     the bounds it was judged under. `unfounded` are claims whose words are not in the prompt; `repeated` and `claims_over`
     count those said twice and those beyond the limit.
@@ -271,7 +271,7 @@ class AgentParts(TypedDict):
 
     claims: list[ClaimRow]
     number: dict[str, int]
-    weight: dict[str, int]
+    weight: dict[str, float]
     levels: dict[str, float | None]
     unfounded: list[str]
     repeated: int

@@ -16,10 +16,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from titjudge.core.types import Ask
 
 KINDS = ("entity", "attribute", "relation", "text", "style")
-WEIGHTS = {"macro": 3, "micro": 1}
-"""What a claim weighs in the score, by level. The TIT-Score paper (A.11) has annotators check macro elements first and
-go on to details only when they are right; it gives no numbers, these are ours."""
-
 MAX_CLAIMS = 100  # of one prompt; further ones are left out and counted
 MAX_CLAIM = 300  # characters of one claim that are shown to the judge
 DECODING = {"temperature": 0, "max_tokens": 8192}
@@ -70,8 +66,9 @@ class SplitClaim(BaseModel):
 
     claim: str = Field(min_length=1)
     kind: Annotated[Literal["entity", "attribute", "relation", "text", "style"], BeforeValidator(_lower)]
-    level: Annotated[Literal["macro", "micro"], BeforeValidator(_lower)]
+    level: Annotated[Literal["macro", "micro", "generic"], BeforeValidator(_lower)]
     span: str
+    things: Annotated[list[str], BeforeValidator(lambda value: [] if value is None else value)] = []
 
 
 class Split(BaseModel):
@@ -87,7 +84,8 @@ class Claim:
     """One claim and the words of the prompt it comes from.
 
     `number` counts from 1, sentence by sentence of the prompt and in a sentence as the claims were given: a thing before
-    its attributes. `start` and `end` are characters of the prompt.
+    its attributes. `start` and `end` are characters of the prompt. `things` names what the claim is about, the subject
+    first, in words that all claims about it share (case and spaces folded).
     """
 
     number: int
@@ -96,10 +94,12 @@ class Claim:
     level: str
     start: int
     end: int
+    things: tuple[str, ...] = ()
 
     @property
-    def weight(self) -> int:
-        return WEIGHTS[self.level]
+    def introduces(self) -> str:
+        """The thing that is in the image where this claim holds; empty for all but entities that the prompt asks for."""
+        return self.things[0] if self.kind == "entity" and self.level != "generic" and self.things else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,6 @@ class Claims:
     repeated: int = 0
     over: int = 0
     covered: float = 0.0
-
-    @property
-    def weight(self) -> int:
-        return sum(claim.weight for claim in self.claims)
 
 
 async def split(prompt: str, ask: Ask) -> Claims:
@@ -158,11 +154,19 @@ def check_claims(given: Sequence[SplitClaim], prompt: str) -> Claims:
     ends = [match.end() for match in _SENTENCE.finditer(prompt)]
     found.sort(key=lambda entry: bisect_right(ends, entry[0]))
     claims = tuple(
-        Claim(number, each.claim, each.kind, "micro" if each.kind == "style" else each.level, start, end)
+        Claim(number, each.claim, each.kind, _level(each), start, end, tuple(filter(None, map(_name, each.things))))
         for number, (start, end, each) in enumerate(found, 1)
     )
     over = max(0, len(given) - MAX_CLAIMS)
     return Claims(claims, tuple(unfounded), repeated, over, _covered(claims, prompt))
+
+
+def _level(claim: SplitClaim) -> str:
+    return "micro" if claim.kind == "style" and claim.level == "macro" else claim.level
+
+
+def _name(thing: str) -> str:
+    return " ".join(_fold(thing).split())
 
 
 def _covered(claims: Sequence[Claim], prompt: str) -> float:

@@ -1,7 +1,7 @@
 """What an item of the agentic judge will ask, for dry runs and reservations: the same questions with filler in them.
 
-What an orchestrator will want to know cannot be foreseen. A dry run expects about half of the looks, several at once; what an
-item asks beyond it is drawn from the budget. With native tools every round sends the conversation so far again.
+What an orchestrator will want to know cannot be foreseen. A dry run expects the description and one look more; what an item
+asks beyond it is drawn from the budget. With native tools every round sends the conversation so far again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from titjudge.metrics.agent.loop import consult
 from titjudge.metrics.agent.state import AgentState, Evidence
 from titjudge.metrics.agent.tool_calls import SETTLE, conversation_so_far
 
-EXPECTED_LOOKS = 5  # of which the first is the description, the others come in two answers
-EXPECTED_ROUNDS = 3
+EXPECTED_LOOKS = 2  # of which the first is the description
+EXPECTED_ROUNDS = 2
 _DESCRIPTION = "word " * 380
 _OBSERVATION = "word " * 40
 _QUESTION = "word " * 10
-_VERDICTS = "word " * 400
+_VERDICTS = "word " * 120
 
 
 async def plan(item: Item, ask: CostTrackingAsk, state: AgentState) -> None:

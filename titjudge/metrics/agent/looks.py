@@ -6,7 +6,7 @@ Every look but OCR goes through `ask`, so that cache, cap and retry hold. All te
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ from titjudge.metrics.tit import Verdict, describe
 
 TOOLS = ("describe", "ask", "zoom", "count", "read_text", "compare")
 ASKING = ("ask", "zoom", "count")  # tools that take a question
+TOGETHER, MOST_TOGETHER = ("ask", "zoom"), 6  # tools that take several; how many of them
 QUESTION_TOKENS = 300  # of an answer to one
 TEXT_TOKENS = 500
 MAX_QUESTION = 400  # characters
@@ -47,28 +48,52 @@ class Look(BaseModel):
     box: Annotated[list[Number], null_as([])] = []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LookRequest:
-    """A look that can be carried out. `clamped`: its box was moved to the edge; `cut`: its question was too long."""
+    """A look that can be carried out. `clamped`: its box was moved to the edge; `cut`: a question was too long."""
 
     tool: str
     question: str = ""
     box: Box | None = None
     clamped: bool = False
     cut: bool = False
+    further: list[str] = field(default_factory=list)
 
     @property
-    def key(self) -> tuple[Any, ...]:
-        """Identify the look: two with one key are the same."""
-        box = None if self.box is None else tuple(round(value, 2) for value in self.box)
-        return self.tool, " ".join(self.question.casefold().split()).rstrip(" ?.!"), box
+    def keys(self) -> list[tuple[Any, ...]]:
+        """Identify what is asked: the same again is refused."""
+        return [
+            (self.tool, " ".join(question.casefold().split()).rstrip(" ?.!"), self._place)
+            for question in (self.question, *self.further)
+        ]
+
+    @property
+    def _place(self) -> tuple[float, ...] | None:
+        return None if self.box is None else tuple(round(value, 2) for value in self.box)
+
+    @property
+    def questions(self) -> str:
+        """All that is asked; several questions are numbered."""
+        if not self.further:
+            return self.question
+        return " ".join(f"({number}) {each}" for number, each in enumerate((self.question, *self.further), 1))
+
+    def takes(self, other: LookRequest) -> bool:
+        """Whether the other look's question can be asked in this one: both ask about the same part of the image."""
+        alike = self.tool == other.tool in TOGETHER and self._place == other._place
+        return alike and len(self.further) + 1 < MOST_TOGETHER
+
+    def add(self, other: LookRequest) -> None:
+        """Ask the other look's question too."""
+        self.further.append(other.question)
+        self.cut |= other.cut
 
     @property
     def shown(self) -> str:
         """Write the look as the orchestrator reads it."""
         parts = [] if self.box is None else ["[" + ", ".join(f"{value:g}" for value in self.box) + "]"]
         if self.question:
-            parts.append(f'"{self.question}"')
+            parts.append(f'"{self.questions}"')
         return f"{self.tool}({', '.join(parts)})"
 
 
@@ -176,7 +201,7 @@ class ImageInspector:
             return await self._question("agent/count", self._image, thing=fenced(request.question))
         if request.box is not None:
             return await self._part(request, request.box)
-        return await self._question("agent/ask", self._image, question=fenced(request.question))
+        return await self._question("agent/ask", self._image, question=fenced(request.questions))
 
     async def _describe(self) -> Observation:
         """Describe the image with the question of the TIT metrics, so that all of them share one answer."""
@@ -198,7 +223,7 @@ class ImageInspector:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
         if request.tool == "describe":
             return await self._question("agent/describe", part)
-        return await self._question("agent/zoom", part, question=fenced(request.question))
+        return await self._question("agent/zoom", part, question=fenced(request.questions))
 
     async def _question(
         self, template: str, image: Path, params: Mapping[str, Any] = DECODING, **variables: Any

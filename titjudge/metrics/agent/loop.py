@@ -4,7 +4,7 @@ It answers by native tool calls where the judge's provider has them (`tool_calls
 what validates has an effect. The loop ends for six reasons:
 
     covered       no claim is open
-    little left   three quarters of the looks are used, and open claims weigh less than 5% of all: a look more is not worth it
+    little left   no macro claim is open, and the others weigh less than 5% of all: a look is not worth its price
     looks         all looks are used up (the orchestrator sees what the last ones brought, and is not asked again)
     budget        the item's questions have cost what they may (one last answer settles what the evidence decides)
     no progress   two answers in a row brought neither a look nor a verdict
@@ -17,8 +17,9 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import RoundRow
 from titjudge.core.types import Ask, Status
 from titjudge.metrics._shared import gather_answers
-from titjudge.metrics.agent.claims import shortened
+from titjudge.metrics.agent.claims import MAX_CLAIMS, shortened
 from titjudge.metrics.agent.looks import CostTrackingAsk, ImageInspector, Look, LookRequest, Refused, check_request
+from titjudge.metrics.agent.scale import group_of, weights
 from titjudge.metrics.agent.state import (
     PARALLEL,
     VERDICTS,
@@ -33,7 +34,7 @@ from titjudge.metrics.agent.tool_calls import TOOLS, conversation_so_far, parse_
 
 SPARE_ROUNDS = 3  # answers beyond one for each look
 IDLE = 2  # answers without progress that end the loop
-LATE_PERCENT, LITTLE_PERCENT = 75, 5  # of the looks; of the claims' weight
+LITTLE_PERCENT = 5  # of the claims' weight
 DECODING = {"temperature": 0, "max_tokens": 6144}
 _ENDS_RUN = (Status.FAILED, Status.BAD_INPUT)  # of a look: an outage is not an answer, and the item has no score
 
@@ -89,7 +90,7 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         elif _little_left(state):
             state.stopped = "little left"
         outcomes = [] if state.stopped else _check_requests(state, turn.looks, left)
-        requests = [outcome for outcome in outcomes if isinstance(outcome, LookRequest)]
+        requests = list({id(each): each for each in outcomes if isinstance(each, LookRequest)}.values())
         await _carry_out(state, inspector, requests, entry)
         entry["refused"] = list(state.notes)
         idle = 0 if settled or requests else idle + 1
@@ -103,33 +104,37 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
 
 
 def _little_left(state: AgentState) -> bool:
-    late = 100 * state.counts["looks"] >= LATE_PERCENT * state.bounds.looks
-    return late and 100 * sum(claim.weight for claim in state.open) < LITTLE_PERCENT * state.claims.weight
+    """Whether what is open is worth no look, whatever it would bring."""
+    left = {claim.number: group_of(claim) for claim in state.open}
+    weigh = weights(state.claims.claims)
+    return "macro" not in left.values() and sum(weigh[number] for number in left) < LITTLE_PERCENT
 
 
 def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) -> int:
     """Take over the verdicts that rest on evidence and return how many are new."""
     known = {claim.number for claim in state.claims.claims}
+    each = [(claim, _verdict(given), given.evidence) for given in verdicts for claim in given.claims[:MAX_CLAIMS]]
     proposed: dict[int, set[str]] = {}
-    for given in verdicts:
-        proposed.setdefault(given.claim, set()).add(_verdict(given))
+    for claim, verdict, _ in each:
+        proposed.setdefault(claim, set()).add(verdict)
     contradictory = {claim for claim, answers in proposed.items() if len(answers) > 1}
     for claim in sorted(contradictory & known):
         state.note("contradictory", f"claim {claim}: two verdicts in one answer; it stays as it was")
     new = 0
-    for given in verdicts:
-        verdict, evidence = _verdict(given), _evidence(state, given.evidence)
-        if given.claim not in known:
-            state.note("unknown_claims", f"there is no claim {given.claim}")
+    for claim, verdict, name in each:
+        evidence = _evidence(state, name)
+        if claim not in known:
+            state.note("unknown_claims", f"there is no claim {claim}")
         elif verdict not in VERDICTS:
-            state.note("unknown_verdicts", f"claim {given.claim}: a verdict is {', '.join(VERDICTS)}")
-        elif given.claim in contradictory:
+            state.note("unknown_verdicts", f"claim {claim}: a verdict is {', '.join(VERDICTS)}")
+        elif claim in contradictory:
             continue
         elif evidence is None:
-            name = shortened(given.evidence, 20)
-            state.note("unsupported", f"claim {given.claim}: '{name}' is no evidence that can settle a claim")
+            state.note(
+                "unsupported", f"claim {claim}: '{shortened(name, 20)}' is no evidence that can settle a claim"
+            )
         else:
-            new += _settle_claim(state, given.claim, verdict, evidence, entry)
+            new += _settle_claim(state, claim, verdict, evidence, entry)
     return new
 
 
@@ -162,23 +167,33 @@ def _settle_claim(state: AgentState, claim: int, verdict: str, evidence: Evidenc
 
 
 def _check_requests(state: AgentState, looks: list[Look], left: int) -> list[LookRequest | str]:
-    """Return for each look its request, or why it is refused: unknown tools, bad boxes, repetitions, more than are left."""
-    done = {evidence.request.key: evidence.id for evidence in state.evidence}
-    most, taken = min(PARALLEL, left), 0
+    """Return for each look its request, or why it is refused: unknown tools, bad boxes, repetitions, more than are left.
+
+    Questions about the whole image, or about one part of it, share one request: a picture is what a look costs.
+    """
+    done = {key: evidence.id for evidence in state.evidence for key in evidence.request.keys}
+    most = min(PARALLEL, left)
     outcomes: list[LookRequest | str] = []
+    taken: list[LookRequest] = []
     for look in looks:
         request = check_request(look)
         if isinstance(request, Refused):
             outcomes.append(state.note(request.count, request.note))
-        elif request.key in done:
-            outcomes.append(state.note("repeats_refused", f"{request.shown} was done before: {done[request.key]}"))
-        elif taken >= most:
+            continue
+        (key,) = request.keys
+        together = next((each for each in taken if each.takes(request)), None)
+        if key in done:
+            outcomes.append(state.note("repeats_refused", f"{request.shown} was done before: {done[key]}"))
+        elif together is None and len(taken) >= most:
             note = f"{request.shown}: no more than {most} looks could be taken"
             outcomes.append(state.note("looks_over_limit", note))
         else:
-            done[request.key] = "in the same answer"
-            taken += 1
-            outcomes.append(request)
+            done[key] = "in the same answer"
+            if together is None:
+                taken.append(request)
+            else:
+                together.add(request)
+            outcomes.append(together or request)
     return outcomes
 
 

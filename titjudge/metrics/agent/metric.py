@@ -1,19 +1,15 @@
 """The agentic judge: a long prompt as claims, an orchestrator that looks until they are settled, the share that is met.
 
-How claims enter the score:
-
-    met              numerator and denominator, by weight (macro 3, micro 1)
-    not met          denominator
-    cannot be seen   neither: looked for, and the image cannot show it either way
-    open             neither: never settled
-
-The share is taken of decided weight (met and not met). Where less than 60% of all weight is decided there is no number.
+How claims become a number: `scale`. Shares are taken of claims that are met or not met. What cannot be seen (looked for,
+and the image cannot show it either way) and what stays open takes no part; where less than 60% of all weight is decided
+there is no number.
 
 What a score keeps: `titjudge.core.score_parts.AgentParts`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -24,11 +20,12 @@ from titjudge.core.score_parts import AgentParts, ClaimRow
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
-from titjudge.metrics.agent.claims import WEIGHTS, Claim, shortened, split, words_of
+from titjudge.metrics.agent.claims import Claim, shortened, split, words_of
 from titjudge.metrics.agent.crops import Crops
 from titjudge.metrics.agent.dry_run import plan
 from titjudge.metrics.agent.looks import CostTrackingAsk, DryRunReached, ImageInspector
 from titjudge.metrics.agent.loop import investigate
+from titjudge.metrics.agent.scale import SHARES, adherence_score, group_of, weights
 from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Bounds, SettledClaim
 
 MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
@@ -42,8 +39,8 @@ _VERDICTS = (*VERDICTS, "open")
     "tit-agent",
     roles=("captioner", "judge"),
     range=(0, 100),
-    version="3",
-    source="titjudge; macro and micro level of adherence as in the TIT-Score paper, A.11; weights ours (3 and 1)",
+    version="4",
+    source="titjudge; macro and micro level of adherence as in the TIT-Score paper, A.11; weights ours",
 )
 async def tit_agent(
     item: Item,
@@ -57,16 +54,18 @@ async def tit_agent(
         Field(ge=0, allow_inf_nan=False, description="USD for one image; once spent, no further look is taken"),
     ] = None,
 ) -> Score:
-    """Weighted share of a prompt's claims that the image meets, settled by a judge that looks again where it is unsure.
+    """How far an image meets the claims of its prompt, settled by a judge that looks again where it is unsure.
 
     The judge takes the prompt apart once (one question, the same for all images of a prompt) and then sends the
     captioner to look: description, questions, zooms, counts, words. It calls tools natively where its provider has them,
     else it answers in JSON. Options: `max_looks` (1 to 64; default 8; an item's own `item.meta["max_looks"]` goes first)
     and `max_cost` (USD by list price: once an item's questions have cost as much, no further look is taken).
-    Value: 100 x met weight / (met + not met weight), macro claims 3, micro claims 1. `parts` hold the claim table, the
-    evidence, the transcript, and counts of looks and of everything refused. Claims that cannot be seen, or stay open,
-    are counted and shown; an item with less than 60% of its weight decided is unparsed. An item whose judge gives no
-    usable answer, or whose looks end in an outage, has no score, and keeps what was found in `parts`.
+    Value: 100 x core x adherence. Adherence is half the met share of the core (macro) claims, four tenths that of
+    details, one tenth that of style; core is the met share of macro claims, and at most .95 for each clear error (a wrong
+    claim about a core subject). `parts` hold the claim table, the evidence, the transcript, and counts of looks and of
+    everything refused. Claims that cannot be seen, or stay open, are counted and shown; an item with less than 60% of
+    its weight decided is unparsed. An item whose judge gives no usable answer, or whose looks end in an outage, has no
+    score, and keeps what was found in `parts`.
 
     Raises:
         ConfigError: `max_cost` is given, and a model's price is not known.
@@ -112,16 +111,15 @@ async def _judge(item: Item, ask: CostTrackingAsk, state: AgentState) -> Score:
 
 def _scored(item: Item, state: AgentState) -> Score:
     parts = _parts(item, state)
-    weight = parts["weight"]
-    met, decided = weight["met"], weight["met"] + weight["not_met"]
-    if 100 * decided < DECIDED_PERCENT * state.claims.weight:
-        share = 100 * decided / state.claims.weight
-        reason = f"only {share:.0f}% of the claims' weight is met or not met, {DECIDED_PERCENT}% are needed ({state.stopped})"
+    decided = parts["weight"]["met"] + parts["weight"]["not_met"]
+    value = adherence_score(state.claims.claims, {number: each.verdict for number, each in state.verdicts.items()})
+    if value is None or decided < DECIDED_PERCENT - 1e-9:
+        reason = f"only {decided:.0f}% of the claims' weight is met or not met, {DECIDED_PERCENT}% are needed ({state.stopped})"
         blind = state.failures if not any(evidence.usable for evidence in state.evidence) else []
         if blind:
             reason = f"no look brought anything: {blind[0].reason}"
         return Score.none(blind[0].status if blind else Status.UNPARSED, reason, **parts)
-    return Score.of(100 * met / decided, reason=_summary(parts), **parts)
+    return Score.of(value, reason=_summary(parts), **parts)
 
 
 def _summary(parts: AgentParts) -> str:
@@ -135,12 +133,17 @@ def _summary(parts: AgentParts) -> str:
 
 
 def _parts(item: Item, state: AgentState) -> AgentParts:
-    rows = [_row(claim, state.settled.get(claim.number), item.prompt) for claim in state.claims.claims]
+    claims, settled = state.claims.claims, state.verdicts
+    weigh = weights(claims)
+    rows = [_row(claim, weigh[claim.number], settled.get(claim.number), item.prompt) for claim in claims]
+    groups = {group: [row for claim, row in zip(claims, rows, strict=True) if group_of(claim) == group] for group in SHARES}
     return AgentParts(
         claims=rows,
         number={verdict: sum(row["verdict"] == verdict for row in rows) for verdict in _VERDICTS},
-        weight={verdict: sum(row["weight"] for row in rows if row["verdict"] == verdict) for verdict in _VERDICTS},
-        levels={level: _met_share([row for row in rows if row["level"] == level]) for level in WEIGHTS},
+        weight={
+            verdict: math.fsum(row["weight"] for row in rows if row["verdict"] == verdict) for verdict in _VERDICTS
+        },
+        levels={group: _met_share(of_group) for group, of_group in groups.items()},
         unfounded=list(state.claims.unfounded),
         repeated=state.claims.repeated,
         claims_over=state.claims.over,
@@ -157,13 +160,13 @@ def _parts(item: Item, state: AgentState) -> AgentParts:
     )
 
 
-def _row(claim: Claim, settled: SettledClaim | None, prompt: str) -> ClaimRow:
+def _row(claim: Claim, weight: float, settled: SettledClaim | None, prompt: str) -> ClaimRow:
     return ClaimRow(
         number=claim.number,
         claim=claim.text,
         kind=claim.kind,
         level=claim.level,
-        weight=claim.weight,
+        weight=weight,
         span=[claim.start, claim.end],
         quote=prompt[claim.start : claim.end],
         position=round(claim.start / len(prompt), 6),

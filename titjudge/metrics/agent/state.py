@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import EvidenceRow, RoundRow
@@ -14,6 +14,7 @@ from titjudge.core.structured_output import Whole
 from titjudge.core.types import Message, ToolCall
 from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, shortened
 from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as
+from titjudge.metrics.agent.scale import absent_things
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
 PARALLEL = 6  # looks in one answer
@@ -36,11 +37,15 @@ def _text(value: Any) -> Any:
 
 
 class ClaimVerdict(BaseModel):
-    """The verdict on one claim, and the evidence for it."""
+    """A verdict, the claims that it is on, and the evidence for it. One claim may stand alone, under `claim`."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True, title="Settlement")
 
-    claim: Whole
+    claims: Annotated[
+        list[Whole],
+        Field(validation_alias=AliasChoices("claims", "claim"), min_length=1),
+        BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    ]
     verdict: Annotated[str, WithJsonSchema({"type": "string", "enum": list(VERDICTS)})]
     evidence: Annotated[str, BeforeValidator(_text)]
 
@@ -82,7 +87,7 @@ class Evidence:
         return EvidenceRow(
             id=self.id,
             tool=self.request.tool,
-            question=self.request.question,
+            question=self.request.questions,
             box=list(self.request.box) if self.request.box else None,
             text=self.observation.text,
             failed=self.failed,
@@ -144,9 +149,22 @@ class AgentState:
     stopped: str = ""
 
     @property
+    def verdicts(self) -> dict[int, SettledClaim]:
+        """The verdict on each settled claim: as it was settled, and not met where a thing that it is about is absent."""
+        claims = self.claims.claims
+        absent = absent_things(claims, {number: settled.verdict for number, settled in self.settled.items()})
+        found = dict(self.settled)
+        for claim in claims:
+            gone = [absent[thing] for thing in claim.things if thing in absent]
+            if gone and not claim.introduces:
+                found[claim.number] = SettledClaim("not_met", self.settled[gone[0]].evidence)
+        return found
+
+    @property
     def open(self) -> list[Claim]:
         """List the claims without a verdict."""
-        return [claim for claim in self.claims.claims if claim.number not in self.settled]
+        settled = self.verdicts
+        return [claim for claim in self.claims.claims if claim.number not in settled]
 
     def note(self, count: str, text: str) -> str:
         """Count a refusal, note it for the orchestrator's next turn, and return the line that it is told."""
@@ -177,7 +195,7 @@ class AgentState:
         return {
             "claims": claims,
             "evidence": [evidence.shown for evidence in self.evidence],
-            "verdicts": [f"{number}: {r.verdict} (E{r.evidence})" for number, r in sorted(self.settled.items())],
+            "verdicts": [f"{number}: {r.verdict} (E{r.evidence})" for number, r in sorted(self.verdicts.items())],
             "open": ", ".join(str(claim.number) for claim in self.open) or "none",
             "notes": [fenced(note) for note in self.notes],
             "looks_left": looks_left,

@@ -38,11 +38,11 @@ _BOX = {
 _VERDICT = {
     "type": "object",
     "properties": {
-        "claim": {"type": "integer", "description": "number of the claim"},
+        "claims": {"type": "array", "items": {"type": "integer"}, "description": "numbers of the claims"},
         "verdict": {"type": "string", "enum": list(VERDICTS)},
         "evidence": {"type": "string", "description": "id of the one piece of evidence that decides it, such as E2"},
     },
-    "required": ["claim", "verdict", "evidence"],
+    "required": ["claims", "verdict", "evidence"],
     "additionalProperties": False,
 }
 TOOLS = (
@@ -118,9 +118,9 @@ def _read(state: AgentState, turn: AgentTurn, call: ToolCall) -> int | str | Non
 
 
 def _read_verdicts(state: AgentState, turn: AgentTurn, arguments: Mapping[str, Any]) -> str | None:
-    given = arguments.get("verdicts", [arguments] if "claim" in arguments else None)
+    given = arguments.get("verdicts", [arguments] if {"claim", "claims"} & arguments.keys() else None)
     if not isinstance(given, list):
-        return state.note("bad_arguments", f"{SETTLE}: verdicts is a list of claim, verdict and evidence")
+        return state.note("bad_arguments", f"{SETTLE}: verdicts is a list of claims, verdict and evidence")
     for each in given:
         try:
             turn.settle.append(ClaimVerdict.model_validate(each))
@@ -139,9 +139,16 @@ def record_outcomes(state: AgentState, outcomes: Sequence[LookRequest | str], se
     """
     if state.conversation is None:
         return
-    carried_out = sum(isinstance(each, LookRequest) for each in outcomes)
-    evidence = iter(state.evidence[len(state.evidence) - carried_out :])
-    looks = [next(evidence).shown if isinstance(each, LookRequest) else f"refused: {fenced(each)}" for each in outcomes]
+    found = {id(evidence.request): evidence.shown for evidence in state.evidence}
+    looks, told = [], set[int]()
+    for each in outcomes:
+        if isinstance(each, str):
+            looks.append(f"refused: {fenced(each)}")
+        elif id(each) in told:
+            looks.append("asked together with the look above")
+        else:
+            told.add(id(each))
+            looks.append(found[id(each)])
     news = f"{settled} new verdicts"
     state.conversation.outcomes = [
         news if place is None else looks[place] if isinstance(place, int) else fenced(place)

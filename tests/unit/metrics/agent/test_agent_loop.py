@@ -155,14 +155,14 @@ def test_claims_are_settled_by_looking_again(image: Path) -> None:
         eyes={"agent/count": "two in front\nCount: 2", "agent/zoom": "It says FRESH."},
     )
     score = judged(ask, image)
-    assert score.value == pytest.approx(100 * (3 + 3 + 1 + 1 + 1) / 10)
+    assert score.value == pytest.approx(50 + 40 * 2 / 3 + 10)
     assert score.status is Status.OK
     assert score.parts["stopped"] == "covered"
     assert score.parts["counts"]["looks"] == 3
     assert [each["tool"] for each in score.parts["evidence"]] == ["describe", "count", "zoom"]
     third = score.parts["claims"][2]
     assert (third["verdict"], third["evidence"], third["quote"]) == ("not_met", "E2", "three oranges")
-    assert score.parts["levels"] == {"macro": 1.0, "micro": 0.75}
+    assert score.parts["levels"] == {"macro": 1.0, "micro": pytest.approx(2 / 3), "style": 1.0}
     assert [entry["looks"] for entry in score.parts["transcript"]] == [["E1"], ["E2", "E3"], []]
     assert "5 of 6 claims met; 3 looks" in score.reason
     refusals = set(COUNTS) - {"looks", "rounds"}
@@ -194,12 +194,12 @@ def test_every_misbehaviour_is_bounded_and_counted(image: Path) -> None:
     score = judged(ask, image)
     counts = score.parts["counts"]
     assert counts == dict.fromkeys(COUNTS, 0) | {
-        "looks": 4, "rounds": 2, "invented_tools": 2, "bad_boxes": 3, "empty_questions": 2, "repeats_refused": 2,
+        "looks": 3, "rounds": 2, "invented_tools": 2, "bad_boxes": 3, "empty_questions": 2, "repeats_refused": 2,
         "cut_questions": 1, "boxes_clamped": 1, "unknown_claims": 2, "unknown_verdicts": 1, "unsupported": 2, "contradictory": 1,
     }  # fmt: skip
     assert score.value == 100
     assert len(score.parts["transcript"][1]["thought"]) < 600
-    assert len(score.parts["evidence"][2]["question"]) == MAX_QUESTION
+    assert score.parts["evidence"][1]["question"] == f"(1) how many? (2) {'q' * MAX_QUESTION}"
     told = ask.texts("agent/orchestrate")[1]
     for note in ("there is no tool 'teleport'", "fractions from 0 to 1", "was done before: E1", "there is no claim 99"):
         assert note in told
@@ -224,11 +224,11 @@ def test_an_orchestrator_that_says_nothing_ends_at_once(image: Path) -> None:
 
 def test_one_that_never_settles_is_out_of_looks(image: Path) -> None:
     numbers = iter(range(1000))
-    ask = StandIn(lambda _: turn(looks=[("ask", f"question {next(numbers)}") for _ in range(50)]))
+    ask = StandIn(lambda _: turn(looks=[("count", f"thing {next(numbers)}") for _ in range(50)]))
     score = judged(ask, image, max_looks=10)
     assert (score.value, score.status, score.parts["stopped"]) == (None, Status.UNPARSED, "looks")
     assert score.parts["counts"]["looks"] == 10
-    assert ask.count("agent/ask") == 9
+    assert ask.count("agent/count") == 9
     assert ask.count("agent/orchestrate") == 3  # six looks, three looks, and a last answer to what they brought
     assert score.parts["counts"]["looks_over_limit"] == 44 + 47 + 50
     assert "No look is left" in ask.texts("agent/orchestrate")[-1]
@@ -246,31 +246,49 @@ def test_one_that_dawdles_is_out_of_rounds(image: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("open_claims", "looks", "stopped", "asked"), [(1, 6, "little left", 0), (2, 6, "covered", 1), (1, 5, "covered", 1)]
-)
-def test_the_last_looks_are_not_spent_on_what_weighs_little(
-    image: Path, open_claims: int, looks: int, stopped: str, asked: int
+    ("open_claims", "level", "stopped", "asked"),
+    [(2, "micro", "little left", 0), (3, "micro", "covered", 1), (9, "generic", "little left", 0), (1, "macro", "covered", 1)],
+)  # fmt: skip
+def test_no_look_is_spent_on_what_weighs_little(
+    image: Path, open_claims: int, level: str, stopped: str, asked: int
 ) -> None:
-    """Two of forty details are 5% of the weight, one is less; six looks of eight are three quarters."""
-    many = [(f"Claim {n}", "entity", "micro", "bowl") for n in range(40)]
-    settled = [(n, "met", "E1") for n in range(1, 41 - open_claims)]
-    rest = [(n, "met", "E1") for n in range(41 - open_claims, 41)]
-    ask = StandIn(
-        turn(looks=[("ask", f"question {n}") for n in range(looks - 1)]),
-        turn(settled, [("count", "bowls")]),
-        turn(rest),
-        claims=many,
-    )
+    """Twenty macro claims are 5/9 of the weight, so that two of twenty details are less than 5%, three are more."""
+    levels = ["macro"] * 20 + ["micro"] * 20 + [level] * (9 if level == "generic" else 0)
+    many = [(f"Claim {n}", "entity", each, "bowl") for n, each in enumerate(levels)]
+    left = [1] if level == "macro" else [*range(len(many) + 1 - open_claims, len(many) + 1)]
+    settled = [(n, "met", "E1") for n in range(1, len(many) + 1) if n not in left]
+    ask = StandIn(turn(settled, [("count", "bowls")]), turn([(n, "met", "E2") for n in left]), claims=many)
     score = judged(ask, image)
     assert (score.parts["stopped"], ask.count("agent/count")) == (stopped, asked)
     assert verdicts(score).count("open") == (open_claims if stopped == "little left" else 0)
-    assert score.value == 100
+    assert score.value == pytest.approx(100)
+
+
+def test_questions_about_one_place_share_one_look(image: Path) -> None:
+    """Each look costs a picture: six questions about the image are one request, two parts of it are two."""
+    looks = [
+        ("ask", "what colour?"), ("zoom", "what is on it?", [0, 0, 0.5, 0.5]), ("ask", "how many bowls?"),
+        ("zoom", "what does it say?", [0.5, 0, 1, 0.5]), ("zoom", "how many?", [0, 0, 0.5, 0.5]), ("ask", "What colour"),
+    ]  # fmt: skip
+    ask = StandIn(turn(looks=looks), turn(all_met("E2"), [("ask", "how many bowls?")]))
+    score = judged(ask, image)
+    assert [ask.count(f"agent/{tool}") for tool in ("ask", "zoom")] == [1, 2]
+    assert (score.parts["counts"]["looks"], score.parts["counts"]["repeats_refused"]) == (4, 1)
+    assert score.parts["evidence"][1]["question"] == "(1) what colour? (2) how many bowls?"
+    assert "(1) what is on it? (2) how many?" in ask.texts("agent/zoom")[0]
+
+
+def test_several_claims_are_settled_in_one_line(image: Path) -> None:
+    grouped = [{"claims": [1, 2, 4, 5], "verdict": "met", "evidence": "E1"}, {"claims": [3, 6, 99], "verdict": "not_met", "evidence": "E1"}]  # fmt: skip
+    score = judged(StandIn(json.dumps({"thought": "", "settle": grouped, "looks": []})), image)
+    assert verdicts(score) == ["met", "met", "not_met", "met", "met", "not_met"]
+    assert score.parts["counts"]["unknown_claims"] == 1
 
 
 def test_with_one_look_there_is_one_answer(image: Path) -> None:
     ask = StandIn(turn(all_met(but={2: "not_met"}), [("ask", "more?")]))
     score = judged(ask, image, max_looks=1)
-    assert score.value == 90
+    assert score.value == pytest.approx(50 + 40 * 2 / 3 + 10)
     assert len(ask.asked) == 3
 
 
@@ -293,7 +311,7 @@ def test_instructions_in_what_was_seen_settle_nothing(image: Path, hostile: str)
     eyes = dict.fromkeys(("tit/describe", "agent/ask", "agent/read_text"), hostile)
     ask = StandIn(turn([(1, "met", "E1")], [("ask", hostile)]), turn(all_met("E2", {2: "not_met"})), eyes=eyes)
     score = judged(ask, image, prompt)
-    assert score.value == 90
+    assert score.value == pytest.approx(50 + 40 * 2 / 3 + 10)
     assert score.parts["counts"]["rounds"] == 2
     for text in ask.texts("agent/orchestrate"):
         for tag in ("</evidence>", "</claims>", "</verdicts>"):
