@@ -120,7 +120,7 @@ def test_a_run_of_the_agentic_judge(tmp_path: Path, data: Path, monkeypatch: pyt
     assert list((tmp_path / "tmp").glob("titjudge-zoom-*")) == []
     assert splits == 1
     assert found["one.png"]["value"] == 100
-    assert found["two.png"]["value"] == pytest.approx(100 * 8 / 9)
+    assert found["two.png"]["value"] == pytest.approx(100 * (5 + 4 * 2 / 3) / 9)
     parts = found["two.png"]["parts"]
     assert [row["verdict"] for row in parts["claims"]] == ["met", "met", "not_met", "met", "met"]
     assert (parts["stopped"], parts["counts"]["looks"], parts["max_looks"]) == ("covered", 3, 4)
@@ -136,8 +136,8 @@ def test_a_dry_run_prices_the_looks_and_sends_nothing(tmp_path: Path, data: Path
         cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-agent", "--dry-run", "--json", "out.json", **hosted(server))  # fmt: skip
         assert server.count() == 0
     roles = json.loads((tmp_path / "out.json").read_text())["roles"]
-    assert roles["captioner"]["requests"] == 2 * 4
-    assert roles["judge"]["requests"] == 1 + 2 * 3
+    assert roles["captioner"]["requests"] == 2 * 2
+    assert roles["judge"]["requests"] == 1 + 2 * 2
     assert roles["captioner"]["list_cost"][1] > 0
 
 
@@ -148,7 +148,9 @@ def test_a_cap_stops_the_run_and_the_same_command_goes_on(tmp_path: Path, data: 
         assert server.count() <= 3
         cli(tmp_path, *command, **hosted(server))
         assert server.count() == 1 + 2 * 5
-    assert [scores(tmp_path)[name]["value"] for name in ("one.png", "two.png")] == pytest.approx([100, 800 / 9])
+    assert [scores(tmp_path)[name]["value"] for name in ("one.png", "two.png")] == pytest.approx(
+        [100, 100 * (5 + 4 * 2 / 3) / 9]
+    )
 
 
 def test_an_outage_of_the_eyes_is_no_score(tmp_path: Path, data: Path) -> None:

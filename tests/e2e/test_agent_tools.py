@@ -153,7 +153,7 @@ def test_looks_change_what_a_dry_run_expects(tmp_path: Path, data: Path) -> None
             )
             requests.append(json.loads(Path("out.json").read_text())["roles"]["captioner"]["requests"])
         assert server.count() == 0
-    assert requests[0] < requests[1] < requests[2]
+    assert requests[0] < requests[1] == requests[2]  # one look beside the description is expected
 
 
 def test_the_same_options_are_the_same_run_wherever_they_are_given(tmp_path: Path, data: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from titjudge.core.config import load_config
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl
+from titjudge.core.paths import bundled_root
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Outcome, Session
 
@@ -85,8 +86,8 @@ def test_claims_are_replayed_look_by_look(example: Path, tmp_path: Path) -> None
     outcome = replay(example, tmp_path / "run", ["tit-agent"])
     assert told(outcome) == golden("tit-agent")
     scores = [record for _, record in read_jsonl(outcome.folder / "scores.jsonl")]
-    assert {score["parts"]["stopped"] for score in scores} == {"covered"}
-    assert sum(score["parts"]["counts"]["looks"] for score in scores) == 98
+    assert {score["parts"]["stopped"] for score in scores} == {"covered", "little left"}
+    assert sum(score["parts"]["counts"]["looks"] for score in scores) == 24 + 13
 
 
 @pytest.mark.slow
@@ -112,16 +113,18 @@ def test_a_missing_answer_is_missing_and_never_a_score(
 
 def test_answers_are_replayed_to_the_templates_they_were_given_to(example: Path, tmp_path: Path) -> None:
     """Templates beside a recording are used where all of a run is recorded, and nowhere else."""
-    recorded = resolve(load_config(None, {"data": example, "captioner": "recorded", "judge": "recorded"}))
-    assert recorded.prompts == example / "prompts"
-    asked = resolve(load_config(None, {"data": example, "captioner": "recorded", "judge": "fake/m"}))
-    assert asked.prompts is None
     data = moved(example, tmp_path)
-    shutil.rmtree(data / "prompts")
+    (data / "prompts" / "agent").mkdir(parents=True)
+    bundled = bundled_root() / "agent" / "split.md"
+    (data / "prompts" / "agent" / "split.md").write_text(bundled.read_text(encoding="utf-8") + "And so on.\n", "utf-8")
+    recorded = resolve(load_config(None, {"data": data, "captioner": "recorded", "judge": "recorded"}))
+    assert recorded.prompts == data / "prompts"
+    asked = resolve(load_config(None, {"data": data, "captioner": "recorded", "judge": "fake/m"}))
+    assert asked.prompts is None
     outcome = replay(data, tmp_path / "run", ["tit-agent"], limit=1)
     assert [status for _, status, _ in outcome.failures] == ["missing"]
-    mine = resolve(load_config(None, {"data": example, "captioner": "recorded", "judge": "recorded", "prompts": data}))
-    assert mine.prompts == data
+    mine = resolve(load_config(None, {"data": data, "captioner": "recorded", "judge": "recorded", "prompts": example}))
+    assert mine.prompts == example
 
 
 def test_a_repeated_question_is_not_answered_with_the_first_answer(example: Path, tmp_path: Path) -> None:

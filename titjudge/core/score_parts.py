@@ -220,7 +220,7 @@ class ClaimRow(TypedDict):
 class EvidenceRow(TypedDict):
     """What one look brought.
 
-    `tool` is describe, ask, zoom, count, read_text or compare; `box` [left, top, right, bottom] in fractions; `failed`
+    `tool` is describe, ask, zoom, count or read_text; `box` [left, top, right, bottom] in fractions; `failed`
     empty or a status; `cut`: the answer was longer than is read; `settles`: it can settle a claim; `source`: the OCR
     engine.
     """

@@ -32,8 +32,8 @@ SHA = {
     graph_alignment.GraphVerdict: "4cb98d343b19749b",
     learned.Measurement: "e6a16045c9a7d36f",
     external.Answer: "d3bec90325186632",
-    claims.Split: "23c8d7635fc15d8a",
-    state.AgentTurn: "686d4717c9aca72e",
+    claims.Split: "4ff61770449e451e",
+    state.AgentTurn: "4b93c58d347f7954",
 }
 
 

@@ -66,7 +66,7 @@ class SplitClaim(BaseModel):
 
     claim: str = Field(min_length=1)
     kind: Annotated[Literal["entity", "attribute", "relation", "text", "style"], BeforeValidator(_lower)]
-    level: Annotated[Literal["macro", "micro", "generic"], BeforeValidator(_lower)]
+    level: Annotated[Literal["macro", "micro", "generic"], BeforeValidator(_lower)] = "micro"
     span: str
     things: Annotated[list[str], BeforeValidator(lambda value: [] if value is None else value)] = []
 

@@ -19,9 +19,9 @@ from titjudge.core.types import Ask, Item, Reply, Status
 from titjudge.metrics._shared import image_of, is_stand_in
 from titjudge.metrics.agent.claims import fenced, shortened
 from titjudge.metrics.agent.crops import Box, BoxFit, Crops, fit_box
-from titjudge.metrics.tit import Verdict, describe
+from titjudge.metrics.tit import describe
 
-TOOLS = ("describe", "ask", "zoom", "count", "read_text", "compare")
+TOOLS = ("describe", "ask", "zoom", "count", "read_text")
 ASKING = ("ask", "zoom", "count")  # tools that take a question
 TOGETHER, MOST_TOGETHER = ("ask", "zoom"), 6  # tools that take several; how many of them
 QUESTION_TOKENS = 300  # of an answer to one
@@ -123,11 +123,10 @@ def check_request(look: Look) -> LookRequest | Refused:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a look brought. `cut` when the answer was longer than is read; `settles` unless it only compares texts."""
+    """What a look brought. `cut` when the answer was longer than is read; `source`: what read it, where it was no model."""
 
     text: str
     cut: bool = False
-    settles: bool = True
     source: str = ""
 
 
@@ -183,7 +182,6 @@ class ImageInspector:
 
     def __init__(self, item: Item, ask: Ask, crops: Crops) -> None:
         self._item, self._image, self._ask, self._crops = item, image_of(item), ask, crops
-        self.description = ""
 
     async def look(self, request: LookRequest) -> Observation:
         """Carry out one look.
@@ -193,8 +191,6 @@ class ImageInspector:
         """
         if request.tool == "describe" and request.box is None:
             return await self._describe()
-        if request.tool == "compare":
-            return await self._compare()
         if request.tool == "read_text":
             return await self._read_text()
         if request.tool == "count":
@@ -211,9 +207,7 @@ class ImageInspector:
             if failure.status is not Status.TRUNCATED or failure.reply is None:
                 raise
             reply = failure.reply  # as far as it goes, it is evidence
-        observation = _observation_of(reply, MAX_DESCRIPTION)
-        self.description = reply.text.strip()
-        return observation
+        return _observation_of(reply, MAX_DESCRIPTION)
 
     async def _part(self, request: LookRequest, box: Box) -> Observation:
         """Ask a question about a part of the image, or have it described."""
@@ -244,16 +238,6 @@ class ImageInspector:
         return Observation(
             shortened(text, MAX_REPORT) or "no text was found", len(text) > MAX_REPORT, source=ocr.engine_version()
         )
-
-    async def _compare(self) -> Observation:
-        if not self.description:
-            raise Unanswered(Status.MISSING, "there is no description to compare with the prompt")
-        reply = await self._ask(
-            "tit/compare", role="judge", schema=Verdict, prompt=self._item.prompt, description=self.description
-        )
-        verdict: Verdict = reply.data
-        text = f"not mentioned: {'; '.join(verdict.missing) or 'nothing'}. contradicted: {'; '.join(verdict.contradicted) or 'nothing'}"
-        return Observation(shortened(text, MAX_REPORT), len(text) > MAX_REPORT, settles=False)
 
 
 def _observation_of(reply: Reply, longest: int) -> Observation:

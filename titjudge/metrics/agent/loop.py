@@ -130,9 +130,7 @@ def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) ->
         elif claim in contradictory:
             continue
         elif evidence is None:
-            state.note(
-                "unsupported", f"claim {claim}: '{shortened(name, 20)}' is no evidence that can settle a claim"
-            )
+            state.note("unsupported", f"claim {claim}: '{shortened(name, 20)}' is no evidence that can settle a claim")
         else:
             new += _settle_claim(state, claim, verdict, evidence, entry)
     return new

@@ -136,7 +136,9 @@ def _parts(item: Item, state: AgentState) -> AgentParts:
     claims, settled = state.claims.claims, state.verdicts
     weigh = weights(claims)
     rows = [_row(claim, weigh[claim.number], settled.get(claim.number), item.prompt) for claim in claims]
-    groups = {group: [row for claim, row in zip(claims, rows, strict=True) if group_of(claim) == group] for group in SHARES}
+    groups = {
+        group: [row for claim, row in zip(claims, rows, strict=True) if group_of(claim) == group] for group in SHARES
+    }
     return AgentParts(
         claims=rows,
         number={verdict: sum(row["verdict"] == verdict for row in rows) for verdict in _VERDICTS},

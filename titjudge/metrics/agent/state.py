@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -30,6 +31,10 @@ _NOTE = 250  # characters
 _NOTES = 20  # refusals that are told to the orchestrator, and kept in the transcript
 _THOUGHT = 500  # characters
 _NOTHING = Observation("")
+
+
+def _numbers(claims: Sequence[Claim]) -> str:
+    return ", ".join(str(claim.number) for claim in claims) or "none"
 
 
 def _text(value: Any) -> Any:
@@ -76,7 +81,7 @@ class Evidence:
     @property
     def usable(self) -> bool:
         """Whether it can settle a claim."""
-        return not self.failed and self.observation.settles
+        return not self.failed
 
     @property
     def shown(self) -> str:
@@ -187,16 +192,24 @@ class AgentState:
         self.transcript.append(entry)
         return entry
 
+    def _settled_lines(self) -> list[str]:
+        """One line for all claims with the same verdict and evidence."""
+        lines: dict[str, list[str]] = {}
+        for number, each in sorted(self.verdicts.items()):
+            lines.setdefault(f"{each.verdict} (E{each.evidence})", []).append(str(number))
+        return [f"{verdict}: {', '.join(numbers)}" for verdict, numbers in lines.items()]
+
     def variables(self, looks_left: int) -> dict[str, Any]:
         """Fill in the orchestrator's template; all text that a model or a prompt wrote is shortened and fenced."""
         claims = [
-            f"{c.number}. [{c.level} {c.kind}] {fenced(shortened(c.text, MAX_CLAIM))}" for c in self.claims.claims
+            f"{c.number}. {'' if c.level == 'micro' else f'[{c.level}] '}{fenced(shortened(c.text, MAX_CLAIM))}"
+            for c in (self.open or self.claims.claims)
         ]
         return {
             "claims": claims,
             "evidence": [evidence.shown for evidence in self.evidence],
-            "verdicts": [f"{number}: {r.verdict} (E{r.evidence})" for number, r in sorted(self.verdicts.items())],
-            "open": ", ".join(str(claim.number) for claim in self.open) or "none",
+            "verdicts": self._settled_lines(),
+            "open": _numbers(self.open) if self.settled else "all",
             "notes": [fenced(note) for note in self.notes],
             "looks_left": looks_left,
             "parallel": PARALLEL,

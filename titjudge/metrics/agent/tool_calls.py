@@ -29,29 +29,28 @@ def _tool(name: str, description: str, **properties: Mapping[str, Any]) -> Tool:
     return Tool(name, description, schema)
 
 
-_QUESTION = {"type": "string", "description": "an open question that what is seen can answer"}
+_QUESTION = {"type": "string", "description": "open questions"}
 _BOX = {
     "type": "array",
     "items": {"type": "number"},
-    "description": "[left, top, right, bottom] in fractions of width and height, 0 to 1, origin at the top left",
+    "description": "[left, top, right, bottom], fractions of width and height from the top left",
 }
 _VERDICT = {
     "type": "object",
     "properties": {
-        "claims": {"type": "array", "items": {"type": "integer"}, "description": "numbers of the claims"},
+        "claims": {"type": "array", "items": {"type": "integer"}},
         "verdict": {"type": "string", "enum": list(VERDICTS)},
-        "evidence": {"type": "string", "description": "id of the one piece of evidence that decides it, such as E2"},
+        "evidence": {"type": "string", "description": "such as E2"},
     },
     "required": ["claims", "verdict", "evidence"],
     "additionalProperties": False,
 }
 TOOLS = (
-    _tool("ask", "Ask a question about the whole image.", question=_QUESTION),
-    _tool("zoom", "Ask a question about one part of the image, enlarged.", question=_QUESTION, box=_BOX),
+    _tool("ask", "Ask about the whole image.", question=_QUESTION),
+    _tool("zoom", "Ask about one part of the image, enlarged.", question=_QUESTION, box=_BOX),
     _tool("describe", "Have one part of the image described, enlarged.", box=_BOX),
     _tool("count", "Have things counted in the image.", thing={"type": "string", "description": "what is counted"}),
     _tool("read_text", "Have all words read that stand in the image."),
-    _tool("compare", "What the description misses or contradicts in the prompt: where to look. It settles nothing."),
     _tool(SETTLE, "Settle claims by evidence.", verdicts={"type": "array", "items": _VERDICT}),
 )
 
@@ -137,7 +136,7 @@ def record_outcomes(state: AgentState, outcomes: Sequence[LookRequest | str], se
         outcomes: for each look its request, or why it was refused.
         settled: how many verdicts are new.
     """
-    if state.conversation is None:
+    if state.conversation is None or state.stopped:
         return
     found = {id(evidence.request): evidence.shown for evidence in state.evidence}
     looks, told = [], set[int]()

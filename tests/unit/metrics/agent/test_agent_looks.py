@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,6 @@ from titjudge.core.types import Reply, Status
 from titjudge.metrics.agent.looks import MAX_REPORT
 
 __all__ = ["image"]
-
-
-def test_comparing_texts_points_but_settles_nothing(image: Path) -> None:
-    verdict = json.dumps({"missing": ["the sign"], "contradicted": [], "reason": "r", "score": 99})
-    ask = StandIn(turn(looks=[("compare",)]), turn(all_met("E2")), turn(all_met("E1")), eyes={"tit/compare": verdict})
-    score = judged(ask, image)
-    assert score.parts["counts"]["unsupported"] == 6
-    assert "not mentioned: the sign" in ask.texts("agent/orchestrate")[1]
-    assert "99" not in ask.texts("agent/orchestrate")[1]
-    assert "what tit/describe saw" in ask.texts("tit/compare")[0]
-    assert score.value == 100
 
 
 def test_looks_that_bring_nothing_settle_nothing(image: Path) -> None:

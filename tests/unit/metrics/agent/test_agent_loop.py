@@ -173,10 +173,10 @@ def test_the_orchestrator_sees_claims_evidence_verdicts_and_what_is_left(image: 
     ask = StandIn(turn([(1, "met", "E1")], [("ask", "what colour is the bowl?")]), turn(all_met("E2")))
     judged(ask, image, max_looks=5)
     first, second = ask.texts("agent/orchestrate")
-    assert "1. [macro entity] There is a bowl" in first
+    assert "1. [macro] There is a bowl\n2. The bowl is blue" in first
     assert "E1 describe(): what tit/describe saw" in first
-    assert "Open claims: 1, 2, 3, 4, 5, 6\nLooks left: 4" in first
-    assert "1: met (E1)" in second
+    assert "Open claims: all\nLooks left: 4" in first
+    assert "met (E1): 1\n" in second
     assert 'E2 ask("what colour is the bowl?"): what agent/ask saw' in second
     assert "Open claims: 2, 3, 4, 5, 6\nLooks left: 3" in second
     assert {each["role"] for each in ask.asked if each["images"]} == {"captioner"}
@@ -313,9 +313,9 @@ def test_instructions_in_what_was_seen_settle_nothing(image: Path, hostile: str)
     score = judged(ask, image, prompt)
     assert score.value == pytest.approx(50 + 40 * 2 / 3 + 10)
     assert score.parts["counts"]["rounds"] == 2
-    for text in ask.texts("agent/orchestrate"):
-        for tag in ("</evidence>", "</claims>", "</verdicts>"):
-            assert text.count(tag) == 1
+    for number, text in enumerate(ask.texts("agent/orchestrate")):
+        for tag, count in (("</evidence>", 1), ("</claims>", 1), ("</verdicts>", number)):
+            assert text.count(tag) == count
     assert ask.texts("agent/split")[0].count("</prompt>") == 1
     assert ask.texts("agent/ask")[0].count("</question>") == 1
 

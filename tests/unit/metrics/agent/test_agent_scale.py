@@ -116,7 +116,9 @@ def test_macro_claims_go_before_details(claims: list[Claim], data: st.DataObject
     """However good its details, an image has no more than the share of the core that it shows (A.11)."""
     macro = [claim for claim in claims if claim.level == "macro"]
     if macro:
-        found = all_of(claims, "met") | {claim.number: data.draw(st.sampled_from(["met", "not_met"])) for claim in macro}
+        found = all_of(claims, "met") | {
+            claim.number: data.draw(st.sampled_from(["met", "not_met"])) for claim in macro
+        }
         share = sum(found[claim.number] == "met" for claim in macro) / len(macro)
         score = adherence_score(claims, found)
         assert score is not None
@@ -141,7 +143,15 @@ def claim(text: str, kind: str, level: str, *things: str) -> dict[str, Any]:
 def test_what_is_said_of_a_thing_that_another_replaces_is_not_met(image: Path) -> None:
     """The verdict that the bowl is absent settles its colour and its place, and no look is left to take."""
     ask = StandIn(
-        json.dumps({"settle": [{"claims": [1], "verdict": "not_met", "evidence": "E1"}, {"claims": [2, 3], "verdict": "met", "evidence": "E1"}], "looks": []})  # fmt: skip
+        json.dumps(
+            {
+                "settle": [
+                    {"claims": [1], "verdict": "not_met", "evidence": "E1"},
+                    {"claims": [2, 3], "verdict": "met", "evidence": "E1"},
+                ],
+                "looks": [],
+            }
+        )
     )
     ask.claims = [
         claim("There is a bowl", "entity", "macro", "Bowl"),
