@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from titjudge.cli.generate import export
 from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.terminal import say
 
@@ -162,10 +163,34 @@ def _models(metrics: tuple[str, ...]) -> str:
     return ", ".join(["--data DIR", *(f"--{role}" for role in sorted(roles) if "/" not in role)])
 
 
-@click.command()
+class _Prompts(click.Group):
+    """The name of a template is a command line of its own: `prompts tit/compare`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, "--help"):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Prompts)
+def prompts() -> None:
+    """List the prompt templates, show one, or export the prompts of a suite.
+
+    \b
+    Examples:
+      python cli.py prompts
+      python cli.py prompts tit/compare
+      python cli.py prompts export --suite tiif --data TIIF -o todo.jsonl
+    """
+
+
+prompts.add_command(export)
+
+
+@prompts.command(short_help="List the templates, or show the file of one.")
 @click.argument("name", required=False)
 @option("--prompts", "Templates that replace the bundled ones of the same name.", "DIR", name="overlay", type=PATH)
-def prompts(name: str | None, overlay: Path | None) -> int:
+def show(name: str | None, overlay: Path | None) -> int:
     """List the prompt templates, or show the file of one.
 
     \b

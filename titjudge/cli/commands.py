@@ -7,6 +7,11 @@ COMMANDS = {
         "titjudge.cli.judge:judge",
         "Judge the images of a data folder, and say how far the judges agree with people.",
     ),
+    "generate": ("titjudge.cli.generate:generate", "Make the images of exported prompts by a command or a pipeline."),
+    "coverage": (
+        "titjudge.cli.generate:coverage",
+        "Say which images of which generators are missing; nothing is asked.",
+    ),
     "score": ("titjudge.cli.score:score", "Score images against one prompt on the spot."),
     "batch": ("titjudge.cli.batch:batch", "Take the questions of a run elsewhere as a file, and bring answers back."),
     "compare": (
@@ -44,7 +49,7 @@ COMMANDS = {
     "metrics": ("titjudge.cli.catalog:metrics", "List the metrics, what each needs and where it comes from."),
     "providers": ("titjudge.cli.catalog:providers", "List the providers and embedders and the keys they read."),
     "suites": ("titjudge.cli.catalog:suites", "List the suites, their versions and deviations."),
-    "prompts": ("titjudge.cli.catalog:prompts", "List or show the prompt templates."),
+    "prompts": ("titjudge.cli.catalog:prompts", "List or show the prompt templates; export the prompts of a suite."),
     "cache": ("titjudge.cli.cache:cache", "Show or clear the cache of answers."),
     "doctor": ("titjudge.cli.doctor:doctor", "Say what works here: keys, models, cache, endpoints."),
 }

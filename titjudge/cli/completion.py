@@ -62,7 +62,7 @@ def _complete_names(command: click.Command) -> None:
     for below in command.commands.values() if isinstance(command, click.Group) else ():
         _complete_names(below)
     for parameter in command.params:
-        kind = "prompts" if (command.name, parameter.name) == ("prompts", "name") else OPTIONS.get(parameter.opts[0])
+        kind = "prompts" if (command.name, parameter.name) == ("show", "name") else OPTIONS.get(parameter.opts[0])
         if kind is not None:
             parameter.type = _Known(kind)
 

@@ -100,7 +100,7 @@ def judge(**flags: Any) -> int:
     from titjudge.runs.session import Session
 
     overrides = overrides_of(flags) | {
-        "suite_options": _suite_options(flags["suite_options"]),
+        "suite_options": suite_options(flags["suite_options"]),
         "metric_options": metric_options_of(flags["metric_options"], flags["max_looks"]),
     }
     config = load_config(flags["config_file"], overrides)
@@ -181,7 +181,7 @@ def _question(names: str | None, margin: float | None, config: Any) -> Any:
     return Question(tuple(name.strip() for name in names.split(",")), margin)
 
 
-def _suite_options(options: tuple[str, ...]) -> dict[str, str] | None:
+def suite_options(options: tuple[str, ...]) -> dict[str, str] | None:
     from titjudge.core.errors import UserError
 
     found = {}

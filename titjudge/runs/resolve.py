@@ -23,6 +23,7 @@ def resolve(config: RunConfig) -> RunConfig:
     Raises:
         ConfigError: no data, or a metric lacks a model.
     """
+    config = with_tree(config)
     changes: dict[str, Any] = {}
     data = config.data
     if registry.is_suite_file(config.suite):
@@ -30,13 +31,6 @@ def resolve(config: RunConfig) -> RunConfig:
         templates = Path(changes["suite"]).parent / "prompts"
         if config.prompts is None and templates.is_dir():
             changes["prompts"] = templates
-    if bool(config.images) != bool(config.prompt_file):
-        raise ConfigError("--images PATTERN and --prompt-file FILE go together")
-    if config.prompt_file:  # a worker elsewhere must find it
-        changes["prompt_file"] = os.path.abspath(config.prompt_file)
-    if data is None and config.images:
-        data, changes["images"] = split_pattern(config.images)
-        changes["data"] = data
     if data is None:
         data = example_folder()
         if data is None or config.suite not in ("folder", "known-answer"):
@@ -82,6 +76,22 @@ def lacking_role(config: RunConfig, metrics: Mapping[str, Metric]) -> tuple[str,
                 example = f"--{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o"
                 return role, f"the metric {name} needs a {role}: {example}"
     return None
+
+
+def with_tree(config: RunConfig) -> RunConfig:
+    """Take the data folder from the pattern of the images, where that is what says it.
+
+    Raises:
+        ConfigError: a pattern without prompts, or prompts without a pattern.
+    """
+    if bool(config.images) != bool(config.prompt_file):
+        raise ConfigError("--images PATTERN and --prompt-file FILE go together")
+    changes: dict[str, Any] = {}
+    if config.prompt_file:  # a worker elsewhere must find it
+        changes["prompt_file"] = os.path.abspath(config.prompt_file)
+    if config.data is None and config.images:
+        changes["data"], changes["images"] = split_pattern(config.images)
+    return config.model_copy(update=changes)
 
 
 def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:

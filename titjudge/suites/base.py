@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from titjudge.core.errors import ConfigError
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.suites.prompt_places import PromptPlace
 
 
 class Suite(Protocol):
@@ -32,6 +34,15 @@ class Suite(Protocol):
     def load(self, folder: Path) -> Iterable[Item | InvalidItem]:
         """Read the items; what cannot be judged comes as an InvalidItem that says why."""
         ...
+
+    def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
+        """Yield the prompts, and where a generator's images of them belong; whether or not there are any yet.
+
+        Raises:
+            ConfigError: The images come with the data: no generator can make others.
+            DataError: There are no prompts.
+        """
+        raise ConfigError(f"the images of {self.name} come with its data: there is nothing to generate")
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Read the preferences of people; none where the data have none."""

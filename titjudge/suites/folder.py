@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.suites.base import Suite
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_tables, item_of
+from titjudge.suites.prompt_places import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
 
 
@@ -69,6 +71,16 @@ class Folder(Suite):
             found = read_items(folder, self.image_roots, self.columns, self._taken)
         file = (folder.parent if folder.is_file() else folder) / "facets.jsonl"
         return _with_facets(found, file) if file.is_file() else found
+
+    def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
+        """Yield the prompts of a tree, of prompts.jsonl, or of whatever the data name."""
+        if self.tree is not None:
+            return self.tree.places()
+        if (folder / "prompts.jsonl").is_file():
+            found, problems = _prompts(folder)
+            listed = ((name, record["prompt"]) for name, record in found.items() if isinstance(record["prompt"], str))
+            return chain(problems, distinct(listed))
+        return distinct((item.prompt_id, item.prompt) for item in self.load(folder) if isinstance(item, Item))
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Preferences of `pairs.jsonl`, if the folder has one."""
@@ -159,15 +171,8 @@ def read_pairs(file: Path, prompts: Mapping[str, str] | None = None) -> list[Pai
 
 
 def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
-    prompts: dict[str, dict[str, Any]] = {}
-    for number, record in scan_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
-        if isinstance(record, DataError):
-            yield InvalidItem(f"prompts.jsonl:{number}", str(record))
-            continue
-        first = prompts.setdefault(str(record["prompt_id"]), record)
-        if first["prompt"] != record["prompt"]:
-            reason = f"another text for the prompt '{record['prompt_id']}'; the first one counts"
-            yield InvalidItem(f"prompts.jsonl:{number}", reason, prompt_id=str(record["prompt_id"]))
+    prompts, problems = _prompts(folder)
+    yield from problems
     for number, record in scan_jsonl(folder / "images.jsonl", ("image", "prompt_id")):
         if isinstance(record, DataError):
             yield InvalidItem(f"images.jsonl:{number}", str(record))
@@ -183,6 +188,21 @@ def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]
             both = {**prompt, **record}
             meta = {key: value for key, value in both.items() if key not in ("prompt", "image", "prompt_id")}
             yield item_of(image, prompt["prompt"], generator, group, meta, folder, roots, sample_of(record))
+
+
+def _prompts(folder: Path) -> tuple[dict[str, dict[str, Any]], list[InvalidItem]]:
+    """Read prompts.jsonl: records by id, and what is wrong with lines."""
+    prompts: dict[str, dict[str, Any]] = {}
+    problems = []
+    for number, record in scan_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
+        if isinstance(record, DataError):
+            problems.append(InvalidItem(f"prompts.jsonl:{number}", str(record)))
+            continue
+        first = prompts.setdefault(str(record["prompt_id"]), record)
+        if first["prompt"] != record["prompt"]:
+            reason = f"another text for the prompt '{record['prompt_id']}'; the first one counts"
+            problems.append(InvalidItem(f"prompts.jsonl:{number}", reason, prompt_id=str(record["prompt_id"])))
+    return prompts, problems
 
 
 def _generator(record: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.manifests import item_of
 from titjudge.suites.prompt_list import read_prompts
+from titjudge.suites.prompt_places import PromptPlace, filled
 from titjudge.suites.samples import sample_of
 
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -46,6 +47,21 @@ class ImageTree:
             raise ConfigError(f"--images '{self.pattern}': the pattern needs {{prompt_id}}")
         if re.search(r"[{}]", _FIELD.sub("", self.pattern)):
             raise ConfigError(f"--images '{self.pattern}': a field is a name in braces, such as {{generator}}")
+
+    def places(self) -> Iterator[PromptPlace | InvalidItem]:
+        """Yield the prompts, and where their images belong.
+
+        Raises:
+            ConfigError: The pattern has a field that nothing says of an image that is not there yet.
+        """
+        unknown = set(_FIELD.findall(self.pattern)) - {"generator", "prompt_id", "suffix", *_NUMBERS}
+        if unknown:
+            raise ConfigError(f"--images '{self.pattern}': nothing says what {{{min(unknown)}}} of a new image is")
+        prompts = dict(self.known or {})
+        if self.known is None:
+            yield from read_prompts(self.prompts, prompts)
+        for name, prompt in prompts.items():
+            yield PromptPlace(name, prompt, filled(self.pattern, {"prompt_id": name, "suffix": "png"}))
 
     def items(self, root: Path, roots: Sequence[Path], notes: dict[str, None]) -> Iterator[Item | InvalidItem]:
         """Yield the images that fit the pattern, in the order of their paths.

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from titjudge.core.data_paths import inside
@@ -25,6 +26,7 @@ from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.base import Suite
 from titjudge.suites.folder import read_items, read_pairs
+from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.samples import split_sample
 
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks
@@ -74,6 +76,20 @@ class LpgBench(Suite):
                 yield InvalidItem(each.id, "no generator is named", "", each.prompt_id)
             else:
                 yield each
+
+    def prompts(self, folder: Path) -> Iterator[PromptPlace]:
+        """Yield the prompts of prompts.jsonl, their images in images/GENERATOR/.
+
+        Raises:
+            DataError: images.jsonl says which images there are; an id is no file name.
+        """
+        if (folder / "images.jsonl").is_file():
+            raise DataError("images.jsonl lists the images here: copy prompts.jsonl into a folder of its own", folder)
+        for line, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
+            place = loose_place(str(record["prompt_id"]), str(record["prompt"]))
+            if PurePosixPath(place.image).stem != place.prompt_id:
+                raise DataError(f"the id '{place.prompt_id}' cannot be a file name", folder / "prompts.jsonl", line)
+            yield replace(place, image=f"images/{place.image}")
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Human pairs, ties included, from the ranks (or the pairs) of the folder; none when it has neither.

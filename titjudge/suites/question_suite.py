@@ -18,7 +18,8 @@ from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite
 from titjudge.suites.image_tree import ImageTree, split_pattern
-from titjudge.suites.question_data import read_prompts
+from titjudge.suites.prompt_places import PromptPlace, filled
+from titjudge.suites.question_data import PromptRecord, read_prompts
 from titjudge.suites.question_schema import QuestionSpec, read_spec
 from titjudge.suites.question_tables import make_table
 
@@ -52,16 +53,10 @@ class QuestionSuite(Suite):
         Raises:
             DataError: there are no prompts, or no images.
         """
-        official = self.spec.official if self.protocol == "official" else None
         asking = self.spec.asking(self.protocol)
         if self._template:
             asking = asking.model_copy(update={"template": self._template})
-        prompts, problems = read_prompts(
-            folder,
-            self.spec,
-            skip_rows=official.skip_rows if official else 0,
-            parents_exist=asking.parents == "direct",
-        )
+        prompts, problems = self._read(folder)
         yield from problems
         root, pattern = self._tree(folder)
         tree = ImageTree(pattern, "the suite", {name: record.prompt for name, record in prompts.items()})
@@ -74,6 +69,32 @@ class QuestionSuite(Suite):
             own = {key: value for key, value in item.meta.items() if key != "suffix"}
             asked = {**how, "questions": [each.model_dump(exclude_defaults=True) for each in record.questions]}
             yield replace(item, meta={**own, **record.fields, "asked": asked})
+
+    def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
+        """Yield the prompts; images belong where others are, else where the suite expects them first.
+
+        Raises:
+            DataError: there are no prompts.
+        """
+        found, problems = self._read(folder)
+        yield from problems
+        try:
+            root, pattern = self._tree(folder)
+            pattern = pattern if self._images else (root.relative_to(folder) / pattern).as_posix()
+        except DataError:
+            pattern = f"{self.spec.images[0]}.png"
+        for name, record in found.items():
+            values = {**record.fields, "prompt_id": name, "suffix": "png"}
+            yield PromptPlace(name, record.prompt, filled(pattern, values))
+
+    def _read(self, folder: Path) -> tuple[dict[str, PromptRecord], list[InvalidItem]]:
+        official = self.spec.official if self.protocol == "official" else None
+        return read_prompts(
+            folder,
+            self.spec,
+            skip_rows=official.skip_rows if official else 0,
+            parents_exist=self.spec.asking(self.protocol).parents == "direct",
+        )
 
     def _tree(self, folder: Path) -> tuple[Path, str]:
         if self._images:

@@ -65,8 +65,10 @@ def run(
     assert process.stdout is not None
     assert process.stderr is not None
     out, err = _Reader(process.stdout, limit, keep_end=False), _Reader(process.stderr, _TAIL, keep_end=True)
-    late = not _wait(process, time.monotonic() + timeout, lambda: out.full or stopping())
-    _end(process)
+    try:
+        late = not _wait(process, time.monotonic() + timeout, lambda: out.full or stopping())
+    finally:  # Ctrl-C does not reach another session
+        _end(process)
     for reader, pipe in ((out, process.stdout), (err, process.stderr)):
         reader.join(5)
         if not reader.is_alive():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite, number_repeats
+from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
     Problem,
@@ -43,7 +45,9 @@ __all__ = [
 ]
 
 METRIC = "checklist"
-_OWN = {"ID", "prompt", "image_path", "model", "generator", "dims_en"}
+PROMPTS = ("prompt", "prompt_cn", "prompt_en")
+"""Columns with the prompt that images are to be made from; those of the published board were made from the Chinese."""
+_OWN = {"file_name", "ID", "prompt", "image_path", "model", "generator", "dims_en"}
 
 
 def aggregate_responses(
@@ -167,6 +171,25 @@ class QwenImageBench(Suite):
         known = read_metadata(place) if place else None
         yield from number_repeats(item for file in files for item in _items(file, known, self.image_roots))
 
+    def prompts(self, folder: Path) -> Iterator[PromptPlace]:
+        """Yield the prompts of all tables with ID and prompt (prompt_cn, prompt_en), the metadata among them.
+
+        Raises:
+            DataError: No row has both, or a table cannot be read.
+        """
+        place = self._metadata or find_metadata(folder)
+        seen: set[str] = set()
+        for file in [*([place] if place else []), *manifests(folder)]:
+            for _, row in read_rows(file):
+                known = {} if isinstance(row, DataError) else row
+                text = next((str(known[name]) for name in PROMPTS if known.get(name)), "")
+                name = id_text(known.get("ID"))
+                if text and name and name not in seen:
+                    seen.add(name)
+                    yield replace(loose_place(name, text), fields={"ID": name})
+        if not seen:
+            raise DataError(f"no table has rows with ID and prompt ({', '.join(PROMPTS)})", folder)
+
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_responses` from scores."""
         models, counts, problems = self.summary(items, scores)
@@ -205,6 +228,7 @@ def _items(file: Path, known: Metadata | None, roots: Sequence[Path]) -> Iterato
         if isinstance(row, DataError):
             yield InvalidItem(where, str(row))
             continue
+        row = {**row, "image_path": row.get("image_path") or row.get("file_name")}  # as `generate` lists images
         absent = [key for key in ("ID", "prompt", "image_path") if not str(row.get(key) or "").strip()]
         generator = str(row.get("model") or row.get("generator") or file.stem)
         if absent:

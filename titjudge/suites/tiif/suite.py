@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.ocr import words_from_questions
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite
+from titjudge.suites.prompt_places import GENERATOR, PromptPlace
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
 from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers
-from titjudge.suites.tiif.layout import LENGTHS, SIZES, Cell
+from titjudge.suites.tiif.layout import LENGTHS, SIZES, TYPES, Cell
 from titjudge.suites.tiif.tables import results, tables
 from titjudge.suites.tiif.text_rendering import aggregate_text, text_table
 
@@ -125,6 +127,32 @@ class Tiif(Suite):
         for found in _items(lines, tree, how, extra, self.image_roots):
             if not (self._sample and isinstance(found, InvalidItem) and found.reason.endswith(_STRAY)):
                 yield found
+
+    def prompts(self, folder: Path) -> Iterator[PromptPlace]:
+        """Yield the prompts of the set, each short and long, numbered as in its files.
+
+        Raises:
+            DataError: There is no set, or two and `subset` does not say which.
+        """
+        subset, place = dataset.find_set(folder, self._subset)
+        if subset == "both":
+            raise DataError("both sets are here: choose one, --suite-option subset=full or subset=testmini", folder)
+        lines = dataset.read_set(place, subset)
+        if self._sample:
+            lines = dataset.sampled(lines, self._sample)
+        top, how = folder / "images", "file"
+        if self._images or any((folder / part).is_dir() for part in ("images", *TYPES)):  # beside those of others
+            with suppress(DataError):
+                top = self._images or dataset.find_images(folder, self._postfix)
+                how = dataset.numbering(lines, dataset.read_images(top, self._postfix), subset, top)
+        below = top.relative_to(folder) if top.is_relative_to(folder) else Path()
+        for kind, of_kind in lines.items():
+            for line in of_kind:
+                number = line.full if how == "full" and line.full is not None else line.number
+                for length in LENGTHS:
+                    image = below / f"{kind}{self._postfix}" / GENERATOR / f"{length}_description" / f"{number}.png"
+                    prompt = line.short if length == "short" else line.long
+                    yield PromptPlace(f"{kind}/{length}/{number}", prompt, image.as_posix(), {"length": length})
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_answers` from scores, coverage against `items`; GNED where it was measured."""

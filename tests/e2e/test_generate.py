@@ -1,0 +1,280 @@
+"""From the prompts of a suite to images and back: `prompts export`, `generate`, `coverage`, `judge --dry-run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import cli, start
+
+PROGRAM = """
+import struct, sys, zlib
+prompt, out, seed = sys.argv[1:4]
+if prompt.startswith("fail"):
+    sys.exit(f"no {seed} today, sk-verysecret123")
+if prompt.startswith("text"):
+    open(out, "w").write(prompt)
+    sys.exit()
+if prompt.startswith("wait"):
+    import time
+    print("waiting", flush=True)
+    time.sleep(60)
+def part(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+pixel = bytes([0, int(seed) % 256, len(prompt) % 256, 7])
+with open(out, "wb") as file:
+    file.write(b"\\x89PNG\\r\\n\\x1a\\n" + part(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)))
+    file.write(part(b"IDAT", zlib.compress(pixel)) + part(b"IEND", b""))
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> str:
+    program = tmp_path / "paint.py"
+    program.write_text(PROGRAM)
+    return shlex.join([sys.executable, "-S", "-E", str(program), "{prompt}", "{out}", "{seed}"])
+
+
+def lines(path: Path, *records: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def objects(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def folder(data: Path) -> tuple[str, ...]:
+    lines(
+        data / "prompts.jsonl",
+        {"prompt_id": "7", "prompt": "a cat"},
+        {"prompt_id": "a/b $(x)", "prompt": "-a dog; {out}"},
+    )
+    return ()
+
+
+def tree(data: Path) -> tuple[str, ...]:
+    (data / "p.csv").write_text("index,prompt_en\n1,a cat\n2,a dog\n")
+    return "--images", "{generator}/{prompt_id}_{seed}.png", "--prompt-file", f"{data / 'p.csv'}:index,prompt_en"
+
+
+def lpg(data: Path) -> tuple[str, ...]:
+    folder(data)
+    lines(data / "prompts.jsonl", {"prompt_id": "a_1", "prompt": "a cat"}, {"prompt_id": "b", "prompt": "a dog"})
+    return ("--suite", "lpg-bench")
+
+
+def qwen(data: Path) -> tuple[str, ...]:
+    dims = "Quality / Detail / Noise"
+    rows = [{"ID": n, "prompt_cn": text, "dims_en": dims} for n, text in ((1, "一只猫"), (2, "狗"))]
+    (data / "bench_metadata.json").write_text(json.dumps(rows))
+    return ("--suite", "qwen-image-bench")
+
+
+def tiif(data: Path) -> tuple[str, ...]:
+    for kind in ("text", "style"):
+        told = {"type": kind, "short_description": f"a {kind}", "long_description": f"a long {kind}"}
+        asked = {"type": kind, "yn_question_list": ["Is it?"], "yn_answer_list": ["yes"]}
+        lines(data / "testmini_prompts" / f"{kind}_prompts.jsonl", told)
+        lines(data / "testmini_eval_prompts" / f"{kind}_eval_prompts.jsonl", asked)
+    return ("--suite", "tiif")
+
+
+def corebench(data: Path) -> tuple[str, ...]:
+    row = {"Prompt": "a cat", "Main Class": "C", "Sub Class": "M", "Checklist": [{"question": "Is it a cat?"}]}
+    for name in ("C-MI", "R-LR"):
+        (data / f"{name}.json").write_text(json.dumps({f"{name}-001": row}))
+    return ("--suite", "t2i-corebench")
+
+
+def wise(data: Path) -> tuple[str, ...]:
+    for n, name in ((1, "cultural_common_sense"), (410, "spatio-temporal_reasoning"), (701, "natural_science")):
+        row = {"prompt_id": n, "Prompt": f"prompt {n}", "Explanation": "x", "Subcategory": "y"}
+        (data / f"{name}.json").write_text(json.dumps([row]))
+    return ("--suite", "wise")
+
+
+SUITES: dict[Callable[[Path], tuple[str, ...]], int] = {
+    folder: 2,
+    tree: 2,
+    lpg: 2,
+    qwen: 2,
+    tiif: 4,
+    corebench: 2,
+    wise: 3,
+}
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.__name__)
+def test_what_is_exported_and_made_is_found(
+    suite: Callable[[Path], tuple[str, ...]], samples: int, tmp_path: Path, command: str
+) -> None:
+    data, wanted = tmp_path / "data", SUITES[suite] * samples
+    data.mkdir()
+    flags = (*suite(data), "--data", str(data))
+    said = cli(tmp_path, "prompts", "export", *flags, "--samples", str(samples), "--seed", "5", "-o", "todo.jsonl")
+    assert f"{wanted} images of {SUITES[suite]} prompts" in said
+    for name in ("one", "two"):
+        again = ("generate", "todo.jsonl", "--command", command, "--out", str(data), "--generator", name)
+        assert f"{wanted} images made, 0 were there" in cli(tmp_path, *again)
+        assert f"0 images made, {wanted} were there" in cli(tmp_path, *again)
+    assert "complete" in cli(tmp_path, "coverage", *flags, "--samples", str(samples))
+    ask = ("--judge", "fake/j", "--captioner", "fake/c", "--json", "plan.json")
+    cli(tmp_path, "judge", "--dry-run", *flags, *ask, *(("--metric", "tit") if suite in (folder, tree) else ()))
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert (plan["items"], plan["bad_items"]) == (2 * wanted, 0), plan
+    made = objects(data / "metadata.jsonl")
+    assert len({line["file_name"] for line in made}) == len(made) == 2 * wanted
+    assert {line["seed"] for line in made} == {5 + k for k in range(samples)}
+    first = next(iter(data.rglob("*.png")))
+    first.unlink()
+    said = cli(tmp_path, "coverage", *flags, "--samples", str(samples), code=1)
+    assert "1 images are missing" in said
+
+
+def test_one_length_only(tmp_path: Path, command: str) -> None:
+    flags = (*tiif(tmp_path), "--data", str(tmp_path))
+    cli(tmp_path, "prompts", "export", *flags, "--length", "short", "-o", "todo.jsonl")
+    assert {line["prompt"] for line in objects(tmp_path / "todo.jsonl")} == {"a text", "a style"}
+    cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", ".", "--generator", "g")
+    assert "complete" in cli(tmp_path, "coverage", *flags, "--length", "short")
+    said = cli(tmp_path, "coverage", *flags, code=1)
+    assert "g/style/long/0: no image" in said
+    (tmp_path / "plain").mkdir()
+    folder(tmp_path / "plain")
+    said = cli(tmp_path, "prompts", "export", "--data", "plain", "--length", "long", "-o", "x.jsonl", code=2)
+    assert "the prompts of folder have no lengths" in said
+
+
+def test_a_prompt_is_a_word_and_never_code(tmp_path: Path, command: str) -> None:
+    nasty = '"; touch hacked; echo $(touch hacked2) `touch hacked3` {seed} {out} | > x & \n --help'
+    lines(tmp_path / "todo.jsonl", {"prompt": nasty, "image": "{generator}/a.png"})
+    cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", "--generator", "g")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("hacked")] == []
+    (line,) = objects(tmp_path / "out" / "metadata.jsonl")
+    assert (line["file_name"], line["prompt"]) == ("g/a.png", nasty)
+    raw = (tmp_path / "out" / "g" / "a.png").read_bytes()
+    assert len(raw) < 100
+
+
+def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) -> None:
+    (tmp_path / "todo.jsonl").write_text(
+        '{"prompt": "a cat", "image": "a.png"}\n{"prompt": "a cat", "image": "../b.png"}\nno\n'
+        '{"prompt": "", "image": "c.png"}\n{"prompt": "a", "image": "c.txt"}\n{"prompt": "a", "image": "a.png"}\n'
+        '{"prompt": "fail", "image": "f.png", "seed": 3}\n{"prompt": "text", "image": "t.png"}\n'
+        '{"prompt": "a \\u0000", "image": "n.png"}\n{"prompt": "a dog", "image": "d/d.png"}\n'
+    )
+    secret = command + " sk-verysecret456"
+    said = cli(tmp_path, "generate", "todo.jsonl", "--command", secret, "--out", "out", code=1)
+    for part in (
+        "todo.jsonl:2: the image path leads outside the data folder",
+        "todo.jsonl:3: ", "not a JSON object",
+        "todo.jsonl:4: the prompt is empty",
+        "todo.jsonl:5: 'c.txt' has no ending of an image",
+        "todo.jsonl:6: the image 'a.png' is wanted twice (first in row 1)",
+        "row 7, f.png: the command ended with 1: no 3 today, [key]",
+        "row 8, t.png: ", "cannot be decoded or is not an image",
+        "row 9, n.png: the prompt holds a null character",
+        "2 images made, 0 were there, 8 missing",
+    ):  # fmt: skip
+        assert part in said, said
+    assert sorted(path.name for path in (tmp_path / "out").rglob("*.*")) == ["a.png", "d.png", "metadata.jsonl"]
+    assert "verysecret" not in (tmp_path / "out" / "metadata.jsonl").read_text() + said
+    (tmp_path / "out" / "d" / "d.png").write_bytes(b"no image")
+    assert "row 10, d/d.png: " in cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", code=1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ((), "say what makes the images"),
+        (("--command", "paint {prompt} {out}", "--model", "diffusers/x"), "say what makes the images"),
+        (("--command", "true {out}"), "--command needs {prompt}"),
+        (("--command", "true {prompt}"), "--command needs {out}"),
+        (("--command", "'true {prompt} {out}"), "cannot be read: no closing quotation"),
+        (("--command", "no-such-program {prompt} {out}"), "there is no program 'no-such-program'"),
+        (("--command", "true {prompt} {out} {sede}"), "the lines have no {sede}. Did you mean 'seed'?"),
+        (("--command", "true {prompt} {out}", "--generator", "../x"), "cannot be the name of a generator"),
+        (("--command", "true {prompt} {out}", "--option", "a=1"), "--option is for --model"),
+        (("--model", "flux"), "--model is diffusers/REPO, not 'flux'"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(flags: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"})
+    assert message in cli(tmp_path, "generate", "todo.jsonl", *flags, "--out", "out", code=2)
+
+
+def test_a_list_of_other_images_is_not_touched(tmp_path: Path, command: str) -> None:
+    lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"})
+    foreign = tmp_path / "out" / "metadata.jsonl"
+    foreign.parent.mkdir()
+    foreign.write_text('{"file_name": "x.png", "text": "a"}\n{"file_name": "y.png", "text": "no end')
+    before = foreign.read_bytes()
+    said = cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", code=2)
+    assert "not one of `generate`: choose another --out" in said
+    assert foreign.read_bytes() == before
+
+
+def test_a_command_that_never_works_is_not_run_for_all(tmp_path: Path, command: str) -> None:
+    lines(tmp_path / "todo.jsonl", *({"prompt": "fail", "image": f"{k}.png"} for k in range(30)))
+    said = cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", code=1)
+    assert "stopped: the first 10 images failed" in said
+    assert "30 missing" in said
+
+
+def test_shares_make_all_between_them(tmp_path: Path, command: str) -> None:
+    lines(tmp_path / "todo.jsonl", *({"prompt": "a cat", "image": f"{k}.png"} for k in range(5)))
+    for share in ("1/2", "2/2"):
+        cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", "--shard", share)
+    assert len(objects(tmp_path / "out" / "metadata.jsonl")) == 5
+
+
+def test_ctrl_c_ends_the_command_and_keeps_what_is_made(tmp_path: Path, command: str) -> None:
+    lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"}, {"prompt": "wait", "image": "b.png"})
+    with start(tmp_path, "generate", "todo.jsonl", "--command", f"{command}", "--out", "out") as process:
+        made = tmp_path / "out" / "metadata.jsonl"
+        while not (made.exists() and made.read_text()) and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; the same command goes on" in err
+    assert os.listdir(tmp_path / "out") in (["a.png", "metadata.jsonl"], ["metadata.jsonl", "a.png"])
+
+
+def test_images_that_come_with_the_data_are_not_exported(tmp_path: Path, example: Path) -> None:
+    flags = ("--suite", "known-answer", "--data", str(example))
+    assert "come with its data" in cli(tmp_path, "prompts", "export", *flags, "-o", "todo.jsonl", code=2)
+    assert "complete" in cli(tmp_path, "coverage", *flags, "--samples", "1")
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path, command: str) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "generating.md").read_text(encoding="utf-8")
+    data = tmp_path / "TIIF"
+    data.mkdir()
+    tiif(data)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "prompts.csv").write_text("index,prompt_en\n1,a cat\n")
+    blocks = [part.split("```")[0] for part in page.split("```sh\n")[1:]]
+    ran = 0
+    for line in "".join(blocks).splitlines():
+        words = shlex.split(line.removeprefix("python cli.py "))
+        if "--model" in words:
+            words[2:6] = ["--command", command]
+        elif "--command" in words:
+            words[words.index("--command") + 1] = command
+        words = [word.replace("openai/gpt-4o", "fake/j") for word in words]
+        if "judge" in words and "--images" in words:
+            words += ["--captioner", "fake/c", "--metric", "tit"]
+        cli(tmp_path, *words)
+        ran += 1
+    assert ran == 7

@@ -1,0 +1,139 @@
+"""From lines of wanted images to image files where they belong, and a list of them beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import Appender, scan_jsonl, scan_table, write_atomic
+from titjudge.core.image_decoding import inspect
+from titjudge.core.images import MAX_BYTES, SUFFIXES, glance
+from titjudge.runs.image_makers import Maker
+from titjudge.suites.prompt_places import GENERATOR
+from titjudge.suites.samples import as_sample
+from titjudge.suites.tiif.layout import check_generator
+
+LIST = "metadata.jsonl"  # as an imagefolder of Hugging Face has it, so that `judge --data` and `datasets` read it
+MADE = "made_with"  # the key of a line that is ours
+_HOPELESS = 10  # failures in a row, without an image before them
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An image that is to be made; `fields` is its line."""
+
+    row: int
+    place: Path
+    fields: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Generated:
+    """How far it has come."""
+
+    total: int
+    made: int = 0
+    there: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def done(self) -> int:
+        """Images that are there or have failed."""
+        return self.made + self.there + len(self.failed)
+
+
+def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, str]]) -> Iterator[Wanted]:
+    """Read a file of wanted images (`prompts export`); lines that cannot be used go to `failed`.
+
+    Raises:
+        DataError: The file cannot be read; the generator is no folder name.
+    """
+    check_generator(generator)
+    seen: dict[Path, int] = {}
+    for row, record in scan_table(file, ("prompt", "image")):
+        where = f"{file.name}:{row}"
+        try:
+            if isinstance(record, DataError):
+                raise record
+            prompt, image = record["prompt"], str(record["image"]).replace(GENERATOR, generator)
+            if not isinstance(prompt, str) or not prompt.strip():
+                raise DataError(f"the prompt is empty or no text: {prompt!r:.60}")
+            if Path(image).suffix.lower() not in SUFFIXES:
+                raise DataError(f"'{image[:200]}' has no ending of an image: {', '.join(sorted(SUFFIXES))}")
+            place = inside(out, image)
+            if (first := seen.setdefault(place, row)) != row:
+                raise DataError(f"the image '{image[:200]}' is wanted twice (first in row {first})")
+        except DataError as error:
+            failed.append((where, error.message))
+            continue
+        sample = as_sample(record.get("sample") or 0)
+        given = record.get("seed")
+        seed = as_sample(given) if given not in (None, "") else sample
+        prompt_id = str(record.get("prompt_id") or prompt)
+        own = {"prompt_id": prompt_id, "generator": generator, "image": image, "sample": sample, "seed": seed}
+        yield Wanted(row, place, {**record, **own})
+
+
+def generate(
+    wanted: list[Wanted], out: Path, maker: Maker, failed: list[tuple[str, str]], watch: Callable[[Generated], None]
+) -> Generated:
+    """Make what is not there yet. An image is put in its place whole; Ctrl-C loses the one that is being made.
+
+    Raises:
+        UserError: The folder has a list of images that is not ours.
+    """
+    found = Generated(len(wanted) + len(failed), failed=failed)
+    out.mkdir(parents=True, exist_ok=True)
+    listed = _listed(out / LIST)
+    log = Appender(out / LIST)
+    bad = 0
+    try:
+        for one in wanted:
+            name = str(one.fields["image"])
+            try:
+                if one.place.exists():
+                    glance(one.place)
+                    found.there += 1
+                    if name not in listed:
+                        log.add(_line(one, {}))
+                    continue
+                started = time.monotonic()
+                raw = maker.make(one.fields)
+                if len(raw) > MAX_BYTES:
+                    raise DataError(f"the image has {len(raw) / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}")
+                inspect(raw, one.place)
+                write_atomic(one.place, raw)
+                log.add(_line(one, {**maker.settings, "seconds": round(time.monotonic() - started, 3)}))
+                found.made, bad = found.made + 1, 0
+            except DataError as error:
+                found.failed.append((f"row {one.row}, {name}", error.message))
+                bad += 1
+                if bad >= _HOPELESS and not found.made:
+                    found.stopped = True
+                    break
+            finally:
+                watch(found)
+    finally:
+        log.close()
+    return found
+
+
+def _line(one: Wanted, settings: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in one.fields.items() if key != "image"}
+    return {"file_name": one.fields["image"], **rest, MADE: settings}
+
+
+def _listed(file: Path) -> set[str]:
+    """Read which images a list of ours names."""
+    found = set()
+    for number, record in scan_jsonl(file, whole=True) if file.exists() else ():
+        if isinstance(record, DataError) or MADE not in record:
+            raise UserError(f"{file}:{number}: this list of images is not one of `generate`: choose another --out")
+        found.add(str(record.get("file_name")))
+    return found

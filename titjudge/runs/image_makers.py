@@ -1,0 +1,164 @@
+"""What makes an image of a prompt: a command of one's own, or a pipeline of diffusers."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from titjudge.core.errors import ConfigError, DataError, MissingExtra, UserError, nearest
+from titjudge.core.files import load_yaml
+from titjudge.core.redaction import environment_secrets, one_line, redact
+from titjudge.providers.learned.subprocess import run
+
+_FIELD = re.compile(r"\{(\w+)\}")
+_LOADED = ("revision", "variant", "dtype", "device")
+_MOST = 2**24  # bytes that a command may print
+
+
+class Maker(Protocol):
+    """Makes images one by one."""
+
+    settings: Mapping[str, Any]
+    """What an image of it was made with, as the list of images says it."""
+    name: str
+    """What its images' generator is called where nobody says."""
+
+    def make(self, fields: Mapping[str, Any]) -> bytes:
+        """Make an image file.
+
+        Args:
+            fields: The line of the image: prompt, seed, sample, prompt_id, ...
+
+        Raises:
+            DataError: There is no image this time, and why.
+        """
+        ...
+
+
+class CommandMaker:
+    """Runs a command for each image, without a shell: a prompt is one word of it, whatever stands in it.
+
+    Args:
+        command: Words with {prompt}, {out} (the file to write), {seed} and any other field of the line.
+        timeout: Seconds for one image.
+
+    Raises:
+        ConfigError: A word cannot be read, {prompt} or {out} is missing, or there is no such program.
+    """
+
+    def __init__(self, command: str, timeout: float) -> None:
+        try:
+            self._words = shlex.split(command)
+        except ValueError as error:
+            raise ConfigError(f"--command cannot be read: {str(error).lower()}") from error
+        named = {name for word in self._words for name in _FIELD.findall(word)}
+        for needed in ("prompt", "out"):
+            if needed not in named:
+                raise ConfigError(f"--command needs {{{needed}}}, as in 'prog {{prompt}} {{out}} {{seed}}'")
+        if shutil.which(self._words[0]) is None:
+            raise ConfigError(f"--command: there is no program '{self._words[0]}'")
+        self._timeout = timeout
+        self.name = Path(self._words[0]).stem
+        self.settings = {"command": redact(command, environment_secrets())}
+
+    def make(self, fields: Mapping[str, Any]) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / f"image{Path(str(fields['image'])).suffix}"
+            words = [self._filled(word, {**fields, "out": out}) for word in self._words]
+            ended = run(words, b"", timeout=self._timeout, limit=_MOST, environment=os.environ)
+            if ended.late:
+                raise DataError(f"the command took more than {self._timeout:g} s")
+            if ended.overflow:
+                raise DataError("the command printed more than 16 MiB")
+            if ended.code:
+                said = one_line(ended.last_words, environment_secrets())
+                raise DataError(f"the command ended with {ended.code}{f': {said}' if said else ''}")
+            if not out.is_file():
+                raise DataError("the command ended well and wrote no {out}")
+            return out.read_bytes()
+
+    @staticmethod
+    def _filled(word: str, fields: Mapping[str, Any]) -> str:
+        def value(found: re.Match[str]) -> str:
+            if found[1] not in fields:
+                raise ConfigError(f"--command: the lines have no {{{found[1]}}}.{nearest(found[1], fields)}")
+            text = str(fields[found[1]])
+            if "\0" in text:
+                raise DataError(f"the {found[1]} holds a null character")
+            return text
+
+        return _FIELD.sub(value, word)  # in one pass: what stands in a prompt is no field
+
+
+class DiffusersMaker:
+    """Runs a pipeline of diffusers in this process.
+
+    Args:
+        repo: Its repository, or a folder.
+        options: Texts by name: revision, variant, dtype and device of loading it, everything else for its call.
+
+    Raises:
+        MissingExtra: diffusers is not installed.
+        UserError: It cannot be loaded, or does not take an option.
+    """
+
+    def __init__(self, repo: str, options: Mapping[str, str]) -> None:
+        try:
+            diffusers = importlib.import_module("diffusers")
+        except ImportError as error:
+            raise MissingExtra("diffusers", "diffusers", "--model diffusers/REPO") from error
+        import torch
+
+        device = options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu")
+        dtype = options.get("dtype") or ("float32" if device == "cpu" else "bfloat16")
+        if not isinstance(getattr(torch, dtype, None), torch.dtype):
+            raise ConfigError(f"--option dtype={dtype}: a type of torch, such as bfloat16")
+        loading = {name: options[name] for name in ("revision", "variant") if name in options}
+        try:
+            pipeline = diffusers.DiffusionPipeline.from_pretrained(
+                repo, dtype=getattr(torch, dtype), use_safetensors=True, **loading
+            )
+            self._pipeline = pipeline.to(device)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise UserError(f"diffusers/{repo} cannot be loaded: {one_line(str(error))}") from error
+        self._pipeline.set_progress_bar_config(disable=True)
+        known = inspect.signature(self._pipeline.__call__).parameters
+        self._options: dict[str, Any] = {}
+        for name, text in options.items():
+            if name in _LOADED:
+                continue
+            if name not in known or name in ("prompt", "generator"):
+                raise ConfigError(f"--option {name}: the pipeline does not take it.{nearest(name, known)}")
+            self._options[name] = load_yaml(text)
+        self._torch = torch
+        self.name = Path(repo).name
+        self.settings = {
+            "model": f"diffusers/{repo}",
+            **loading,
+            "dtype": dtype,
+            "device": device,
+            "diffusers": diffusers.__version__,
+            "torch": torch.__version__,
+            "options": self._options,
+        }
+
+    def make(self, fields: Mapping[str, Any]) -> bytes:
+        noise = self._torch.Generator("cpu").manual_seed(int(fields["seed"]))  # the same on every device
+        try:
+            made = self._pipeline(prompt=fields["prompt"], generator=noise, **self._options)
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise DataError(f"the pipeline failed: {one_line(str(error))}") from error
+        if any(getattr(made, "nsfw_content_detected", None) or ()):
+            raise DataError("the pipeline's safety checker blackened the image")
+        out = io.BytesIO()
+        made.images[0].save(out, "PNG")
+        return out.getvalue()

@@ -1,0 +1,71 @@
+"""The prompts of a suite with the places where their images belong: what is to be generated, as lines of a file."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+GENERATOR = "{generator}"
+NUMBERS = ("{sample}", "{index}", "{seed}")
+_PLAIN = re.compile(r"\w[\w.+-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPlace:
+    """A prompt, and where its images belong.
+
+    Attributes:
+        image: Path below the data folder with {generator}, and with {sample} or {seed} where the suite numbers its images.
+        fields: What else the line of the image needs, or what prompts can be chosen by (`length`).
+    """
+
+    prompt_id: str
+    prompt: str
+    image: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def path(self, sample: int, samples: int, seed: int) -> str:
+        """Give the path of one of `samples` images: `cat.png`, or `cat_0.png`, `cat_1.png`, ... where there are several."""
+        if any(name in self.image for name in NUMBERS):
+            return filled(self.image, {"sample": sample, "index": sample, "seed": seed})
+        place = PurePosixPath(self.image)
+        return str(place.with_stem(f"{place.stem}_{sample}")) if samples > 1 else self.image
+
+    def lines(self, samples: int, seed: int) -> Iterator[dict[str, Any]]:
+        """Yield a line for each image that is wanted."""
+        for sample in range(samples):
+            yield {
+                "prompt_id": self.prompt_id,
+                "prompt": self.prompt,
+                "image": self.path(sample, samples, seed + sample),
+                "sample": sample,
+                "seed": seed + sample,
+                **self.fields,
+            }
+
+
+def filled(pattern: str, values: Mapping[str, Any]) -> str:
+    """Fill the fields of a path in one pass: what stands in a value is no field."""
+    return re.sub(r"\{(\w+)\}", lambda found: str(values.get(found[1], found[0])), pattern)
+
+
+def loose_place(prompt_id: str, prompt: str) -> PromptPlace:
+    """Give a prompt without a layout of its own a file named by its id, or by part of it where that is no file name."""
+    name = prompt_id
+    if not _PLAIN.fullmatch(prompt_id):
+        name = re.sub(r"[^\w.+-]+", "_", prompt_id).strip("._")[:60]
+        name += f"-{hashlib.sha256(prompt_id.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return PromptPlace(prompt_id, prompt, f"{GENERATOR}/{name}.png")
+
+
+def distinct(prompts: Iterable[tuple[str, str]]) -> Iterator[PromptPlace]:
+    """Yield a place for the first of each id."""
+    seen: set[str] = set()
+    for prompt_id, prompt in prompts:
+        if prompt_id not in seen:
+            seen.add(prompt_id)
+            yield loose_place(prompt_id, prompt)
