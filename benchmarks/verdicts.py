@@ -305,11 +305,18 @@ def tiers(old: ScoreTable, new: ScoreTable, scale: int) -> None:
     print(
         f"\n6. Two tiers: {len(kept)} generators, {len(cheap)} prompts, every two generators; NEW on all, OLD on a part"
     )
+    squared = [
+        np.corrcoef(dear[:, a] - dear[:, b], cheap[:, a] - cheap[:, b])[0, 1] ** 2
+        for a, b in combinations(range(len(kept)), 2)
+    ]
+    print(f"  squared correlation of the two judges' differences, on average: {np.mean(squared):.3f}")
     for part in (30, 60, 120):
         held, alone, saved = two_tiers(cheap, dear, part, 60 // scale)
         show(f"OLD on {part} prompts: intervals that hold", held, "93 to 97%")
         show("    those of OLD alone that hold", alone, "no target")
         show("    judgements by OLD that NEW spares at equal width", saved, "25 to 35%")
+        bound = float(np.mean(squared)) * (1 - part / len(cheap))
+        show("    what a linear use of NEW can spare: that correlation x the share that only NEW judged", bound, "no target")
 
 
 def show(line: str, value: float, wanted: str) -> None:
