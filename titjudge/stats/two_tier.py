@@ -102,6 +102,12 @@ def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> Tw
     for at, to in common:
         high[to] = own[at]
     ends = dear.bounds
+    both = int((np.isfinite(low) & np.isfinite(high)).sum(axis=0).max())
+    if both < FEWEST:
+        said = f"{both} prompt{'' if both == 1 else 's'}"
+        raise DataError(
+            f"no generator has more than {said} with a score in common with {cheap.source}: it takes two", dear.source
+        )
     tiers = [Tier((name,), _joined(high[:, k], low[:, k], level, ends)) for k, name in enumerate(names)]
     tiers.sort(key=lambda each: (each.estimate.value is None, -(each.estimate.value or 0.0), each.names))
     column = {name: k for k, name in enumerate(names)}

@@ -103,6 +103,13 @@ def test_what_only_one_of_them_has_is_left_out_and_said() -> None:
         two_tier(cheap, table({"z": np.ones(20)}, list(dear.prompts)))
 
 
+def test_one_common_prompt_a_generator_is_too_few() -> None:
+    cheap = table({"a": np.arange(4.0), "b": np.arange(4.0)}, list("pqrs"))
+    dear = table({"a": np.array([1.0, np.nan]), "b": np.array([np.nan, 2.0])}, list("pq"))
+    with pytest.raises(DataError, match="more than 1 prompt with a score in common"):
+        two_tier(cheap, dear)
+
+
 def test_on_the_command_line(tmp_path: Path) -> None:
     for name, found in zip(("cheap", "dear"), judges(120, 40, 7), strict=True):
         lines = [
