@@ -316,7 +316,11 @@ def tiers(old: ScoreTable, new: ScoreTable, scale: int) -> None:
         show("    those of OLD alone that hold", alone, "no target")
         show("    judgements by OLD that NEW spares at equal width", saved, "25 to 35%")
         bound = float(np.mean(squared)) * (1 - part / len(cheap))
-        show("    what a linear use of NEW can spare: that correlation x the share that only NEW judged", bound, "no target")
+        show(
+            "    what a linear use of NEW can spare: that correlation x the share that only NEW judged",
+            bound,
+            "no target",
+        )
 
 
 def show(line: str, value: float, wanted: str) -> None:
