@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from statistics import fmean
 from typing import Any, TypeGuard
 
 
@@ -15,6 +17,12 @@ def finite(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Compute the mean of what is there; None of nothing."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:

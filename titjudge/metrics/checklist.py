@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from titjudge.core.errors import ConfigError, Unanswered
+from titjudge.core.numbers import mean
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
@@ -155,12 +156,6 @@ def plain_points(mark: Any) -> float | None:
     if isinstance(mark, int | float) and not isinstance(mark, bool) and mark in POINTS:
         return POINTS[int(mark)]
     return None
-
-
-def mean(values: Iterable[float | None]) -> float | None:
-    """Compute the mean of what is there; None of nothing."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 def judge_answer(text: Any, pillar: str, targeted: Sequence[Sequence[str]] | None = None) -> Verdict:

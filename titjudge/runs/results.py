@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from titjudge.core.numbers import mean
 from titjudge.core.run_records import SCHEMA_VERSION
 from titjudge.core.score_parts import steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
@@ -121,7 +122,7 @@ def _steadiness(scores: Sequence[Score]) -> Table | None:
     rows = []
     for name in sorted({score.metric for score in scores}):
         measures = [steadiness(score.parts) for score in scores if score.metric == name]
-        means = [_mean([each[key] for each in measures if key in each]) for key in _STEADY]
+        means = [mean(each.get(key) for each in measures) for key in _STEADY]
         if any(value is not None for value in means):
             rows.append((name, *means))
     if not rows:
@@ -131,10 +132,6 @@ def _steadiness(scores: Sequence[Score]) -> Table | None:
         "comparisons in which exchanging the sides exchanged the answer; all averaged over images",
     )
     return Table("Steadiness of the judges", ("metric", *_STEADY.values()), tuple(rows), notes)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:

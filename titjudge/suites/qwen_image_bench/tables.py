@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.files import write_atomic
+from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Score, Table
-from titjudge.metrics.checklist import COLUMNS, Verdict, homes, judge_answer, mean, rubric
+from titjudge.metrics.checklist import COLUMNS, Verdict, homes, judge_answer, rubric
 from titjudge.suites.base import first_rows
 from titjudge.suites.qwen_image_bench.dataset import Facets, Problem
 

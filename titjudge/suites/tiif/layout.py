@@ -5,11 +5,11 @@ Source: TIIF-Bench paper, Table 1; summary_results.py and summary_dimension_resu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import fmean
 
 from titjudge.core.errors import DataError
+from titjudge.core.numbers import mean
 
 DIMENSIONS: dict[str, tuple[str, ...]] = {
     "attribute": ("shape+color", "color+texture", "texture+color", "shape+texture"),
@@ -79,12 +79,6 @@ class Cell:
         if not self.files:
             return None
         return 100 * self.image_sum / self.files if per_image else 100 * self.correct / self.questions
-
-
-def mean(values: Iterable[float | None]) -> float | None:
-    """Plain mean of what is there (the official rule drops what is missing); None when nothing is."""
-    present = [value for value in values if value is not None]
-    return fmean(present) if present else None
 
 
 def roll_up(types: Mapping[str, float | None]) -> dict[str, object]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from titjudge.core.errors import DataError, MissingExtra
 from titjudge.core.files import read_text
+from titjudge.core.numbers import mean
 from titjudge.suites.tiif.answers import Answers
-from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, mean, roll_up
+from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, roll_up
 
 SHEETS = ("Accuracy", "Total_Questions", "Correct_Answers")
 _MEAN = "Mean_Accuracy"

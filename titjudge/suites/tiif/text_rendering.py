@@ -12,9 +12,10 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl
+from titjudge.core.numbers import mean
 from titjudge.core.ocr import gned_and_recall, strings_of, words_from_questions
 from titjudge.core.types import Item, Score, Table
-from titjudge.suites.tiif.layout import LENGTHS, mean
+from titjudge.suites.tiif.layout import LENGTHS
 
 METRIC = "text-rendering"
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from titjudge.core.numbers import mean
 from titjudge.core.types import Pair, Table
 from titjudge.stats.votes import CHOICES, Outcome
 from titjudge.stats.votes import Vote as Choice
@@ -124,11 +125,11 @@ def _annotator(name: str, all_votes: Sequence[Vote], truth: Mapping[tuple[str, .
         "annotator": name,
         "votes": len(pairs),
         "undone": len(all_votes) - len(votes),
-        "tie_share": _share(vote.answer == "tie" for vote in pairs),
-        "left_share": _share(vote.answer == "left" for vote in decided),
+        "tie_share": mean(vote.answer == "tie" for vote in pairs),
+        "left_share": mean(vote.answer == "left" for vote in decided),
         "median_seconds": statistics.median(seconds) if seconds else None,
         "gold": len(right),
-        "gold_accuracy": _share(right),
+        "gold_accuracy": mean(right),
     }
 
 
@@ -136,8 +137,3 @@ def _expected(vote: Vote, truth: Pair) -> int:
     if truth.preference == "tie":
         return 0
     return 1 if vote.left == (truth.a if truth.preference == "a" else truth.b) else -1
-
-
-def _share(values: Iterable[bool]) -> float | None:
-    listed = list(values)
-    return sum(listed) / len(listed) if listed else None
