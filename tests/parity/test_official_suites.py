@@ -4,6 +4,8 @@
     WISE              github.com/PKU-YuanGroup/WISE
     UniGenBench       github.com/CodeGoat24/UniGenBench
     ELLA              github.com/TencentQQGYLab/ELLA            DPG-Bench
+    X-Omni            github.com/X-Omni-Team/X-Omni             LongText-Bench
+    OneIG-Benchmark   github.com/OneIG-Bench/OneIG-Benchmark
 
 Answers are made with all that judges write: refusals, other words, numbers off the scale, lists of the wrong length.
 """
@@ -11,15 +13,18 @@ Answers are made with all that judges write: refusals, other words, numbers off 
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
 import copy
 import csv
 import io
+import itertools
 import json
 import math
 import os
 import random
 import re
+import shutil
 import sys
 import types
 from collections import Counter, defaultdict
@@ -37,7 +42,13 @@ from titjudge.core.types import InvalidItem, Item, Reply, Score, Status, Table
 
 SETS = 100
 NEAR = 1e-9
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),  # files that official code leaves open
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
 Answer = Callable[[Item, Mapping[str, Any]], str | None]
 
 
@@ -62,15 +73,15 @@ def judged(name: str, data: Path, answer: Answer, protocol: str = "official", **
     suite = registry.load("suites", name)(**options)
     suite.protocol = protocol
     items = [item for item in suite.load(data) if not isinstance(item, InvalidItem)]
-    scores = [score for item in items for score in asyncio.run(_scores(suite, item, answer, protocol))]
+    scores = asyncio.run(_scores(suite, items, answer, protocol))
     found: list[Table] = suite.aggregate(items, scores)
     return found
 
 
-async def _scores(suite: Any, item: Item, answer: Answer, protocol: str) -> list[Score]:
+async def _scores(suite: Any, items: list[Item], answer: Answer, protocol: str) -> list[Score]:
     scores = []
-    for name in suite.metrics:
-        metric = registry.load("metrics", name)
+    metrics = [(name, registry.load("metrics", name)) for name in suite.metrics]
+    for item, (name, metric) in itertools.product(items, metrics):
         if not metric.applies(item):
             continue
         try:
@@ -400,3 +411,167 @@ def test_dpg_bench(tmp_path: Path) -> None:
             for name, value in re.findall(r"\t(.+): (.+)\n", shown):
                 assert row(table_)[name] == pytest.approx(float(value), abs=NEAR), (seed, name)
     assert dropped  # the slip of the first row
+
+
+# -- LongText-Bench ----------------------------------------------------------------------------------------------------
+
+WORDS = {
+    "en": ["Fresh", "BREWS,", "every", "Day!", "café", "2023", "No", "text"],
+    "zh": ["每日", "新鲜烘焙", "，", "A1", "公里"],
+}
+
+
+def _reading(rng: random.Random, words: list[str]) -> str:
+    text = " ".join(rng.choices(words, k=rng.randint(0, 8)))
+    return rng.choice(
+        [text, text.upper(), f"{text}\naddCriterion", "No text recognized", "No text recognized.", f'"{text}"']
+    )
+
+
+@pytest.mark.parametrize("mode", ["en", "zh"])
+def test_longtext_bench(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = compile(official("X-Omni/textbench/summary_scores.py").read_text(encoding="utf-8"), "summary", "exec")
+    name = "clean_and_remove_hallucinations"
+    clean = functions(official("X-Omni/textbench/evaluate_text_reward.py"), name)[name]
+    file = tmp_path / ("text_prompts.jsonl" if mode == "en" else "text_prompts_zh.jsonl")
+    for seed in range(SETS):
+        rng = random.Random(seed)
+        prompts = [
+            {"prompt_id": n, "prompt": f"p{n}", "text": [*rng.choices(WORDS[mode], k=2), "x1"], "category": "sign"}
+            for n in range(3)
+        ]
+        file.write_text("\n".join(map(json.dumps, prompts)), encoding="utf-8")
+        said = {f"{n:04}_{k}": _reading(rng, WORDS[mode]) for n in range(3) for k in (1, 2)}
+        for each in said:
+            picture(tmp_path / f"images/gen/{each}.png")
+        lines = [{"ocr_gt": prompts[int(each[:4])]["text"], "ocr_results": clean(text)} for each, text in said.items()]
+        (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+        monkeypatch.setattr(sys, "argv", ["script", str(tmp_path / "results.jsonl"), "--mode", mode])
+        theirs: dict[str, Any] = {"print": lambda *_: None}
+        exec(script, theirs)
+        tables = judged("longtext-bench", tmp_path, lambda item, _, said=said: said[Path(item.id).stem], mode=mode)
+        assert row(tables[0])["text score"] == pytest.approx(theirs["match_score"], abs=NEAR), seed
+
+
+def test_the_prompt_of_longtext_bench_and_oneig() -> None:
+    assert template("text_reading/read") in strings(official("X-Omni/textbench/evaluate_text_reward.py"))
+    theirs = strings(official("OneIG-Benchmark/scripts/utils/inference.py"))
+    assert template("text_reading/read") in theirs
+    assert template("oneig/question") in theirs
+
+
+# -- OneIG-Bench -------------------------------------------------------------------------------------------------------
+
+
+def _oneig_folder(place: Path, mode: str) -> None:
+    """The tables of OneIG-Bench without a prompt; tests write those of their task over them."""
+    end = "" if mode == "EN" else "_zh"
+    for name in ("anime", "human", "object", "multilingualism"):
+        write_json(place / f"scripts/alignment/Q_D/{name}{end}.json", {})
+    write_json(place / f"scripts/reasoning/gt_answer{end}.json", {})
+    (place / "scripts/text").mkdir(parents=True, exist_ok=True)
+    (place / f"scripts/text/text_content{end}.csv").write_text(",id,text_content\n")
+    column = "prompt_en" if mode == "EN" else "prompt_cn"
+    rows = [
+        f"{kind},{n:03},a prompt,NP,{length}"
+        for kind in ("Anime_Stylization", "Portrait", "Text_Rendering")
+        for n, length in enumerate(("short", "long", "long"))
+    ]
+    head = f"category,id,{column},type,prompt_length"
+    (place / f"OneIG-Bench{'' if mode == 'EN' else '-ZH'}.csv").write_text("\n".join([head, *rows]))
+
+
+def _official_oneig(path: str, mode: str, monkeypatch: pytest.MonkeyPatch, place: Path, **given: Any) -> Any:
+    """Run one script of OneIG-Bench; returns a function that gives the tables that it saves."""
+    pd = pytest.importorskip("pandas")
+    monkeypatch.chdir(place)
+    saved: list[Any] = []
+    args = argparse.Namespace(
+        mode=mode, image_dirname="images", model_names=["gen"], image_grid=["2,2"], class_items=["anime", "human"]
+    )
+    names = [
+        node.name
+        for node in ast.parse(official(path).read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    ]
+    theirs = functions(
+        official(path), *names, pd=pd, os=os, json=json, shutil=shutil, deepcopy=copy.deepcopy, parse_args=lambda: args,
+        megfile=types.SimpleNamespace(smart_glob=lambda pattern: [pattern[:-1]]), tqdm=lambda found, **_: found,
+        save2csv=lambda table, _: saved.append(table), formatted_time="now", on_rm_error=None, print=lambda *_: None,
+        split_mxn_grid=lambda path, grid, cache: [f"{path}_{k}" for k in range(4)], **given,
+    )  # fmt: skip
+
+    def run() -> list[Any]:
+        saved.clear()
+        theirs["main"]()
+        return saved
+
+    return run
+
+
+def test_oneig_alignment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: dict[tuple[str, str], str] = {}
+    judge = types.SimpleNamespace(infer_semantic=lambda paths, question: [said[path, question] for path in paths])
+    path = "OneIG-Benchmark/scripts/alignment/alignment_score.py"
+    theirs = _official_oneig(path, "EN", monkeypatch, tmp_path, inferencer=judge)
+    _oneig_folder(tmp_path, "EN")
+    for seed in range(SETS):
+        rng = random.Random(seed)
+        for kind in ("anime", "human"):
+            entries = {}
+            for n in range(3):
+                count = rng.randint(1, 5)
+                asked = {str(q): f"Is {q} of {n} there?" for q in range(1, count + 1)}
+                above = {q: sorted({0} if rng.random() < 0.4 else {rng.randint(1, count)} - {int(q)}) for q in asked}
+                entries[f"{n:03}"] = {"question": json.dumps(asked), "dependency": json.dumps(above)}
+                for k in range(4):
+                    picture(tmp_path / f"images/{kind}/gen/{n:03}_{k}.webp")
+                    for question in asked.values():
+                        answer = rng.choice(["Yes", "Yes", "Yes", "No", "yes", "Yes."])
+                        said[f"images/{kind}/gen/{n:03}_{k}", question] = answer
+            write_json(tmp_path / f"scripts/alignment/Q_D/{kind}.json", entries)
+        overall, prompts = theirs()
+        tables = judged("oneig-bench", tmp_path, lambda item, given: said[f"images/{item.id[:-5]}", given["question"]])
+        ours = row(tables[0])
+        assert ours["overall"] == pytest.approx(overall.loc["gen", "alignment"], abs=NEAR), seed
+        by_class = prompts["gen"].astype(float).groupby(prompts.index.str.split("_").str[0]).mean()
+        assert (ours["anime"], ours["human"]) == pytest.approx((by_class["anime"], by_class["human"]), abs=NEAR)
+
+
+@pytest.mark.parametrize("mode", ["EN", "ZH"])
+def test_oneig_text(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numpy")
+    tools = module(official("OneIG-Benchmark/scripts/text/text_utils.py"), "official_oneig_text")
+    said: dict[str, str] = {}
+    reader = types.SimpleNamespace(infer_ocr=lambda paths, tokens: [said[path] for path in paths])
+    names = (
+        "preprocess_string",
+        "clean_and_remove_hallucinations",
+        "levenshtein_distance",
+        "calculate_char_match_ratio",
+    )
+    theirs = _official_oneig(
+        "OneIG-Benchmark/scripts/text/text_score.py", mode, monkeypatch, tmp_path,
+        Qwen2_5VLBatchInferencer=lambda _: reader, **{name: getattr(tools, name) for name in names},
+    )  # fmt: skip
+    _oneig_folder(tmp_path, mode)
+    words = WORDS["en" if mode == "EN" else "zh"]
+    for seed in range(SETS):
+        rng = random.Random(seed)
+        table = io.StringIO()
+        write = csv.writer(table)
+        write.writerow(["", "id", "text_content"])
+        for n in range(3):
+            texts = [" ".join(rng.choices(words, k=2)), rng.choice(["it's", "two\nlines", 'a "quote"'])]
+            write.writerow([n, f"{n:03}", repr(texts)])
+            for k in range(4):
+                picture(tmp_path / f"images/text/gen/{n:03}_{k}.webp")
+                told = rng.choice([" ".join(texts), repr(texts), _reading(rng, words)])
+                said[f"images/gen/{n:03}_{k}"] = told
+        end = "" if mode == "EN" else "_zh"
+        (tmp_path / f"scripts/text/text_content{end}.csv").write_text(table.getvalue(), encoding="utf-8")
+        overall, _ = theirs()
+        tables = judged("oneig-bench", tmp_path, lambda item, _: said[f"images/{item.id[5:-5]}"], mode=mode)
+        ours = row(tables[0])
+        for column in ("ED", "CR", "WAC", "text score"):
+            assert ours[column] == pytest.approx(overall.loc["gen", column], abs=NEAR), (seed, column)

@@ -58,6 +58,7 @@ TABLES: dict[str, dict[str, str]] = {
         "facet-map": "titjudge.metrics.facet_map:facet_map",
         "graph-alignment": "titjudge.metrics.graph_alignment:graph_alignment",
         "questions": "titjudge.metrics.questions:questions",
+        "text-reading": "titjudge.metrics.text_reading:text_reading",
     },
     "suites": {
         "folder": "titjudge.suites.folder:Folder",
@@ -67,6 +68,8 @@ TABLES: dict[str, dict[str, str]] = {
         "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",
         "longt2ibench": "titjudge.suites.longt2ibench.suite:LongT2IBench",
         "qwen-image-bench": "titjudge.suites.qwen_image_bench.suite:QwenImageBench",
+        "longtext-bench": "titjudge.suites.longtext_bench:LongTextBench",
+        "oneig-bench": "titjudge.suites.oneig_bench:OneIGBench",
         "t2i-corebench": "titjudge.suites.question_suite:t2i_corebench",
         "dpg-bench": "titjudge.suites.question_suite:dpg_bench",
         "unigenbench": "titjudge.suites.question_suite:unigenbench",

@@ -58,7 +58,19 @@ class Asked(Asking):
     questions: list[Question] = Field(min_length=1, max_length=500)
 
 
-@metric("questions", roles=("judge",), range=(0, 1), source="the suite's own (its YAML file)", needs=("asked",))
+def has_questions(item: Item) -> bool:
+    """Whether questions come with the item."""
+    return "asked" in item.meta
+
+
+@metric(
+    "questions",
+    roles=("judge",),
+    range=(0, 1),
+    source="the suite's own (its YAML file)",
+    needs=("asked",),
+    applies=has_questions,
+)
 async def questions(item: Item, ask: Ask) -> Score:
     """Weighted mean of a judge's answers to the questions that come with a prompt, asked as its suite says.
 

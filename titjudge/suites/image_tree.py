@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.images import SUFFIXES
 from titjudge.core.serialization import without_surrogates
@@ -115,3 +116,31 @@ class ImageTree:
 
         pieces = _FIELD.split(self.pattern)
         return re.compile("".join(field(piece) if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)))
+
+
+def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[Path, str]:
+    """Find where a suite's images lie: the folder above all fields, and the pattern below it.
+
+    Args:
+        folder: The data folder.
+        patterns: Where the suite expects them below it, without ending; the first that fits an image counts.
+        named: A pattern that the user has named instead, from the working directory.
+
+    Raises:
+        ConfigError: The pattern that the user has named begins with no folder.
+        DataError: No pattern fits an image.
+    """
+    if named:
+        root, pattern = split_pattern(named)
+        if not root.is_dir():
+            raise ConfigError(f"--suite-option images={named}: {root} is no folder")
+        return root, pattern
+    for each in patterns:
+        top, rest = split_pattern(each)
+        place, pattern = inside(folder, top.as_posix(), "folder"), f"{rest}.{{suffix}}"
+        fits = ImageTree(pattern, "").regex()
+        files = (path for path in place.rglob("*") if path.suffix.lower() in SUFFIXES) if place.is_dir() else ()
+        if any(fits.fullmatch(path.relative_to(place).as_posix()) for path in files):
+            return place, pattern
+    wanted = " or ".join(f"{each}.png" for each in patterns)
+    raise DataError(f"no images: expected {wanted} here, or say --suite-option images=PATTERN", folder)

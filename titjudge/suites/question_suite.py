@@ -12,12 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite
-from titjudge.suites.image_tree import ImageTree, split_pattern
+from titjudge.suites.image_tree import ImageTree, find_tree
 from titjudge.suites.prompt_places import PromptPlace, filled
 from titjudge.suites.question_data import PromptRecord, read_prompts
 from titjudge.suites.question_schema import QuestionSpec, read_spec
@@ -58,7 +56,7 @@ class QuestionSuite(Suite):
             asking = asking.model_copy(update={"template": self._template})
         prompts, problems = self._read(folder)
         yield from problems
-        root, pattern = self._tree(folder)
+        root, pattern = find_tree(folder, self.spec.images, self._images)
         tree = ImageTree(pattern, "the suite", {name: record.prompt for name, record in prompts.items()})
         how = asking.model_dump()
         for item in tree.items(root, self.image_roots, self.notes):
@@ -79,7 +77,7 @@ class QuestionSuite(Suite):
         found, problems = self._read(folder)
         yield from problems
         try:
-            root, pattern = self._tree(folder)
+            root, pattern = find_tree(folder, self.spec.images, self._images)
             pattern = pattern if self._images else (root.relative_to(folder) / pattern).as_posix()
         except DataError:
             pattern = f"{self.spec.images[0]}.png"
@@ -96,32 +94,11 @@ class QuestionSuite(Suite):
             parents_exist=self.spec.asking(self.protocol).parents == "direct",
         )
 
-    def _tree(self, folder: Path) -> tuple[Path, str]:
-        if self._images:
-            root, pattern = split_pattern(self._images)
-            if not root.is_dir():
-                raise ConfigError(f"--suite-option images={self._images}: {root} is no folder")
-            return root, pattern
-        for each in self.spec.images:
-            top, rest = split_pattern(each)
-            pattern = f"{rest}.{{suffix}}"
-            place = inside(folder, top.as_posix(), "folder")
-            if place.is_dir() and _fits(place, pattern):
-                return place, pattern
-        wanted = " or ".join(f"{each}.png" for each in self.spec.images)
-        raise DataError(f"no images: expected {wanted} here, or say --suite-option images=PATTERN", folder)
-
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the suite's tables."""
         own = [score for score in scores if score.metric == METRIC]
         grids = self.protocol == "official" and self.spec.official.grids
         return [make_table(spec, items, own, grids=grids) for spec in self.spec.tables]
-
-
-def _fits(root: Path, pattern: str) -> bool:
-    fits = ImageTree(pattern, "").regex()
-    files = (path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
-    return any(fits.fullmatch(path.relative_to(root).as_posix()) for path in files)
 
 
 def suite_of(file: Path) -> type[QuestionSuite]:

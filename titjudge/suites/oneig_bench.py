@@ -1,0 +1,233 @@
+"""OneIG-Bench: alignment, text and reasoning, English or Chinese (github.com/OneIG-Bench/OneIG-Benchmark @41b4983)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.files import read_json, scan_csv
+from titjudge.core.structured_output import first_problem
+from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.metrics.questions import Asked, Asking
+from titjudge.metrics.text_reading import Wanted, listed, matched_share
+from titjudge.suites.base import Suite
+from titjudge.suites.image_tree import ImageTree, find_tree
+from titjudge.suites.question_schema import TableSpec
+from titjudge.suites.question_tables import make_table
+
+CLASSES = {
+    "anime": "Anime_Stylization",
+    "human": "Portrait",
+    "object": "General_Object",
+    "multilingualism": "Multilingualism",
+    "text": "Text_Rendering",
+    "reasoning": "Knowledge_Reasoning",
+}
+_FARTHEST = {"EN": 100, "ZH": 50}  # edits that count
+_ASKED, _READ = "questions", "text-reading"
+Found = dict[str, tuple[str, dict[str, Any]]]
+
+
+class OneIGBench(Suite):
+    """OneIG-Bench: alignment by questions, rendered text, reasoning by similarity (style and diversity are left out).
+
+    Args:
+        mode: `EN` or `ZH`.
+        images: A pattern of image paths with {class}, from the working directory, where they are not in `images/`.
+    """
+
+    name = "oneig-bench"
+    metrics: tuple[str, ...] = (_ASKED, _READ)
+    DEVIATIONS: tuple[str, ...] = (
+        "style and diversity are left out: they take CSD, a style encoder and DreamSim, whose code comes with their weights",
+        "reasoning is the similarity of the image and the text of the answer, as upstream, by whichever learned metric is asked for "
+        "(--metric clipscore); upstream's LLM2CLIP is code from the hub, which is not run here. Other numbers than the published",
+        "official: an answer is yes where it is exactly `Yes`, anything else is a no; strict: an answer that is neither leaves the "
+        "image without a score. Both: the parents' own answers count (dependencies are not handed on)",
+        "official: text is compared with the cell of the table as it stands, `['a', 'b']` with its escapes; strict: with the texts",
+        "official: 'No text recognized' without a full stop, as the prompt asks for it, counts as text; strict: it is none",
+        "the four images of a prompt are four files, 000_0.webp to 000_3.webp, or one 000.webp; upstream cuts grids, leaves out "
+        "parts that are all black, and where all are black takes the text of the image before",
+        "the judge is any vision model; upstream's is Qwen2.5-VL-7B-Instruct. A reply cut at 128 tokens (256 for texts of over 60 "
+        "words, as upstream) has no score",
+        "means by prompt length and type are those of fine_grained_analysis.py, English only, as there",
+    )
+
+    def __init__(self, *, mode: str = "EN", images: str = "") -> None:
+        if mode.upper() not in _FARTHEST:
+            raise ConfigError(f"mode is EN or ZH, not '{mode}'")
+        self._mode, self._images = mode.upper(), images
+        self.notes: dict[str, None] = {}
+
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+        """Yield the images of the three tasks; what cannot be judged says file and row.
+
+        Raises:
+            DataError: there are no prompts, or no images.
+        """
+        problems: list[InvalidItem] = []
+        found = self._prompts(folder, problems)
+        yield from problems
+        for name, prompts in found.items():
+            wanted = [f"images/{name}/{{generator}}/{{prompt_id}}{end}" for end in ("_{sample}", "")]
+            try:
+                root, pattern = find_tree(folder, wanted, self._images.replace("{class}", name))
+            except DataError:
+                self.notes[f"there are no images of {name}"] = None
+                continue
+            tree = ImageTree(pattern, f"OneIG-Bench ({name})", {key: prompt for key, (prompt, _) in prompts.items()})
+            for item in tree.items(root, self.image_roots, self.notes):
+                own = f"{name}/{item.id}"
+                if isinstance(item, InvalidItem):
+                    yield replace(item, id=own)
+                    continue
+                yield replace(item, id=own, prompt_id=f"{name}/{item.prompt_id}", meta=prompts[item.prompt_id][1])
+
+    def _prompts(self, folder: Path, problems: list[InvalidItem]) -> dict[str, Found]:
+        """Read the prompts of each class by their ids, with what is asked of their images."""
+        end = "" if self._mode == "EN" else "_zh"
+        table = _file(folder, "OneIG-Bench.csv" if self._mode == "EN" else "OneIG-Bench-ZH.csv")
+        known: dict[str, dict[str, dict[str, Any]]] = {}
+        for number, row in scan_csv(table, ("category", "id", "prompt_en" if self._mode == "EN" else "prompt_cn")):
+            if isinstance(row, DataError):
+                problems.append(InvalidItem(f"{table.name}:{number}", str(row)))
+            else:
+                known.setdefault(row["category"], {})[row["id"]] = row
+        found: dict[str, Found] = {}
+        for name, category in CLASSES.items():
+            if name == "multilingualism" and self._mode == "EN":
+                continue
+            rows = known.get(category, {})
+            if name == "text":
+                found[name] = self._texts(_file(folder, f"scripts/text/text_content{end}.csv"), rows, problems)
+            elif name == "reasoning":
+                answers = read_json(_file(folder, f"scripts/reasoning/gt_answer{end}.json"))
+                found[name] = {
+                    key: (answer, {**_fields(row), "class": name, "generated_from": _prompt(row)})
+                    for key, row in rows.items()
+                    if isinstance(answer := answers.get(key), str) and answer.strip()
+                }
+            else:
+                file = _file(folder, f"scripts/alignment/Q_D/{name}{end}.json")
+                found[name] = self._questions(file, name, rows, problems)
+        return found
+
+    def _questions(
+        self, file: Path, name: str, rows: Mapping[str, dict[str, Any]], problems: list[InvalidItem]
+    ) -> Found:
+        found: Found = {}
+        rule = "oneig" if self.protocol == "official" else "yes-no"
+        how = Asking(template="oneig/question", answer=rule, max_tokens=128).model_dump()
+        for key, entry in read_json(file).items():
+            try:
+                asked, above = (_decoded(entry[part]) for part in ("question", "dependency"))
+                questions = [
+                    {"id": n, "question": text, "parents": [str(each) for each in above.get(n, []) if each != 0]}
+                    for n, text in asked.items()
+                ]
+                checked = Asked.model_validate({**how, "questions": questions})
+                ids = {question.id for question in checked.questions}
+                if lost := [each for question in checked.questions for each in question.parents if each not in ids]:
+                    raise ValueError(f"there is no question {lost[0]}, on which one depends")
+                row = rows[key]
+            except ValidationError as error:
+                problems.append(InvalidItem(f"{file.name}:{key}", f"{file.name}:{key}: {first_problem(error)}"))
+            except (ValueError, TypeError, AttributeError, KeyError) as error:
+                said = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+                problems.append(InvalidItem(f"{file.name}:{key}", f"{file.name}:{key}: {said}"))
+            else:
+                found[key] = _prompt(row), {**_fields(row), "class": name, "asked": {**how, "questions": questions}}
+        return found
+
+    def _texts(self, file: Path, rows: Mapping[str, dict[str, Any]], problems: list[InvalidItem]) -> Found:
+        found: Found = {}
+        for number, row in scan_csv(file, ("id", "text_content")):
+            where = f"{file.name}:{number}"
+            if isinstance(row, DataError):
+                problems.append(InvalidItem(where, str(row)))
+                continue
+            cell = row["text_content"]
+            try:
+                wanted = Wanted(
+                    texts=listed(cell), rule="oneig", source=cell, max_tokens=256 if len(cell.split()) > 60 else 128
+                )
+            except ValueError as error:
+                problems.append(InvalidItem(where, f"{where}: 'text_content' is {error}"))
+                continue
+            known = rows.get(row["id"], row)
+            found[row["id"]] = _prompt(known), {**_fields(known), "class": "text", "text": wanted.model_dump()}
+        return found
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
+        """Make the tables of alignment, text and reasoning, as far as there are images of each."""
+        of = {name: [item for item in items if item.meta.get("class") == name] for name in CLASSES}
+        aligned = [item for name in ("anime", "human", "object", "multilingualism") for item in of[name]]
+        asked = [score for score in scores if score.metric == _ASKED]
+        title = f"OneIG-Bench ({self._mode})"
+        tables = []
+        if aligned:
+            for by in ("class", "prompt_length", "type") if self._mode == "EN" else ("class",):
+                spec = TableSpec(
+                    title=f"{title}: alignment by {by.replace('_', ' ')}", mean="prompts", by=by, overall="all", times=1
+                )
+                tables.append(make_table(spec, aligned, asked))
+        if of["text"]:
+            tables.append(self._text_table(title, of["text"], scores))
+        ids = {item.id for item in of["reasoning"]}
+        for metric in sorted({score.metric for score in scores if score.item_id in ids} - {_ASKED, _READ}):
+            own = [score for score in scores if score.metric == metric]
+            spec = TableSpec(
+                title=f"{title}: reasoning, by {metric}", mean="prompts", by="subject", overall="all", times=1
+            )
+            tables.append(make_table(spec, of["reasoning"], own))
+        return tables
+
+    def _text_table(self, title: str, items: Sequence[Item], scores: Sequence[Score]) -> Table:
+        by_id = {score.item_id: score for score in scores if score.metric == _READ and score.value is not None}
+        rows = []
+        for generator in sorted({item.generator for item in items}):
+            own = [item for item in items if item.generator == generator]
+            found = [by_id[item.id] for item in own if item.id in by_id]
+            rows.append((generator, len(own), len(found), *text_scores(found, _FARTHEST[self._mode])))
+        return Table(f"{title}: text", ("generator", "images", "scored", "ED", "CR", "WAC", "text score"), tuple(rows))
+
+
+def text_scores(scores: Sequence[Score], farthest: int) -> tuple[float | None, ...]:
+    """Edit distance, share without an error, share of words, and the score made of them (`text_score.py`)."""
+    words = matched_share(scores)
+    if words is None:
+        return (None,) * 4
+    distance = sum(score.parts["distance"] for score in scores) / len(scores)
+    complete = sum(score.parts["distance"] == 0 for score in scores) / len(scores)
+    return distance, complete, words, 1 - min(farthest, distance) * (1 - complete) * (1 - words) / farthest
+
+
+def _file(folder: Path, name: str) -> Path:
+    file = inside(folder, name, "file")
+    if not file.is_file():
+        raise DataError(f"no {name} here: --data is a copy of OneIG-Benchmark", folder)
+    return file
+
+
+def _prompt(row: Mapping[str, Any]) -> str:
+    return str(row.get("prompt_en") or row.get("prompt_cn") or "")
+
+
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"type": "type", "prompt_length": "prompt_length", "class": "subject"}
+    return {own: row[name] for name, own in names.items() if row.get(name)}
+
+
+def _decoded(value: Any) -> dict[str, Any]:
+    """Read the questions of a prompt, or what they depend on: an object, or the text of one."""
+    found = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(found, dict):
+        raise ValueError("its questions are no object")
+    return found
