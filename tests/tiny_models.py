@@ -275,6 +275,44 @@ def qwen3_vl(folder: Path) -> Path:
     return _save(folder, Qwen3VLForConditionalGeneration(config), tok, images)
 
 
+def librehps(folder: Path) -> Path:
+    """A Qwen3.5 with a reward token, and a head for five axes among its weights, as LibreHPS is released."""
+    import torch
+    from safetensors.torch import load_file, save_file
+    from transformers import Qwen2VLImageProcessorPil, Qwen3_5Config, Qwen3_5ForConditionalGeneration
+
+    tok = _qwen_tokenizer()
+    tok.add_tokens(["<|Reward|>"], special_tokens=True)
+    _seed()
+    text = {**_TEXT, "num_hidden_layers": 4, "head_dim": 16, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+            "linear_num_key_heads": 2, "linear_num_value_heads": 4, "initializer_range": 0.2}  # fmt: skip
+    rope = {"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]}
+    config = Qwen3_5Config(
+        text_config={"vocab_size": len(tok), "rope_parameters": rope, **text, **_end_ids(tok)},
+        vision_config={
+            "depth": 2,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_heads": 2,
+            "patch_size": 16,
+            "out_hidden_size": 64,
+            "num_position_embeddings": 64,
+        },
+        **_qwen_ids(tok),
+    )
+    images = Qwen2VLImageProcessorPil(
+        patch_size=16, min_pixels=64 * 64, max_pixels=32 * 32 * 64, image_mean=[0.5] * 3, image_std=[0.5] * 3
+    )
+    _save(folder, Qwen3_5ForConditionalGeneration(config), tok, images, {"processor_class": "Qwen3VLProcessor"})
+    state = load_file(folder / "model.safetensors")
+    for at, (wide, narrow) in {0: (64, 1024), 3: (1024, 16), 5: (16, 10)}.items():
+        layer = torch.nn.Linear(wide, narrow)
+        state |= {f"multi_axis_head.proj.{at}.{name}": 3 * value.detach() for name, value in layer.named_parameters()}
+    state |= {"scalar_head.proj.weight": torch.ones(1, 64), "scalar_head.proj.bias": torch.ones(1)}
+    save_file(state, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
 SIMPLE_SPECIAL = ("<pad>", "</s>", "<s>", "<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>")
 SIMPLE_CHAT = (
     "{% for m in messages %}{{ m['role'] }}: {% if m['content'] is string %}{{ m['content'] }}{% else %}"

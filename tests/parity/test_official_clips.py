@@ -1,10 +1,11 @@
-"""HPSv2, Long-CLIP and Q-Eval beside their official code, on tiny random weights, where that code is fetched.
+"""HPSv2, Long-CLIP, Q-Eval and LibreHPS beside their official code, on tiny random weights, where that code is fetched.
 
 TITJUDGE_OFFICIAL names a folder with, each under its own name (what is not there is skipped):
 
     hpsv2       pip download --no-deps hpsv2==1.2.0, unpacked    the whole model behind the score
     Long-CLIP   github.com/beichenzbc/Long-CLIP                  the whole model, 248 positions
     Q-Eval      github.com/zzc-1998/Q-Eval                       prompt, and words weighed to a score
+    librehps    pip download --no-deps librehps==1.1.2, unpacked (asks for Python 3.12)    the whole model
 
 The pictures are this project's (the official transforms need torchvision). ImageReward and LAVIS' BLIP-2, with FGA-BLIP2,
 import parts that transformers 5 no longer has: test_older_transformers.py; LongT2IExpert is a script around its checkpoint.
@@ -168,6 +169,45 @@ def test_longclip_scores_as_its_own_model(tmp_path: Path) -> None:
         ]
     assert found == pytest.approx(wanted, abs=1e-5)
     assert np.ptp(wanted) > 0.01
+
+
+@pytest.mark.slow
+def test_librehps_scores_as_its_own_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`LibreHPS.score_image` from prompt and picture on; its loader, which wants CUDA or bfloat16, is left out."""
+    import torch
+    from transformers import AutoTokenizer
+
+    from titjudge.providers.local.loading import load_processor
+
+    monkeypatch.syspath_prepend(str(official("librehps/librehps/inference.py").parents[1]))
+    if find_spec("loguru") is None:
+        quiet = ModuleType("loguru")
+        quiet.logger = type("Quiet", (), dict.fromkeys(("info", "warning", "debug"), lambda *_: None))  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "loguru", quiet)
+    code = import_module("librehps.inference")
+    reward = import_module("librehps.model.qwen3_5_reward")
+    monkeypatch.setattr(reward, "_fa4_patched", True)  # no CUDA kernel
+    folder = tiny_models.librehps(tmp_path)
+    model = reward.Qwen3_5RewardModelBT.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model.bind_reward_token(tokenizer)
+    eyes = load_processor(str(folder), size={"shortest_edge": 256 * 28 * 28, "longest_edge": 256 * 28 * 28})
+
+    class Images:
+        constants = type("Constants", (), {"merge_size": 2})
+
+        def from_paths_or_pil(self, images: Any) -> Any:
+            return eyes.image_processor(images, return_tensors="pt")
+
+    theirs = code.LibreHPS(
+        model=model, tokenizer=tokenizer, image_processor=Images(), video_processor=None, device=torch.device("cpu"),
+        dtype=torch.float32, is_moe=False, checkpoint_path=folder,
+    )  # fmt: skip
+    wanted = [
+        theirs.score_image(image=image, prompt=text).overall.mean for image, text in zip(pictures(), TEXTS, strict=True)
+    ]
+    assert scores("librehps", pictures(), weights=folder, dtype="float32") == pytest.approx(wanted, abs=1e-5)
+    assert np.ptp(wanted) > 1e-3
 
 
 def test_q_eval_asks_and_weighs_as_upstream() -> None:

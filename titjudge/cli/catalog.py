@@ -36,12 +36,9 @@ With HF_HUB_OFFLINE=1 nothing is downloaded."""
 
 def _size(row: Any) -> str | None:
     """How much the weights are to download: as the hub lists them, else about parameters times bytes."""
-    from titjudge.providers.local.hardware import KNOWN
-
     if row.gigabytes:
         return f"{row.gigabytes:.2f} GB"
-    model = next((each for each in KNOWN if each.name == f"scorer/{row.key}"), None)
-    return None if model is None else f"about {model.weights / 1e9:.1f} GB"
+    return None if row.size is None else f"about {row.size.weights / 1e9:.1f} GB"
 
 
 def _also(row: Any) -> str | None:

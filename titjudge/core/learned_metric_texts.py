@@ -1,7 +1,7 @@
 """Prompts of learned metrics that read a number off a chat model, quoted exactly (trailing blanks included).
 
 Sources: zzc-1998/Q-Eval @b7bf67b (utils/infer.py); MizzenAI/HPSv3 (hpsv3/dataset/data_collator_qwen.py);
-yzc-ippl/LongT2IBench @f7006de (test_score.py). `{}` stands for the prompt.
+yzc-ippl/LongT2IBench @f7006de (test_score.py); package librehps 1.1.2 (inference.py). `{}` stands for the prompt.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ HPSV3 = (
     "the original description.\nTextual prompt - {}\n\n\n"
     "\nPlease provide the overall ratings of this image: <|Reward|>\n\nEND\n"
 )
+
+LIBREHPS = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>{}<|im_end|>\n<|im_start|>assistant\n<|Reward|>"  # the whole conversation: the prompt is all that is said
 
 LONGT2I_SYSTEM = (
     "You are an expert evaluator specializing in assessing the alignment between a generated image and its corresponding "

@@ -8,30 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from titjudge.core import learned_metric_texts
+from titjudge.core.model_sizes import TEXT, Size, blip2, clip_h, clip_l, qwen_7b
 
 NATIVE = "built in"
 COMMAND = "by your command"  # titjudge.providers.learned.external
 ASKED = "by the models you name"  # captioner and judge; titjudge.metrics.dsg, viescore, lmm_score
-
-
-class Size(NamedTuple):
-    """How much memory a model takes.
-
-    Billions of parameters, the shape of its text part (of an encoder's larger half, with `layers` 0), tokens of one
-    request, bytes of a number.
-    """
-
-    parameters: float
-    layers: int
-    kv_heads: int
-    head_dim: int
-    hidden: int
-    intermediate: int
-    tokens: int
-    bytes: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +63,6 @@ _T2V = (
 )
 _VQA = 'Does this figure show "{}"? Please answer Yes or No.'
 
-_TEXT = 700  # tokens of a long prompt with its instruction, and of the answer
-
-
-def _clip_l(tokens: int) -> Size:
-    return Size(0.428, 0, 0, 0, 1024, 4096, tokens, 4)
-
-
-def _clip_h(tokens: int, parameters: float = 0.986) -> Size:
-    return Size(parameters, 0, 0, 0, 1280, 5120, tokens, 4)
-
-
-def _blip2(tokens: int) -> Size:
-    return Size(1.17, 0, 0, 0, 1408, 6144, tokens, 4)
-
-
-def _qwen_7b(tokens: int) -> Size:
-    """Qwen2-VL-7B and Qwen2.5-VL-7B; a picture of 1024 x 1024 pixels is 37 x 37 blocks of 28."""
-    return Size(8.29, 28, 4, 128, 3584, 18944, tokens)
-
-
 _HPSV2 = Baseline(
     "hpsv2",
     "Human Preference Score v2.0: cosine, picture letterboxed; not comparable with v2.1.",
@@ -111,7 +75,7 @@ _HPSV2 = Baseline(
     "github.com/tgxs002/HPSv2",
     options={"letterbox": True, "clean": True},
     gigabytes=1.97,
-    size=_clip_h(334),
+    size=clip_h(334),
 )
 _BLIP2_ITM = Baseline(
     "blip2-itm",
@@ -124,7 +88,7 @@ _BLIP2_ITM = Baseline(
     (0, 1),
     "github.com/salesforce/LAVIS; max_length 35 as evalscope and t2v-metrics",
     options={"readout": "itm"},
-    size=_blip2(324),
+    size=blip2(324),
 )
 _CLIP_FLANT5_XXL = Baseline(
     "vqascore-clip-flant5-xxl",
@@ -138,7 +102,7 @@ _CLIP_FLANT5_XXL = Baseline(
     "github.com/linzhiqiu/t2v_metrics 3.0",
     options={"template": _T2V, "answer": "Yes", "dtype": "bfloat16"},
     whole_base=True,
-    size=Size(11.5, 0, 0, 0, 4096, 10240, 576 + _TEXT),
+    size=Size(11.5, 0, 0, 0, 4096, 10240, 576 + TEXT),
 )
 _MPS = Baseline(
     "mps",
@@ -153,7 +117,7 @@ _MPS = Baseline(
     "gives one row of a matrix for several prompts)",
     options={"threshold": 0.3},
     gigabytes=4.42,
-    size=_clip_h(411, 1.1),
+    size=clip_h(411, 1.1),
 )
 _VQASCORE_QWEN25 = Baseline(
     "vqascore-qwen2.5-vl-7b",
@@ -166,7 +130,7 @@ _VQASCORE_QWEN25 = Baseline(
     (0, 1),
     "github.com/linzhiqiu/t2v_metrics 3.1, where the model's own repetition penalty (1.05) counts as well",
     options={"template": _VQA, "answer": "Yes", "dtype": "bfloat16"},
-    size=_qwen_7b(37 * 37 + _TEXT),
+    size=qwen_7b(37 * 37 + TEXT),
 )
 _ROWS = (
     Baseline(
@@ -193,7 +157,7 @@ _ROWS = (
         (-100, 100),
         "torchmetrics.multimodal.CLIPScore; clamped per data set there, not per image",
         options={"scale": 100.0},
-        size=_clip_l(334),
+        size=clip_l(334),
     ),
     Baseline(
         "clipscore-cosine",
@@ -206,7 +170,7 @@ _ROWS = (
         (-1, 1),
         "github.com/linzhiqiu/t2v_metrics (open_clip to 2.26); range of TIT-Score Fig. 4",
         options=_OPENAI,
-        size=_clip_l(654),
+        size=clip_l(654),
     ),
     Baseline(
         "longclip",
@@ -219,7 +183,7 @@ _ROWS = (
         (-1, 1),
         "github.com/beichenzbc/Long-CLIP, text and picture as its own code reads them",
         options=_OPENAI,
-        size=_clip_l(505),
+        size=clip_l(505),
     ),
     Baseline(
         "pickscore",
@@ -233,7 +197,7 @@ _ROWS = (
         "github.com/yuvalkirstain/PickScore",
         options={"scale": "logit"},
         gigabytes=3.94,
-        size=_clip_h(334),
+        size=clip_h(334),
     ),
     _HPSV2,
     replace(
@@ -276,7 +240,7 @@ _ROWS = (
         (1, 5),
         "github.com/DYEvaLab/EvalMuse @0fa141b, element_score(); forward(), of its demo, reads 32 word pieces",
         options={"readout": "fga", "elements": True},
-        size=_blip2(784),
+        size=blip2(784),
     ),
     _CLIP_FLANT5_XXL,
     replace(
@@ -285,7 +249,7 @@ _ROWS = (
         summary="VQAScore: sqrt(P(Yes) P(end | Yes)) of CLIP-FlanT5-XL.",
         weights="zhiqiulin/clip-flant5-xl",
         gigabytes=6.32,
-        size=Size(3.16, 0, 0, 0, 2048, 5120, 576 + _TEXT),
+        size=Size(3.16, 0, 0, 0, 2048, 5120, 576 + TEXT),
     ),
     _VQASCORE_QWEN25,
     replace(
@@ -295,7 +259,7 @@ _ROWS = (
         weights="Qwen/Qwen3-VL-8B-Instruct",
         tokens=262144,
         source="github.com/linzhiqiu/t2v_metrics 3.1",
-        size=Size(8.77, 36, 8, 128, 4096, 12288, 32 * 32 + _TEXT),
+        size=Size(8.77, 36, 8, 128, 4096, 12288, 32 * 32 + TEXT),
     ),
     Baseline(
         "lmm-score-expected-qwen2.5-vl-7b",
@@ -312,7 +276,7 @@ _ROWS = (
             "labels": {str(n): float(n) for n in range(10)},
             "dtype": "bfloat16",
         },
-        size=_qwen_7b(37 * 37 + _TEXT),
+        size=qwen_7b(37 * 37 + TEXT),
     ),
     Baseline(
         "q-eval-score",
@@ -330,7 +294,7 @@ _ROWS = (
             "labels": {"Excellent": 1.0, "Good": 0.75, "Fair": 0.5, "Poor": 0.25, "Bad": 0.0},
             "dtype": "bfloat16",
         },
-        size=_qwen_7b(37 * 37 + _TEXT),
+        size=qwen_7b(37 * 37 + TEXT),
     ),
     Baseline(
         "hpsv3",
@@ -350,7 +314,29 @@ _ROWS = (
             "positions": "text",
             "dtype": "bfloat16",
         },
-        size=_qwen_7b(256 + 2 * _TEXT),
+        size=qwen_7b(256 + 2 * TEXT),
+    ),
+    Baseline(
+        "librehps",
+        "LibreHPS: overall preference, 0 to 1, read by a head at a reward token of Qwen3.5-4B; every licence is permissive.",
+        "head",
+        "LibreHPS/LibreHPS-4B-v1.1",
+        "",
+        "Apache-2.0 (code MIT)",
+        262144,
+        (0, 1),
+        "package librehps 1.1.2, LibreHPS.score_image; sigmoid of the mean, in float32 behind the model's bfloat16",
+        options={
+            "template": learned_metric_texts.LIBREHPS,
+            "raw": True,
+            "token": "<|Reward|>",
+            "head": "multi_axis_head.proj.",
+            "axes": ("overall", "alignment", "coherence", "style"),
+            "sigmoid": True,
+            "pixels": (256 * 28 * 28, 256 * 28 * 28),
+            "dtype": "bfloat16",
+        },
+        size=Size(4.54, 8, 4, 256, 2560, 9216, 196 + 2 * TEXT),
     ),
     Baseline(
         "longt2iexpert",
@@ -373,7 +359,7 @@ _ROWS = (
             "pixels": (56 * 56, 1024 * 1024 * 3),
             "dtype": "bfloat16",
         },
-        size=_qwen_7b(37 * 37 + 2 * _TEXT),
+        size=qwen_7b(37 * 37 + 2 * TEXT),
     ),
     _MPS,
     replace(

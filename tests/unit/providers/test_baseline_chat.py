@@ -72,6 +72,49 @@ def encoded(folder: Path, turns: list[dict[str, Any]], generate: bool, **argumen
     )
 
 
+# -- LibreHPS ----------------------------------------------------------------------------------------------------------
+
+
+def test_librehps_reads_the_axes_at_the_reward_token(tmp_path: Path) -> None:
+    """The whole conversation is the prompt and the token; the head lies among the weights of the backbone."""
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoModelForImageTextToText
+
+    from titjudge.providers.local.loading import load_processor
+
+    folder = tiny_models.librehps(tmp_path)
+    found = score("librehps", PAIRS, weights=folder, dtype="float32")
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
+    processor = load_processor(str(folder), size={"shortest_edge": 200704, "longest_edge": 200704})
+    head = {name: value for name, value in load_file(folder / "model.safetensors").items() if "axis" in name}
+    for (shown, text), each in zip(PAIRS, found, strict=True):
+        said = f"<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>{text}<|im_end|>\n<|im_start|>assistant\n"
+        inputs = processor(text=[f"{said}<|Reward|>"], images=[opened(shown)], return_tensors="pt")
+        with torch.no_grad():
+            value = model.model(**inputs).last_hidden_state[0, -1]
+            for at in (0, 3, 5):
+                value = torch.nn.functional.linear(
+                    value, head[f"multi_axis_head.proj.{at}.weight"], head[f"multi_axis_head.proj.{at}.bias"]
+                )
+                value = value if at == 5 else value.relu()
+        assert each["score"] == pytest.approx(float(value[0].sigmoid()), abs=1e-5)
+        assert each["parts"]["sigma"] == pytest.approx(float(value[1].exp()), abs=1e-5)
+        assert each["parts"]["alignment"] == pytest.approx(float(value[2].sigmoid()), abs=1e-5)
+    assert len({each["score"] for each in found}) == len(PAIRS)
+
+
+def test_weights_without_the_head_of_librehps_are_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = tiny_models.librehps(tmp_path)
+    state = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in state.items() if "axis" not in name}
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match="the weights of 'librehps' hold no head"):
+        score("librehps", PAIRS[:1], weights=folder, dtype="float32")
+
+
 # -- expected labels ---------------------------------------------------------------------------------------------------
 
 

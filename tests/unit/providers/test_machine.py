@@ -12,10 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from titjudge.core.learned_metrics import BUILT_IN, TABLE
+from titjudge.core.model_sizes import Size
 from titjudge.providers.local import hardware
 from titjudge.providers.local.hardware import GIB, KNOWN, RESERVE, SHARE, Device, Model, batch_size, local_report, place
 
-TINY = Model("m", 1.0, layers=2, kv_heads=4, head_dim=8, hidden=100, intermediate=300, tokens=1000)
+TINY = Size(1.0, layers=2, kv_heads=4, head_dim=8, hidden=100, intermediate=300, tokens=1000)
 
 
 def known(name: str) -> Model:
@@ -46,7 +47,7 @@ def test_where_a_model_is_placed() -> None:
 
 def test_more_memory_never_means_less() -> None:
     for model in KNOWN:
-        sizes = [batch_size(model, gib * GIB) for gib in (1, 8, 16, 24, 48, 80, 140, 300)]
+        sizes = [batch_size(model.size, gib * GIB) for gib in (1, 8, 16, 24, 48, 80, 140, 300)]
         assert sizes == sorted(sizes)
         assert sizes[-1] > 0
 
@@ -78,7 +79,7 @@ def test_what_could_not_be_counted_is_said_to_be_about() -> None:
 def test_bytes_are_those_of_the_rows_own_dtype() -> None:
     for row in BUILT_IN:
         wide = row.options.get("dtype", "float32") == "float32"
-        assert known(f"scorer/{row.key}").bytes == (4 if wide else 2), row.key
+        assert known(f"scorer/{row.key}").size.bytes == (4 if wide else 2), row.key
 
 
 # -- the machine -------------------------------------------------------------------------------------------------------

@@ -28,11 +28,11 @@ def counted(kind: str, config: Any) -> int:
 def text(model: Model, heads: int, vocabulary: int, **more: Any) -> dict[str, Any]:
     return {
         "vocab_size": vocabulary,
-        "hidden_size": model.hidden,
-        "intermediate_size": model.intermediate,
-        "num_hidden_layers": model.layers,
+        "hidden_size": model.size.hidden,
+        "intermediate_size": model.size.intermediate,
+        "num_hidden_layers": model.size.layers,
         "num_attention_heads": heads,
-        "num_key_value_heads": model.kv_heads,
+        "num_key_value_heads": model.size.kv_heads,
         **more,
     }
 
@@ -50,7 +50,7 @@ def qwen25(heads: int, *, vocabulary: int = 152064, wide: int = 3456, tied: bool
             "hidden_size": 1280,
             "intermediate_size": wide,
             "num_heads": 16,
-            "out_hidden_size": model.hidden,
+            "out_hidden_size": model.size.hidden,
         }
         config = Qwen2_5_VLConfig(text_config=inner, vision_config=eyes, tie_word_embeddings=tied)
         return "Qwen2_5_VLForConditionalGeneration", config
@@ -62,7 +62,7 @@ def qwen2(model: Model) -> tuple[str, Any]:
     from transformers import Qwen2VLConfig
 
     inner = text(model, 28, 152064, rope_parameters=_MROPE, tie_word_embeddings=False)
-    eyes = {"depth": 32, "embed_dim": 1280, "hidden_size": model.hidden, "mlp_ratio": 4, "num_heads": 16}
+    eyes = {"depth": 32, "embed_dim": 1280, "hidden_size": model.size.hidden, "mlp_ratio": 4, "num_heads": 16}
     config = Qwen2VLConfig(text_config=inner, vision_config=eyes, tie_word_embeddings=False)
     return "Qwen2VLForConditionalGeneration", config
 
@@ -74,7 +74,7 @@ def qwen3vl(heads: int, *, small: bool) -> Build:
         depth, width, wide, deep = (24, 1024, 4096, [5, 11, 17]) if small else (27, 1152, 4304, [8, 16, 24])
         inner = text(model, heads, 151936, head_dim=128, tie_word_embeddings=small)
         eyes = {"depth": depth, "hidden_size": width, "intermediate_size": wide, "num_heads": 16,
-                "out_hidden_size": model.hidden, "deepstack_visual_indexes": deep}  # fmt: skip
+                "out_hidden_size": model.size.hidden, "deepstack_visual_indexes": deep}  # fmt: skip
         config = Qwen3VLConfig(text_config=inner, vision_config=eyes, tie_word_embeddings=small)
         return "Qwen3VLForConditionalGeneration", config
 
@@ -117,9 +117,21 @@ def qwen3(kind: str, heads: int, vocabulary: int) -> Build:
     def build(model: Model) -> tuple[str, Any]:
         from transformers import Qwen3Config
 
-        return kind, Qwen3Config(**text(model, heads, vocabulary, head_dim=model.head_dim))
+        return kind, Qwen3Config(**text(model, heads, vocabulary, head_dim=model.size.head_dim))
 
     return build
+
+
+def qwen35(model: Model) -> tuple[str, Any]:
+    """Every fourth of 32 layers keeps keys and values; a head of three layers on top is too small to count."""
+    from transformers import Qwen3_5Config
+
+    heads = {"num_attention_heads": 16, "linear_num_key_heads": 16, "linear_num_value_heads": 32}
+    inner = {**text(model, 16, 248320), **heads, "num_hidden_layers": 32, "head_dim": 256, "tie_word_embeddings": True}
+    eyes = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "num_heads": 16, "out_hidden_size": 2560}
+    config = Qwen3_5Config(text_config=inner, vision_config=eyes, tie_word_embeddings=True)
+    assert config.text_config.layer_types.count("full_attention") == model.size.layers
+    return "Qwen3_5ForConditionalGeneration", config
 
 
 CLIPS = {
@@ -142,7 +154,7 @@ def clip(name: str, positions: int = 77) -> Build:
             projection_dim=inner[0],
         )
         if model.name != "scorer/clipscore-hessel" and "mps" not in model.name:  # whose larger half is the text's
-            assert model.tokens == (image // patch) ** 2 + 1 + positions
+            assert model.size.tokens == (image // patch) ** 2 + 1 + positions
         return "CLIPModel", config
 
     return build
@@ -196,6 +208,7 @@ BUILDS: dict[str, Build] = {
         ("scorer/vqascore-qwen2.5-vl-7b", "scorer/lmm-score-expected-qwen2.5-vl-7b"), qwen25(28, wide=3420)
     ),
     "scorer/vqascore-qwen3-vl-8b": qwen3vl(32, small=False),
+    "scorer/librehps": qwen35,
     **dict.fromkeys(("scorer/q-eval-score", "scorer/hpsv3", "scorer/longt2iexpert"), qwen2),
 }
 
@@ -203,7 +216,7 @@ BUILDS: dict[str, Build] = {
 @pytest.mark.parametrize("name", list(BUILDS))
 def test_a_count_is_that_of_its_shape(name: str) -> None:
     model = next(each for each in KNOWN if each.name == name)
-    assert counted(*BUILDS[name](model)) / 1e9 == pytest.approx(model.parameters, rel=0.01)
+    assert counted(*BUILDS[name](model)) / 1e9 == pytest.approx(model.size.parameters, rel=0.01)
 
 
 PARTS = {
@@ -220,7 +233,7 @@ def test_every_known_model_is_counted_or_said_to_be_about() -> None:
 
 
 def parameters(name: str) -> float:
-    return next(model.parameters for model in KNOWN if model.name == name)
+    return next(model.size.parameters for model in KNOWN if model.name == name)
 
 
 def test_imagereward_is_blip_and_five_layers() -> None:
@@ -244,8 +257,8 @@ def test_mps_is_clip_and_its_cross_attention() -> None:
         cross = CrossModel(4, 1024, 16, 64, 4)
     own = sum(value.numel() for value in cross.parameters())
     whole = (counted(*clip("H/14 at 224")(model)) + own) / 1e9
-    assert whole == pytest.approx(model.parameters, rel=0.01)
-    assert parameters("scorer/mps-readme") == model.parameters
+    assert whole == pytest.approx(model.size.parameters, rel=0.01)
+    assert parameters("scorer/mps-readme") == model.size.parameters
 
 
 @pytest.mark.parametrize(("name", "width", "inner", "heads"), [("xl", 2048, 5120, 32), ("xxl", 4096, 10240, 64)])
@@ -273,12 +286,12 @@ def test_gemma_3n_without_its_eyes(name: str) -> None:
     from transformers import Gemma3nAudioConfig, Gemma3nTextConfig
 
     model = next(each for each in KNOWN if each.name.endswith(name))
-    shared = {"num_kv_shared_layers": 10} if model.layers == 30 else {}
-    shape = Gemma3nTextConfig(num_hidden_layers=model.layers, intermediate_size=model.intermediate, **shared)
+    shared = {"num_kv_shared_layers": 10} if model.size.layers == 30 else {}
+    shape = Gemma3nTextConfig(num_hidden_layers=model.size.layers, intermediate_size=model.size.intermediate, **shared)
     whole = counted("Gemma3nForCausalLM", shape) + counted("Gemma3nAudioEncoder", Gemma3nAudioConfig())
-    assert whole / 1e9 + 0.294 == pytest.approx(model.parameters, rel=0.01)
+    assert whole / 1e9 + 0.294 == pytest.approx(model.size.parameters, rel=0.01)
     assert (shape.num_key_value_heads, shape.head_dim, shape.hidden_size) == (
-        model.kv_heads,
-        model.head_dim,
-        model.hidden,
+        model.size.kv_heads,
+        model.size.head_dim,
+        model.size.hidden,
     )

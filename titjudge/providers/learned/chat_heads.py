@@ -20,6 +20,7 @@ from titjudge.core.learned_metrics import Baseline
 from titjudge.core.types import Status
 from titjudge.providers.learned.clip_and_blip import Measured, Pair, Source, chat_model, measured
 from titjudge.providers.learned.state_dicts import fill, unwrapped
+from titjudge.providers.learned.vqascore import tensors, weight_files
 from titjudge.providers.local import loading
 
 _INSIDE = "\u200b"  # put into control tokens that stand in a prompt, so that they stay text
@@ -102,8 +103,10 @@ class TokenHead:
     """A head of linear layers with ReLU between, on the last state of one token that the question or answer holds.
 
     The row's options: `token`; `head` (prefix of the head's parameters in the weights, or the name of a file beside them);
-    `template`; `system` and `answer` (the turn that holds the token) where there are any; `text_first`; `pixels` (least,
-    most); `sigmoid`; `positions` ("text": the tokens of a picture are counted on like words, not by row and column). The head computes in float32; its first output is the score, a second one is kept as `sigma`.
+    `template`, of the question, or with `raw` of the whole conversation; `system` and `answer` (the turn that holds the token)
+    where there are any; `text_first`; `pixels` (least, most); `sigmoid`; `positions` ("text": the tokens of a picture are
+    counted on like words, not by row and column). The head computes in float32; its first output is the score, a second one
+    is kept as `sigma`. With `axes` it has two outputs for each of them, mean and log of sigma; the first is the score.
     """
 
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
@@ -153,22 +156,36 @@ class TokenHead:
         return model, head
 
     def _from_folder(self, pinned: Mapping[str, Any]) -> tuple[Any, nn.Module]:
-        """Backbone as transformers keeps it, and the head in a file beside it."""
+        """Backbone as transformers keeps it, and the head in a file beside it or, by a prefix, among its weights."""
         from transformers import AutoModelForImageTextToText
 
+        dtype = getattr(torch, self.source.dtype)
+        model, report = AutoModelForImageTextToText.from_pretrained(
+            self.source.weights, dtype=dtype, output_loading_info=True, **pinned
+        )
+        if report["missing_keys"]:
+            raise UserError(
+                f"{self.source.weights} lacks parameters of '{self.row.key}': {min(report['missing_keys'])}"
+            )
+        prefix = str(self.options["head"])
+        if prefix.endswith("."):
+            files = weight_files(self.source, prefix)
+            inside = {name.removeprefix(prefix): value for file in files for name, value in tensors(file, prefix)}
+            return model, head_of(inside, self.row.key)
         path = Path(self.source.weights).expanduser() / str(self.options["head"])
         if not path.is_file():
             raise UserError(f"'{self.row.key}' needs its head, {path.name}, in the folder of its weights")
-        state = dict(torch.load(path, map_location="cpu", weights_only=True))
-        dtype = getattr(torch, self.source.dtype)
-        model = AutoModelForImageTextToText.from_pretrained(self.source.weights, dtype=dtype, **pinned)
-        return model, head_of(unwrapped(state), self.row.key)
+        return model, head_of(unwrapped(torch.load(path, map_location="cpu", weights_only=True)), self.row.key)
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
         """One measurement for each (PIL picture, text)."""
-        inputs = _inputs(
-            self.processor, [self._turns(*pair) for pair in pairs], generate="answer" not in self.options, left=False
-        )
+        if self.options.get("raw"):
+            texts = [filled(str(self.options["template"]), harmless(text, self.controls)) for _, text in pairs]
+            images = [[image] for image, _ in pairs]
+            inputs = self.processor(text=texts, images=images, padding=True, padding_side="right", return_tensors="pt")
+        else:
+            turns = [self._turns(*pair) for pair in pairs]
+            inputs = _inputs(self.processor, turns, generate="answer" not in self.options, left=False)
         lengths = _lengths(inputs, self.positions, self.row.key)
         places = [int((row == self.token).nonzero()[-1]) for row in inputs["input_ids"]]
         if self.options.get("positions") == "text":
@@ -180,9 +197,16 @@ class TokenHead:
             found = self.head(rows.float())
             scores = torch.sigmoid(found[:, 0]) if self.options.get("sigmoid") else found[:, 0]
         return [
-            measured(float(score), (length, length), **({"sigma": float(row[1])} if len(row) > 1 else {}))
+            measured(float(score), (length, length), **self._parts(row))
             for score, row, length in zip(scores, found, lengths, strict=True)
         ]
+
+    def _parts(self, row: Any) -> dict[str, float]:
+        axes = self.options.get("axes")
+        if not axes:
+            return {"sigma": float(row[1])} if len(row) > 1 else {}
+        others = {name: float(torch.sigmoid(row[2 * at])) for at, name in enumerate(axes) if at}
+        return {"sigma": float(row[1].clamp(-10, 2).exp()), **others}
 
     def _turns(self, image: Any, text: str) -> list[dict[str, Any]]:
         question = {"type": "text", "text": filled(str(self.options["template"]), harmless(text, self.controls))}

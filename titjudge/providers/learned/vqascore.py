@@ -112,8 +112,8 @@ def _projector(row: Baseline, source: Source) -> Any:
     from titjudge.providers.learned.state_dicts import fill
 
     found: dict[str, Any] = {}
-    for path in _weight_files(source):
-        for name, value in _tensors(path, "mm_projector."):
+    for path in weight_files(source, "mm_projector."):
+        for name, value in tensors(path, "mm_projector."):
             found[name.rpartition("mm_projector.")[2]] = value
     if "0.weight" not in found or "2.weight" not in found:
         raise UserError(f"'{row.key}': no mm_projector in {source.weights}; these are not CLIP-FlanT5's weights")
@@ -123,8 +123,8 @@ def _projector(row: Baseline, source: Source) -> Any:
     return projector
 
 
-def _weight_files(source: Source) -> list[Path]:
-    """List the files that transformers loads, those with a projector alone: by their index, else the one file of the model.
+def weight_files(source: Source, part: str) -> list[Path]:
+    """List the files that transformers loads, those with `part` in a name alone: by their index, else the one of the model.
 
     Other `.bin` files beside them (training_args.bin) hold no tensors.
     """
@@ -140,14 +140,12 @@ def _weight_files(source: Source) -> list[Path]:
             return [one]
         if index is not None:
             parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-            shards = (
-                there(shard) for shard in sorted({shard for each, shard in parts.items() if "mm_projector." in each})
-            )
+            shards = (there(shard) for shard in sorted({shard for each, shard in parts.items() if part in each}))
             return [shard for shard in shards if shard is not None]
     return []
 
 
-def _tensors(path: Path, part: str) -> list[tuple[str, Any]]:
+def tensors(path: Path, part: str) -> list[tuple[str, Any]]:
     if path.suffix == ".safetensors":
         from safetensors import safe_open
 

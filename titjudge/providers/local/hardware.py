@@ -25,13 +25,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from titjudge.core.learned_metrics import BUILT_IN
+from titjudge.core.model_sizes import TEXT, Size
 
 SHARE = 0.9  # of the free memory
 RESERVE = 2**29  # bytes
 MOST = 512  # no batch is larger
 GIB = 2**30
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "accelerate", "vllm", "ray")
-_TEXT = 700  # tokens of a long prompt with its instruction, and of the answer
 Row = tuple[str, str, str]
 
 
@@ -47,39 +47,17 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A known model.
-
-    `parameters` (all of them, in billions), the shape of its text part (or of an encoder's larger half, with `layers` 0),
-    tokens of one request, bytes of a number; `about`: the count could not be built from the shapes.
-    """
+    """A known model; `about`: its parameters could not be counted from the shapes."""
 
     name: str
-    parameters: float
-    layers: int
-    kv_heads: int
-    head_dim: int
-    hidden: int
-    intermediate: int
-    tokens: int
-    bytes: int = 2
+    size: Size
     about: bool = False
-
-    @property
-    def weights(self) -> int:
-        """Bytes of the parameters."""
-        return int(self.parameters * 1e9) * self.bytes
-
-    @property
-    def row(self) -> int:
-        """Bytes that one more request in a batch takes."""
-        cache = 2 * self.layers * self.kv_heads * self.head_dim
-        return self.tokens * self.bytes * (cache + 2 * self.intermediate + 4 * self.hidden)
 
 
 def _chat(
     name: str, parameters: float, shape: tuple[int, int, int, int, int], picture: int, *, about: bool = False
 ) -> Model:
-    return Model(name, parameters, *shape, tokens=picture + 2 * _TEXT, about=about)
+    return Model(name, Size(parameters, *shape, tokens=picture + 2 * TEXT), about)
 
 
 _QWEN3_8B, _QWEN3_14B = (36, 8, 128, 4096, 12288), (40, 8, 128, 5120, 17408)
@@ -108,14 +86,14 @@ KNOWN: tuple[Model, ...] = (
     _chat("local/HuggingFaceTB/SmolVLM-Instruct", 2.25, (24, 32, 64, 2048, 8192), 17 * 81),
     _chat("local/Qwen/Qwen3-8B", 8.19, _QWEN3_8B, 0),
     _chat("local/Qwen/Qwen3-14B", 14.8, _QWEN3_14B, 0),
-    Model("sentence-transformers/Qwen/Qwen3-Embedding-0.6B", 0.596, 28, 8, 128, 1024, 3072, _TEXT),
-    Model("sentence-transformers/Qwen/Qwen3-Embedding-4B", 4.02, *_QWEN3_4B, tokens=_TEXT),
-    Model("sentence-transformers/Qwen/Qwen3-Embedding-8B", 7.57, *_QWEN3_8B, tokens=_TEXT),
-    *(Model(f"scorer/{row.key}", *row.size) for row in BUILT_IN if row.size is not None),
+    Model("sentence-transformers/Qwen/Qwen3-Embedding-0.6B", Size(0.596, 28, 8, 128, 1024, 3072, TEXT)),
+    Model("sentence-transformers/Qwen/Qwen3-Embedding-4B", Size(4.02, *_QWEN3_4B, TEXT)),
+    Model("sentence-transformers/Qwen/Qwen3-Embedding-8B", Size(7.57, *_QWEN3_8B, TEXT)),
+    *(Model(f"scorer/{row.key}", row.size) for row in BUILT_IN if row.size is not None),
 )
 
 
-def batch_size(model: Model, free: int) -> int:
+def batch_size(model: Size, free: int) -> int:
     """Count the requests that fit into `free` bytes beside the weights; 0 when the model does not fit with one."""
     room = int(SHARE * free) - RESERVE - model.weights
     return max(0, min(MOST, room // model.row))
@@ -124,18 +102,22 @@ def batch_size(model: Model, free: int) -> int:
 def place(model: Model, found: Sequence[Device]) -> Row:
     """Where a model fits: one accelerator, several together (device_map: auto), the processor, or nowhere."""
     accelerators = [device for device in found if device.name != "cpu"]
-    size = f"{'about ' if model.about else ''}{model.parameters:g} B parameters, {_gib(model.weights)} + {_gib(model.row)} a row"
+    size = f"{'about ' if model.about else ''}{model.size.parameters:g} B parameters, {_gib(model.size.weights)} + {_gib(model.size.row)} a row"
     best = max(accelerators, key=lambda device: device.free, default=None)
-    if best is not None and batch_size(model, best.free):
-        return (model.name, "fits", f"{size}; batch size {batch_size(model, best.free)} on {best.name}")
+    if best is not None and batch_size(model.size, best.free):
+        return (model.name, "fits", f"{size}; batch size {batch_size(model.size, best.free)} on {best.name}")
     together = sum(device.free for device in accelerators) - RESERVE * max(0, len(accelerators) - 1)
-    if len(accelerators) > 1 and batch_size(model, together):
+    if len(accelerators) > 1 and batch_size(model.size, together):
         many = f"{len(accelerators)} devices (device_map: auto)"
-        return (model.name, "fits", f"{size}; batch size {batch_size(model, together)} over {many}")
+        return (model.name, "fits", f"{size}; batch size {batch_size(model.size, together)} over {many}")
     processor = next((device for device in found if device.name == "cpu"), None)
-    if processor is not None and batch_size(model, processor.free):
-        return (model.name, "fits", f"{size}; batch size {batch_size(model, processor.free)} on the processor (slow)")
-    need = (model.weights + model.row + RESERVE) / SHARE
+    if processor is not None and batch_size(model.size, processor.free):
+        return (
+            model.name,
+            "fits",
+            f"{size}; batch size {batch_size(model.size, processor.free)} on the processor (slow)",
+        )
+    need = (model.size.weights + model.size.row + RESERVE) / SHARE
     return (model.name, "too large", f"{size}; needs {_gib(int(need))} free")
 
 
