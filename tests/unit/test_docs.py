@@ -115,13 +115,16 @@ def test_the_provider_of_the_extension_page_answers(package: Path) -> None:
     assert made.usage_bound(Request("shout", "any", ())).input >= reply.usage.input
 
 
-def test_the_suite_of_the_extension_page_is_judged_and_its_run_read(package: Path) -> None:
+def test_the_suite_of_the_extension_page_is_judged_and_its_run_read_and_shown(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import importlib
 
     from PIL import Image
 
     from titjudge.core.config import load_config
-    from titjudge.runs import Session
+    from titjudge.report.sinks.base import Target, send
+    from titjudge.runs import RunFolder, Session
 
     data = package / "data"
     data.mkdir()
@@ -133,6 +136,12 @@ def test_the_suite_of_the_extension_page_is_judged_and_its_run_read(package: Pat
     )
     outcome = Session(config).run()
     assert outcome.failures == [("42.png", "bad_input", "the name is a number, not a prompt")]
+    monkeypatch.chdir(package)
+    assert send(RunFolder(package / "run"), [Target.parse("lines:shown/exp7")], step=4) == []
+    (line,) = (package / "shown" / "exp7.jsonl").read_text().splitlines()
+    shown = json.loads(line)
+    assert (shown["step"], shown["mood/mean"], list(shown["images"])) == (4, 0.0, ["a-calm-sea.png"])
+    assert shown["Metrics"][0]["metric"] == "mood"
     worst = importlib.import_module("my_package.worst").worst
     assert worst(package / "run", "mood") == (["a-calm-sea.png"], {})
 

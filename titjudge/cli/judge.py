@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, key_option, model_options, option, overrides_of
+from titjudge.cli.options import JSON, key_option, model_options, option, overrides_of, send_to_sinks, sink_options
 from titjudge.cli.terminal import say
 
 
@@ -63,6 +63,7 @@ from titjudge.cli.terminal import say
 @key_option("samples", "N")
 @key_option("vote")
 @key_option("quorum", "N")
+@sink_options
 @JSON
 def judge(**flags: Any) -> int:
     """Judge the images of a data folder, and say how far each metric agrees with people.
@@ -97,6 +98,7 @@ def judge(**flags: Any) -> int:
     """
     from titjudge.cli.output import show_forecast
     from titjudge.core.config import load_config
+    from titjudge.report.sinks.base import parse_targets
     from titjudge.runs.session import Session
 
     overrides = overrides_of(flags) | {
@@ -105,11 +107,12 @@ def judge(**flags: Any) -> int:
     }
     config = load_config(flags["config_file"], overrides)
     question = _question(flags["settle"], flags["margin"], config)
+    sinks = parse_targets(flags["sinks"], flags["step"])
     if config.engine == "ray" and not flags["dry_run"]:
         from titjudge.runs.ray_cluster import Cluster
 
         cluster = Cluster(config, address=config.ray_address, workers=config.workers, say=say)
-        return _run(cluster.config, cluster.run, flags["json_file"])
+        return _run(cluster.config, cluster.run, flags["json_file"], sinks, flags["step"])
     session = Session(config) if question is None else _settling(config, question)
     if flags["dry_run"]:
         found = session.dry_run()
@@ -122,7 +125,7 @@ def judge(**flags: Any) -> int:
     from titjudge.cli.progress import watcher
 
     cap = session.config.limits.max_cost
-    return _run(session.config, lambda: session.run(watcher(cap)), flags["json_file"])
+    return _run(session.config, lambda: session.run(watcher(cap)), flags["json_file"], sinks, flags["step"])
 
 
 def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path | None]:
@@ -207,11 +210,15 @@ def metric_options_of(options: tuple[str, ...], max_looks: int | None = None) ->
     return found or None
 
 
-def _run(config: Any, work: Callable[[], Any], json_file: Path | None) -> int:
+def _run(
+    config: Any, work: Callable[[], Any], json_file: Path | None, sinks: Sequence[Any] = (), step: int | None = None
+) -> int:
     say(_opening(config))
     for line in notices(config):
         say(f"  note: {line}")
-    return _tell(work(), json_file, config.limits.min_coverage)
+    outcome = work()
+    code = _tell(outcome, json_file, config.limits.min_coverage)
+    return code if send_to_sinks(outcome.folder, sinks, step) else code or 1
 
 
 def _tell(outcome: Any, json_file: Path | None, least: float | None, noun: str = "images") -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
 from importlib.util import find_spec
 from itertools import pairwise
@@ -44,6 +44,36 @@ JSON = option(
     type=PATH,
     callback=_json_file,
 )
+
+
+def sink_options(function: F) -> F:
+    """Decorate a command that has a run with `--sink` and `--step`."""
+    return with_options(
+        option(
+            "--sink",
+            "Show the results in trackio, wandb, mlflow or tensorboard, too; repeatable.",
+            "NAME[:PROJECT[/RUN]]",
+            "sinks",
+            multiple=True,
+        ),
+        option("--step", "With --sink: the training step of what was judged  [default: 0].", "N", type=int),
+    )(function)
+
+
+def send_to_sinks(run: Path, sinks: Sequence[Any], step: int | None) -> bool:
+    """Send a run to its sinks, and say so; returns whether all took it."""
+    from titjudge.cli.terminal import say
+    from titjudge.report.sinks.base import send
+    from titjudge.runs.run_folder import RunFolder
+
+    if not sinks:
+        return True
+    failures = send(RunFolder(run), sinks, step or 0)
+    for line in failures:
+        say(f"not sent to a sink: {line}", err=True, colour="red")
+    if not failures:
+        say(f"sent   {', '.join(sink.name for sink in sinks)}")
+    return not failures
 
 
 class _Key(NamedTuple):

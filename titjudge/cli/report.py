@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.options import JSON, PATH, option, send_to_sinks, sink_options
 from titjudge.cli.terminal import say
 
 _SUFFIX = {"latex": "tex", "markdown": "md"}
@@ -26,10 +26,11 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 @option("--baseline", "Compare generators with this one too, besides the best.", "GENERATOR", default="")
 @option("--full-images", "Embed large pictures (a large file).", is_flag=True)
 @option("--force", "Replace a report even by one that shows fewer pictures.", is_flag=True)
+@sink_options
 @JSON
 def report(
     runs: tuple[Path, ...], out: Path | None, kind: str, reference: str | None, baseline: str, full_images: bool, force: bool,
-    json_file: Path | None,
+    sinks: tuple[str, ...], step: int | None, json_file: Path | None,
 ) -> int:  # fmt: skip
     """Write one self-contained HTML report of one or several runs.
 
@@ -40,6 +41,7 @@ def report(
       python cli.py report runs/first --format markdown --out summary.md
       python cli.py report runs/first --baseline old-checkpoint
       python cli.py report runs/first --reference qwen-image-bench
+      python cli.py report runs/first --sink wandb:my_model/run7 --step 4000
     """
     from dataclasses import asdict
 
@@ -47,9 +49,11 @@ def report(
     from titjudge.core.errors import ConfigError
     from titjudge.report import export, write_report
     from titjudge.report.html import pictures_in
+    from titjudge.report.sinks.base import parse_targets
     from titjudge.runs.journal import told
     from titjudge.runs.run_folder import RunFolder
 
+    targets = parse_targets(sinks, step)
     folders = [RunFolder(run) for run in runs]
     for folder in folders:
         folder.manifest()
@@ -81,4 +85,7 @@ def report(
     show_tables(placed)
     say(f"report {written}")
     write_json(json_file, [folder.results().to_json() for folder in folders])
-    return 0
+    sent = [
+        send_to_sinks(run, targets, step) for run in runs
+    ]  # one that takes nothing does not keep the others from it
+    return 0 if all(sent) else 1

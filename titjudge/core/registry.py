@@ -1,6 +1,6 @@
 """Names to code, loaded when used: built-ins are a line in a table, strangers' packages an entry point of the same shape.
 
-A package adds a provider, embedder, metric or suite with, for example,
+A package adds a provider, embedder, metric, suite or sink with, for example,
 
     [project.entry-points."titjudge.metrics"]
     my-metric = "my_package.metric:my_metric"
@@ -76,6 +76,12 @@ TABLES: dict[str, dict[str, str]] = {
         "wise": "titjudge.suites.question_suite:wise",
         "wise-verified": "titjudge.suites.question_suite:wise_verified",
     },
+    "sinks": {
+        "trackio": "titjudge.report.sinks.trackio:Trackio",
+        "wandb": "titjudge.report.sinks.wandb:Wandb",
+        "mlflow": "titjudge.report.sinks.mlflow:MLflow",
+        "tensorboard": "titjudge.report.sinks.tensorboard:TensorBoard",
+    },
 }
 
 
@@ -92,7 +98,7 @@ def is_suite_file(name: str) -> bool:
 
 
 def names(kind: str) -> list[str]:
-    """List every known name of a kind (`providers`, `embedders`, `metrics`, `suites`); imports nothing of them."""
+    """List every known name of a kind (`providers`, `embedders`, `metrics`, `suites`, `sinks`); imports nothing of them."""
     return sorted({*TABLES[kind], *_strangers(kind)})
 
 

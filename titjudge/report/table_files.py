@@ -32,7 +32,7 @@ def write_tables(tables: Sequence[Table], path: Path) -> None:
     """
     check_table_file(path)
     suffix = path.suffix.lower()
-    text = {".md": _markdown, ".tex": _latex, ".csv": _csv}[suffix](tables)
+    text = {".md": markdown, ".tex": _latex, ".csv": _csv}[suffix](tables)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode(errors="replace"))
@@ -46,7 +46,8 @@ def _words(table: Table) -> int:
     return numeric.index(True) if True in numeric else len(numeric)
 
 
-def _markdown(tables: Sequence[Table]) -> str:
+def markdown(tables: Sequence[Table]) -> str:
+    """Write tables as Markdown."""
     parts = []
     for table in tables:
         lines = md_table(cells(table.title, table.columns, table.rows, text=_words(table)))
