@@ -86,7 +86,7 @@ def test_every_flag_of_judge_has_its_key() -> None:
 
     keys = {*RunConfig.model_fields, *Limits.model_fields, "base_url", "trust_remote_code"}
     names = {"provider": "captioner", "price": "prices", "max_looks": "metric_options"}
-    not_settings = {"json_file", "dry_run", "config_file", "settle", "margin"}
+    not_settings = {"json_file", "dry_run", "config_file", "settle", "margin", "sinks", "step"}
     for option in judge.params:
         if (
             option.name not in not_settings and option.expose_value

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from titjudge.core import registry
 from titjudge.core.errors import TitjudgeError, UserError
+from titjudge.core.image_decoding import open_image
 from titjudge.core.redaction import environment_secrets, one_line, redact
 from titjudge.core.run_records import StoredRun
 from titjudge.core.types import Table
@@ -156,8 +157,6 @@ def _tables(report: Report) -> list[Table]:
 
 def _images(report: Report) -> Iterator[JudgedImage]:
     """Show the images with the lowest scores by the first metric, those without a score before all."""
-    from PIL import Image
-
     if not report.judges:
         return
     first, sign = 0, 1 if report.judges[0].higher else -1
@@ -170,8 +169,9 @@ def _images(report: Report) -> Iterator[JudgedImage]:
         assert entry.shown is not None
         made = thumbnail(entry.shown, _EDGE, _QUALITY)
         if isinstance(made, bytes):
-            image = Image.open(io.BytesIO(made)).convert("RGB")
-            yield JudgedImage(_clean(entry.id), image, _clean(_caption(report, entry)))
+            with open_image(made, Path("thumbnail.webp")) as image:
+                shown = image.convert("RGB")
+            yield JudgedImage(_clean(entry.id), shown, _clean(_caption(report, entry)))
 
 
 def _caption(report: Report, entry: Entry) -> str:
