@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer
+from google.oauth2.credentials import Credentials
 from servers import Scripted, Seen, Server
 from wires import ANSWERS, HTML, dump, embeddings, read, text_for
 
@@ -42,7 +43,8 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting between attempts, and keys that no provider knows."""
     quick = partial(retry.RetryState, retry.Policy(base=0.001, limited=2))
     monkeypatch.setattr(retry, "RetryState", quick)
-    for name in ("OPENAI", "GEMINI", "ANTHROPIC"):
+    monkeypatch.setattr("google.auth.default", lambda scopes=(): (Credentials("key-of-nobody"), "another"))
+    for name in ("OPENAI", "GEMINI", "ANTHROPIC", "AZURE_OPENAI"):
         monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
 
 
@@ -141,10 +143,15 @@ VALUES = Wire("", "usageMetadata", ("promptTokenCount", "totalTokenCount"), ("em
 CHATS = {
     "openai/gpt-4o": OPENAI,
     "gemini/gemini-2.5-pro": GEMINI,
+    "openai/gpt-4o by the SDK": OPENAI,
+    "gemini/gemini-2.5-pro by the SDK": GEMINI,
+    "gemini/gemini-2.5-pro at Vertex AI": GEMINI,
+    "azure/gpt-4o": OPENAI,
     "litellm/openai/m": OPENAI,
     "litellm/anthropic/claude-sonnet-4-5": CLAUDE,
     "litellm/gemini/gemini-2.5-pro": GEMINI,
 }
+OPTIONS = {"SDK": {"client": "sdk"}, "AI": {"vertexai": True, "project": "p", "location": "here"}}
 EMBEDDERS = {"openai/text-embedding-3-small": VECTOR, "gemini/gemini-embedding-001": VALUES}
 
 
@@ -210,14 +217,20 @@ async def run(
         server.biller = biller
     else:
         server.handler = biller
-    made = {"model": name, "base_url": server.url if wire in (GEMINI, CLAUDE, VALUES) else server.openai}
+    model, _, way = name.partition(" ")
+    bare = wire in (GEMINI, CLAUDE, VALUES) or model.startswith("azure/")
+    made = {
+        "model": model,
+        "base_url": server.url if bare else server.openai,
+        "options": OPTIONS.get(way.rpartition(" ")[2], {}),
+    }
     config = load_config(
         None,
         {
             "captioner": made,
             "embedder": made if embedding else "default",
-            "prices": {name.partition("/")[2]: {"input": RATE, "output": RATE}},
-            "limits": {"timeout": 5.0 if batches else 0.25},
+            "prices": {model.partition("/")[2]: {"input": RATE, "output": RATE}},
+            "limits": {"timeout": 0.25 if fault.name == "no answer in time" else 20.0},
         },
     )
     roles = Roles(config, batches=batches)

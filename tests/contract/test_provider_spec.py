@@ -7,11 +7,12 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.oauth2.credentials import Credentials
 from pydantic import BaseModel, Field
 from servers import Scripted, Server
 
@@ -19,6 +20,7 @@ from titjudge.core import registry
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, Usage
 from titjudge.providers import ProviderSettings
+from titjudge.providers.hosted.azure import Azure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
@@ -45,17 +47,24 @@ class Case:
     model: str
     api: str
     base: Callable[[Server], str]
+    options: dict[str, Any] = field(default_factory=dict)
 
     def provider(self, server: Server, **settings: Any) -> Any:
         settings = {"base_url": self.base(server), "api_key_env": "SPEC_API_KEY", "timeout": 5.0, **settings}
+        settings["options"] = {**self.options, **settings.get("options", {})}
         return self.make(ProviderSettings(self.model, **settings))
 
 
+VERTEX = {"vertexai": True, "project": "my-project", "location": "here"}
 CASES = [
     Case("openai", OpenAI, "gpt-4o", "openai", lambda server: server.openai),
     Case("openai-compatible", OpenAI, "Qwen/Qwen2.5-VL-7B-Instruct", "openai", lambda server: server.openai),
     Case("openai-reasoning", OpenAI, "o4-mini", "openai", lambda server: server.openai),
     Case("gemini", Gemini, "gemini-2.5-pro", "gemini", lambda server: server.url),
+    Case("openai-sdk", OpenAI, "gpt-4o", "openai", lambda server: server.openai, {"client": "sdk"}),
+    Case("gemini-sdk", Gemini, "gemini-2.5-pro", "gemini", lambda server: server.url, {"client": "sdk"}),
+    Case("azure", Azure, "gpt-4o", "openai", lambda server: server.url),
+    Case("vertex", Gemini, "gemini-2.5-pro", "gemini", lambda server: server.url, VERTEX),
     Case("litellm-openai", LiteLLM, "openai/gpt-4o", "openai", lambda server: server.openai),
     Case("litellm-gemini", LiteLLM, "gemini/gemini-2.5-pro", "gemini", lambda server: f"{server.url}/v1beta"),
     Case("litellm-anthropic", LiteLLM, "anthropic/claude-sonnet-4-5", "anthropic", lambda server: server.url),
@@ -73,6 +82,7 @@ def _param(case: Case) -> Any:
 @pytest.fixture(params=[_param(case) for case in CASES])
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.setenv("SPEC_API_KEY", KEY)
+    monkeypatch.setattr("google.auth.default", lambda scopes=(): (Credentials(KEY), "another-project"))
     return request.param  # type: ignore[no-any-return]
 
 
@@ -117,7 +127,9 @@ def test_text_answer_with_usage_version_and_endpoint(case: Case, server: Server)
     assert reply.usage.input > 0
     assert reply.usage.output == len(reply.text) // 4
     assert reply.model_version.startswith(case.model.rpartition("/")[2]) or case.model in reply.model_version
-    assert reply.endpoint == case.base(server)
+    assert reply.endpoint == case.base(server) + (
+        "/projects/my-project/locations/here" if case.name == "vertex" else ""
+    )
     assert reply.list_cost is None
     assert "What is it? ☃" in server.last.text
     assert server.count() == 1
@@ -303,7 +315,4 @@ def test_many_at_once_share_connections(case: Case, server: Server) -> None:
 
 
 def test_registered(case: Case) -> None:
-    name = {"openai": "openai", "gemini": "gemini", "litellm": "litellm"}[case.make.name]  # type: ignore[attr-defined]
-    if name not in registry.names("providers"):
-        pytest.skip(f"{name} is not in the registry yet")
-    assert registry.load("providers", name) is case.make
+    assert registry.load("providers", case.make.name) is case.make  # type: ignore[attr-defined]

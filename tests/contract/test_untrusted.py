@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer
+from google.oauth2.credentials import Credentials
 from servers import Scripted, Server
 from test_batch_services import BaseBatchService
 from test_provider_quirks import failure
@@ -15,15 +16,21 @@ from tls import Untrusted
 
 from titjudge.core.types import FailureKind
 from titjudge.providers import ProviderSettings
+from titjudge.providers.hosted.azure import Azure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
-LIVE = {
-    "openai": (OpenAI, "gpt-4o", "/v1"),
-    "gemini": (Gemini, "gemini-2.5-pro", ""),
-    "litellm": (LiteLLM, "openai/gpt-4o", "/v1"),
+SDK = {"client": "sdk"}
+LIVE: dict[str, tuple[Any, str, str, dict[str, Any]]] = {
+    "openai": (OpenAI, "gpt-4o", "/v1", {}),
+    "openai, SDK": (OpenAI, "gpt-4o", "/v1", SDK),
+    "azure": (Azure, "gpt-4o", "", {}),
+    "gemini": (Gemini, "gemini-2.5-pro", "", {}),
+    "gemini, SDK": (Gemini, "gemini-2.5-pro", "", SDK),
+    "vertex": (Gemini, "gemini-2.5-pro", "", {"vertexai": True, "project": "p", "location": "here"}),
+    "litellm": (LiteLLM, "openai/gpt-4o", "/v1", {}),
 }
 
 
@@ -31,11 +38,13 @@ LIVE = {
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
     monkeypatch.setenv("GEMINI_API_KEY", "key-of-nobody")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key-of-nobody")
+    monkeypatch.setattr("google.auth.default", lambda scopes=(): (Credentials("key-of-nobody"), "another"))
 
 
 def made(kind: str, url: str) -> Any:
-    cls, model, path = LIVE[kind]
-    return cls(ProviderSettings(model, base_url=f"{url}{path}", timeout=5.0))
+    cls, model, path, options = LIVE[kind]
+    return cls(ProviderSettings(model, base_url=f"{url}{path}", timeout=5.0, options=options))
 
 
 @pytest.mark.parametrize("kind", LIVE)
@@ -65,7 +74,7 @@ def test_batch_jobs_name_such_a_certificate_at_once(kind: str, tmp_path: Path) -
 @pytest.mark.parametrize("kind", LIVE)
 def test_no_redirect_is_followed(kind: str, status: int) -> None:
     with Server() as server, Server() as other:
-        there = {"openai": other.openai, "gemini": other.url, "litellm": other.openai}[kind]
+        there = other.url if LIVE[kind][0] is Gemini else other.openai
         server.script(Scripted(status=status, headers={"Location": f"{there}/chat/completions"}, body=b"{}"))
         found = failure(made(kind, server.url))
         assert other.count() == 0

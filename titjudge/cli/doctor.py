@@ -44,6 +44,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
 
     config = load_config(flags["config_file"], overrides_of(flags))
     rows: list[tuple[str, str, str]] = [_key(name, names) for name, names in KEYS.items()]
+    rows += _clouds()
     rows.append(_embedder(config))
     cache = AnswerCache(cache_folder(config.cache))
     rows.append(
@@ -74,6 +75,30 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
 def _key(provider: str, names: tuple[str, ...]) -> tuple[str, str, str]:
     found = next((name for name in names if os.environ.get(name)), None)
     return (provider, "ok" if found else "no key", f"{found} is set" if found else f"set {' or '.join(names)}")
+
+
+def _clouds() -> list[tuple[str, str, str]]:
+    """Whose settings for Azure OpenAI and Vertex AI are here; nobody is asked."""
+    endpoint = os.environ.get("AZURE_OPENAI_ENDPOINT")
+    by = [name for name in ("AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_API_KEY") if os.environ.get(name)]
+    azure = (
+        f"{endpoint}, by {by[0] if by else 'Entra ID'}"
+        if endpoint
+        else "set AZURE_OPENAI_ENDPOINT for azure/DEPLOYMENT"
+    )
+    rows = [("azure", "ok" if endpoint else "no address", azure)]
+    if os.environ.get("GOOGLE_GENAI_USE_VERTEXAI"):
+        from titjudge.core.errors import ConfigError
+        from titjudge.core.types import ProviderSettings
+        from titjudge.providers.hosted.gemini import Gemini
+
+        try:
+            vertex = Gemini(ProviderSettings("gemini"))
+            where = vertex.base_url if vertex.vertex else "off: gemini/ goes to the Gemini API"
+            rows.append(("vertex ai", "ok", where))
+        except ConfigError as error:
+            rows.append(("vertex ai", "failed", str(error)))
+    return rows
 
 
 def _weights() -> tuple[str, str, str]:

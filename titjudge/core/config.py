@@ -59,7 +59,7 @@ class RoleConfig(_Strict):
     omit: list[str] = Field(default_factory=list)
     """Parameters that this server does not take, for example [top_k, chat_template_kwargs]: neither sent nor recorded."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Provider-specific settings: tools (true or false: native tool calls), dtype, device_map, revision, file, ..."""
+    """Provider-specific settings: client (sdk: the vendor's own in place of our HTTP), tools (true or false: native tool calls), dtype, device_map, revision, file, ..."""
 
     @property
     def provider(self) -> str:

@@ -19,6 +19,7 @@ TABLES: dict[str, dict[str, str]] = {
     "providers": {
         "openai": "titjudge.providers.hosted.openai:OpenAI",
         "gemini": "titjudge.providers.hosted.gemini:Gemini",
+        "azure": "titjudge.providers.hosted.azure:Azure",
         "litellm": "titjudge.providers.hosted.litellm:LiteLLM",
         "local": "titjudge.providers.local.huggingface:Local",
         "scorer": "titjudge.providers.learned.provider:Scorer",

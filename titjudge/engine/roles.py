@@ -132,6 +132,9 @@ class ProviderRole(Role[Provider, Request, Reply]):
         reply = billed(reply, bound)
         used = bound if NO_USAGE in reply.flags else reply.usage
         flags, price = reply.flags, self.price_of(used)
+        if price is None and reply.model_version:  # a deployment's name says nothing: the model that answered does
+            other = self.priced_as(retirements.same_name(self.model, reply.model_version))
+            price = None if other is None or other.elsewhere else other.cost(used)
         if not retirements.same_model(self.model, reply.model_version):
             flags = (*flags, retirements.OTHER_MODEL)
             other = self.priced_as(retirements.same_name(self.model, reply.model_version))
@@ -236,14 +239,14 @@ class Roles:
         """Find the list price of a provider's or an embedder's model; an estimating stand-in says itself what is free."""
         embedding = isinstance(model, Embedder)
         user = {each: price.model_dump() for each, price in self.config.prices.items()}
-        price = prices.price_of(
-            config.provider,
-            name or config.model_name,
-            user,
-            base_url=model.base_url,
-            local=model.is_free,
-            embedding=embedding,
+        names = (name,) if name else (config.model_name, model.listed_as)
+        found = (
+            prices.price_of(
+                config.provider, each, user, base_url=model.base_url, local=model.is_free, embedding=embedding
+            )
+            for each in filter(None, names)
         )
+        price = next((each for each in found if each is not None), None)
         if price is None or embedding or not self.config.limits.batch:
             return price
         return prices.batch_price(config.provider, price, base_url=model.base_url)

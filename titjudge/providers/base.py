@@ -77,6 +77,7 @@ class Model:
         model: The model's name at the provider.
         base_url: Identity of the endpoint without credentials, or whatever else says which weights answer; part of the
             key of an answer in the cache.
+        listed_as: The vendor's name of the model, where `model` is a name of the user's own (a deployment); else empty.
         account: What shares a rate limit; by default the name.
         is_batch: An answer may take a day: there is no rate limit, and a later session may collect it.
         on_headers: Set by the engine where it reads rate limits from headers. Call it with the headers of every answer,
@@ -85,6 +86,7 @@ class Model:
 
     name: str = ""
     model: str = ""
+    listed_as: str = ""
     account: str = ""
     is_batch: bool = False
     on_headers: OnHeaders | None = None

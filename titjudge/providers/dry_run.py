@@ -85,7 +85,7 @@ class Estimate(WrappedProvider):
         guess: Sequence[float] = self._lengths(request.template) or (0.05 * answer, 0.2 * answer, 0.6 * answer)
         pictures = sum(
             token_counts.image_tokens(
-                self.name, request.model, p.width, p.height, str(request.params.get("detail", ""))
+                self.name, self.listed_as or request.model, p.width, p.height, str(request.params.get("detail", ""))
             )
             for p in request.images
         )

@@ -19,7 +19,7 @@ class WrappedProvider(Provider):
     def __init__(self, real: Provider) -> None:
         self.real = real
         self.name, self.model, self.version = real.name, real.model, real.version
-        self.base_url, self.account = real.base_url, real.account
+        self.base_url, self.account, self.listed_as = real.base_url, real.account, real.listed_as
         self.capabilities = real.capabilities
 
     @property

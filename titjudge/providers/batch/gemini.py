@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import IN_PROMPT
+from titjudge.providers.hosted.sdk import gemini_client, lost
 
 # google.rpc.Code to HTTP (github.com/googleapis/googleapis, google/rpc/code.proto)
 _GRPC = {
@@ -56,25 +56,11 @@ class GeminiBatches(BaseBatchService[Gemini]):
 
     def _client(self) -> Any:
         if self._made is None:
-            from google import genai
-
-            headers = dict(self.real.headers_for(self._endpoint))
-            headers.pop("x-goog-api-key", None)
-            versioned = re.search(r"/(v\d\w*)$", self.address)
             # held whole: a client that is only held by its `aio` part closes itself
+            headers = self.real.headers_for(self._endpoint)
             seconds = max(MIN_TRANSFER_TIMEOUT, self.real.settings.timeout)
             self._web = self._http(seconds)
-            self._made = genai.Client(
-                vertexai=False,
-                api_key=self.real.key or "none",
-                http_options=genai.types.HttpOptions(
-                    base_url=self.address[: versioned.start()] if versioned else self.address,
-                    api_version=versioned.group(1) if versioned else "v1beta",
-                    timeout=int(seconds * 1000),
-                    httpx_async_client=self._web,
-                    headers=headers or None,
-                ),
-            )
+            self._made = gemini_client(self.address, headers, seconds, self._web)
         return self._made
 
     async def line(self, key: str, request: Request, *, in_prompt: bool) -> bytes:
@@ -159,7 +145,7 @@ class GeminiBatches(BaseBatchService[Gemini]):
             "httpx2",
             "httpcore2",
         ):
-            return self._lost(error)
+            return lost(error, self.address)
         return self.real.failure(FailureKind.RETRY, f"{self.address}: {type(error).__name__}: {error}")
 
     async def aclose(self) -> None:

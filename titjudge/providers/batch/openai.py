@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 import orjson
 
@@ -21,6 +20,7 @@ from titjudge.providers.batch.service import (
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.openai import IN_PROMPT, OpenAI
+from titjudge.providers.hosted.sdk import lost, openai_client
 
 TAG = "titjudge"  # key of the tag in a batch's metadata
 _SLACK = 3600.0  # seconds by which the clocks of this machine and the provider may differ
@@ -38,20 +38,9 @@ class OpenAIBatches(BaseBatchService[OpenAI]):
 
     def _client(self) -> Any:
         if self._made is None:
-            import openai
-
-            headers: dict[str, Any] = dict(self.real.headers_for(self._endpoint))
-            for name in ("OpenAI-Organization", "OpenAI-Project"):
-                headers.setdefault(name, openai.Omit())  # the SDK would send the environment's to any host
-            self._made = openai.AsyncOpenAI(
-                api_key=self.real.key or "none",
-                base_url=self._endpoint.identity,
-                default_headers=headers,
-                default_query=dict(parse_qsl(self._endpoint.query.removeprefix("?"))),
-                max_retries=0,
-                timeout=max(MIN_TRANSFER_TIMEOUT, self.real.settings.timeout),
-                http_client=self._http(max(MIN_TRANSFER_TIMEOUT, self.real.settings.timeout)),
-            )
+            headers = self.real.headers_for(self._endpoint)
+            seconds = max(MIN_TRANSFER_TIMEOUT, self.real.settings.timeout)
+            self._made = openai_client(self._endpoint.url(""), headers, seconds, self._http(seconds))
         return self._made
 
     async def line(self, key: str, request: Request, *, in_prompt: bool) -> bytes:
@@ -137,7 +126,7 @@ class OpenAIBatches(BaseBatchService[OpenAI]):
                 http.Answer(response.status_code, response.headers, response.content), native=False
             )
         if isinstance(error, openai.APIConnectionError | OSError):
-            return self._lost(error)
+            return lost(error, self.address)
         return self.real.failure(FailureKind.RETRY, f"{self.address}: {type(error).__name__}: {error}")
 
     async def aclose(self) -> None:

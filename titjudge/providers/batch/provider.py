@@ -21,6 +21,7 @@ from titjudge.core.types import Failure, FailureKind, Reply, Request, Status
 from titjudge.providers.base import Provider
 from titjudge.providers.batch.queue import AGAIN, BatchQueue, BatchTiming
 from titjudge.providers.batch.service import BatchService
+from titjudge.providers.hosted.azure import Azure
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
@@ -200,6 +201,8 @@ def batch_service_for(real: Provider) -> BatchService:
     Raises:
         ConfigError: it has none that is spoken here.
     """
+    if isinstance(real, Azure) or (isinstance(real, Gemini) and real.vertex):
+        raise ConfigError(f"batch jobs go to OpenAI and the Gemini API, not to {real.base_url}: leave out --batch")
     if isinstance(real, OpenAI):
         from titjudge.providers.batch.openai import OpenAIBatches
 

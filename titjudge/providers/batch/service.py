@@ -7,9 +7,7 @@ gemini-api/docs/batch-api). The SDKs carry everything here, with their own retri
 
 from __future__ import annotations
 
-import ssl
-import zlib
-from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -17,19 +15,18 @@ from typing import Any, Generic, Protocol, TypeVar
 import orjson
 
 from titjudge.core.errors import TitjudgeError
-from titjudge.core.redaction import one_line
 from titjudge.core.types import Reply, Request
 from titjudge.providers.batch.journal import ResultLine
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import Hosted
 from titjudge.providers.hosted.failures import ProviderFailure
+from titjudge.providers.hosted.sdk import careful_client
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hosted)
 MIN_TRANSFER_TIMEOUT = 600.0  # seconds at least for moving a file
 LONGEST_FILE = 2**30  # bytes of a file of answers, decompressed
 _GOOGLE = ".googleapis.com"
-_PACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 
 class JobNotFound(Exception):
@@ -122,59 +119,12 @@ class BaseBatchService(Generic[H]):
         except Exception as error:
             raise self._translated(error) from None
 
-    def _lost(self, error: Exception) -> Exception:
-        """Find what is behind an exception that is not an HTTP status."""
-        causes = list(_causes(error))
-        ours = next((each for each in causes if isinstance(each, http.TransportError)), None)
-        if ours is not None:
-            return ours
-        text = one_line(f"{self.address}: {causes[-1] or type(causes[-1]).__name__}", [self.real.key])
-        if any(isinstance(each, ssl.SSLError) for each in causes) or "CERTIFICATE_VERIFY_FAILED" in text:
-            return http.Untrusted(text)
-        cause = error.__cause__ or error
-        if type(cause).__name__ in ("ConnectError", "ClientConnectorError", "ConnectionRefusedError"):
-            return http.Unreachable(text)
-        if isinstance(cause, TimeoutError) or "Timeout" in type(cause).__name__:
-            return http.TimedOut(text)
-        return http.Dropped(text)
-
     def _garbled(self, line: Any) -> ProviderFailure:
         return self.real.unusable(f"the batch answer cannot be read: {str(line)[:200]}")
 
     def _http(self, timeout: float) -> Any:
-        """Make the HTTP client for an SDK: it goes to one host alone, follows no redirect, and reads no answer without end."""
-        import httpx
-
-        home = self._endpoint.host
-
-        class Careful(httpx.AsyncClient):
-            async def send(self, request: Any, *, stream: bool = False, **more: Any) -> Any:
-                where = request.url.host
-                if where != home and not where.endswith(_GOOGLE):  # an upload may go to an address that was told
-                    raise http.Untrusted(f"{home} points to {where}, where nothing is sent")
-                answer = await super().send(request, stream=True, **{**more, "follow_redirects": False})
-                if stream:
-                    return answer
-                try:
-                    packed = answer.headers.get("content-encoding", "")
-                    body = await http.whole(answer.aiter_raw(), packed, LONGEST_FILE)
-                except zlib.error as error:
-                    raise http.Dropped(f"{home}: {error}") from None
-                finally:
-                    await answer.aclose()
-                kept = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in _PACKED]
-                return httpx.Response(answer.status_code, headers=kept, content=body, request=request)
-
-        return Careful(timeout=timeout, follow_redirects=False, headers={"accept-encoding": "gzip, deflate"})
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """List an exception and what it came from, the first cause last."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
+        """Make the HTTP client for an SDK; an upload may go to an address of Google's that was told."""
+        return careful_client(self._endpoint.host, timeout, LONGEST_FILE, lambda host: host.endswith(_GOOGLE))
 
 
 async def known(doing: Awaitable[T]) -> T:

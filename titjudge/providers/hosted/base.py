@@ -74,14 +74,14 @@ class Hosted(Provider):
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         self.settings = settings
         self.model = settings.model
-        self.family = model_families.family(self.name, settings.model)
-        self.endpoints = http.Endpoints(settings.base_url or os.environ.get(self.base_env) or self.default_base)
+        self.family = self._family()
+        self.endpoints = http.Endpoints(self._address())
         self.base_url = self.endpoints.identity
         self.account = f"{self.name}|{self.base_url}|{self._key_env()}|{settings.model}"
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
         asked = tool_calls.wanted(settings)
         self.capabilities = self.family.capabilities(tools=self._calls_tools() if asked is None else asked)
-        self._transport = transport or http.shared
+        self._transport = transport or (self._sdk() if self._through_sdk() else http.shared)
         self._headers: dict[str, dict[str, str]] = {}
         self.key = ""
 
@@ -101,12 +101,18 @@ class Hosted(Provider):
         """At most what a request can use, in tokens: every byte of text counts as one."""
         params = self.family.sent(request)
         extra = orjson.dumps(request.schema).decode() if request.schema else ""
-        total, images = token_counts.input_bound(request, self.name, self.model, params, extra)
+        total, images = token_counts.input_bound(request, self.name, self.listed_as or self.model, params, extra)
         output = int(params.get("max_tokens") or self.family.max_output)
         return Usage(input=total, output=output, thinking=output if self.family.thinks else 0, image=images)
 
     async def aclose(self) -> None:
         await self._transport.leave(self)
+
+    def _family(self) -> model_families.Family:
+        return model_families.family(self.name, self.model)
+
+    def _address(self) -> str:
+        return self.settings.base_url or os.environ.get(self.base_env) or self.default_base
 
     def _calls_tools(self) -> bool:
         return self.family.tools
@@ -168,6 +174,16 @@ class Hosted(Provider):
         return headers
 
     def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
+        raise NotImplementedError
+
+    def _through_sdk(self) -> bool:
+        client = self.settings.options.get("client", "http")
+        if client not in ("http", "sdk"):
+            raise ConfigError(f"options: client is http (our own, the default) or sdk (the vendor's), not '{client}'")
+        return bool(client == "sdk")
+
+    def _sdk(self) -> http.Transport:
+        """Make what sends through the vendor's SDK."""
         raise NotImplementedError
 
     def _key_env(self) -> str:

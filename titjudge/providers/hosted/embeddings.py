@@ -122,6 +122,10 @@ class GeminiEmbedder(Gemini, Embedder):
     def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         _checked(settings, "gemini")
         super().__init__(settings, transport)
+        if self.vertex:
+            raise ConfigError(
+                "Vertex AI is asked for chat models only: name another embedder, or unset GOOGLE_GENAI_USE_VERTEXAI"
+            )
         self.name = f"gemini/{model}"
         bare = model.removeprefix("models/")
         known = next(limit for start, limit in GEMINI_LIMITS if bare.startswith(start))

@@ -1,10 +1,12 @@
 """Google's Gemini API: `models.generateContent`, ai.google.dev/api/generate-content.
 
-Requests do not go through the SDK (which takes ten times the CPU); a contract test holds the bodies equal to the SDK's.
+Requests do not go through the SDK (which takes ten times the CPU) unless that is asked for, or they go to Vertex AI, whose
+credentials only the SDK knows; a contract test holds the bodies equal to the SDK's.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,8 +14,9 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.errors import ConfigError
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Usage
+from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status, Usage
 from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
@@ -47,6 +50,7 @@ _CONFIG = {
     "logprobs": "responseLogprobs",
 }
 _MOST_BYTES = 20_000_000  # of a request with its pictures inline; ai.google.dev/gemini-api/docs/image-understanding
+_NAME = re.compile(r"[A-Za-z0-9:._-]+")  # of a project or a location
 _THINKING = {"thinking_budget": "thinkingBudget", "thinking_level": "thinkingLevel"}
 
 
@@ -56,7 +60,10 @@ class Gemini(Hosted):
     `base_url` or GOOGLE_GEMINI_BASE_URL; the key from `api_key_env`, GEMINI_API_KEY or GOOGLE_API_KEY.
     Parameters: `temperature`, `max_tokens` (thinking included, as Google counts), `top_p`, `top_k`, `seed`, `stop`,
     `thinking_budget` (tokens; 0 is off where the model allows it), `thinking_level`, `media_resolution`,
-    `safety_settings`.
+    `safety_settings`. The option `client: sdk` sends through Google's SDK.
+
+    With the option `vertexai: true`, or GOOGLE_GENAI_USE_VERTEXAI, requests go to Vertex AI, through the SDK, with
+    application-default credentials: `project` or GOOGLE_CLOUD_PROJECT, `location` or GOOGLE_CLOUD_LOCATION (global).
     """
 
     name = "gemini"
@@ -118,6 +125,46 @@ class Gemini(Hosted):
         if config:
             out["generationConfig"] = config
         return out
+
+    def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
+        options = settings.options
+        said = options.get("vertexai", os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", ""))
+        self.vertex = str(said).strip().lower() in ("true", "1")
+        self.project = str(options.get("project") or os.environ.get("GOOGLE_CLOUD_PROJECT") or "")
+        self.location = str(options.get("location") or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global")
+        if self.vertex and not (_NAME.fullmatch(self.project) and _NAME.fullmatch(self.location)):
+            raise ConfigError(
+                "Vertex AI needs a project and a location: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or the "
+                "options project and location"
+            )
+        super().__init__(settings, transport)
+
+    def _address(self) -> str:
+        if not self.vertex:
+            return super()._address()
+        return f"{self._vertex_home()}/projects/{self.project}/locations/{self.location}"
+
+    def _vertex_home(self) -> str:
+        """Where Vertex AI is; the SDK names its hosts alike."""
+        given = self.settings.base_url or os.environ.get("GOOGLE_VERTEX_BASE_URL")
+        region = "" if self.location == "global" else f"{self.location}-"
+        several = self.location in ("us", "eu")
+        host = f"aiplatform.{self.location}.rep.googleapis.com" if several else f"{region}aiplatform.googleapis.com"
+        return (given or f"https://{host}").rstrip("/")
+
+    def headers_for(self, endpoint: http.Endpoint) -> dict[str, str]:
+        """Make the headers that authorise a request; none for Vertex AI, where the SDK does."""
+        return {} if self.vertex else super().headers_for(endpoint)
+
+    def _through_sdk(self) -> bool:
+        return super()._through_sdk() or self.vertex
+
+    def _sdk(self) -> http.Transport:
+        from titjudge.providers.hosted import sdk
+
+        if self.vertex:
+            return sdk.VertexSdk(self.model, self._vertex_home(), self.project, self.location)
+        return sdk.GeminiSdk(self.model)
 
     def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
         headers = {"x-goog-api-key": key} if key else {}

@@ -1,7 +1,7 @@
 """OpenAI's chat completions, and every server that speaks them (vLLM, SGLang, llama.cpp, Azure, OpenRouter, ...).
 
 Wire format: "Create chat completion", platform.openai.com/docs/api-reference/chat. Requests do not go through the SDK
-(which takes ten times the CPU); a contract test holds the bodies equal to the SDK's.
+(which takes ten times the CPU) unless that is asked for; a contract test holds the bodies equal to the SDK's.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class OpenAI(Hosted):
 
     `base_url` (or OPENAI_BASE_URL) may hold several comma-separated addresses; `structured` auto asks for JSON-schema
     answers natively and, once a server has said that it knows none, in words from then on (flag `schema-in-prompt`).
-    The option `tools` (true, false) says whether the model calls tools natively, where the table cannot know.
+    The option `tools` (true, false) says whether the model calls tools natively, where the table cannot know; `client: sdk`
+    sends through OpenAI's SDK.
     Parameters: `max_tokens`, `detail` (of images: low, high, auto), `reasoning_effort`, and any other the server knows.
     """
 
@@ -90,6 +91,11 @@ class OpenAI(Hosted):
     def _calls_tools(self) -> bool:
         """At OpenAI and Azure by the table; of any other server nobody knows, and the option `tools` says so."""
         return self.family.tools and all(each.host.endswith(_OWN_HOSTS) for each in self.endpoints.all)
+
+    def _sdk(self) -> http.Transport:
+        from titjudge.providers.hosted.sdk import OpenAISdk
+
+        return OpenAISdk(self.model)
 
     def _authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
         headers = {"Authorization": endpoint.credentials or f"Bearer {key}"} if endpoint.credentials or key else {}

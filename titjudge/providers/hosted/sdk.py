@@ -1,0 +1,316 @@
+"""Sending through the vendors' own SDKs: for credentials that only they know, and for whoever prefers them.
+
+An SDK makes the address, authorises the request and sends it, once, by the HTTP client it is given here. The answer is taken
+where it arrives, before the SDK reads it, so bodies, answers, errors and bills are the adapters' own, whichever way a request
+goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import re
+import ssl
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+from weakref import WeakKeyDictionary
+
+import orjson
+
+from titjudge.core.errors import ConfigError, TitjudgeError
+from titjudge.core.redaction import one_line, register_secret
+from titjudge.providers.hosted import http
+
+if TYPE_CHECKING:
+    import httpx
+
+_PACKED = ("content-encoding", "content-length", "transfer-encoding")
+_UNCONNECTED = (
+    "ConnectError",
+    "ConnectTimeout",
+    "PoolTimeout",
+    "ClientConnectorError",
+    "ConnectionRefusedError",
+    "gaierror",
+)
+
+
+@dataclass(slots=True)
+class _Trace:
+    """What one call did on the wire."""
+
+    sent: bool = False
+    answer: http.Answer | None = None
+
+
+_current: ContextVar[_Trace | None] = ContextVar("sdk_trace", default=None)
+
+
+def careful_client(
+    home: str, timeout: float, longest: int = http.LONGEST_ANSWER, also: Callable[[str], bool] = lambda host: False
+) -> httpx.AsyncClient:
+    """Make the HTTP client for an SDK: it goes to one host alone, follows no redirect, and reads no answer without end.
+
+    Args:
+        home: The host.
+        timeout: Seconds.
+        longest: Bytes of an answer, decompressed.
+        also: Tells of another host whether requests may go there, too.
+    """
+    import httpx
+
+    class Careful(httpx.AsyncClient):
+        async def send(self, request: Any, *, stream: bool = False, **more: Any) -> Any:
+            where, trace = request.url.host, _current.get()
+            if where != home and not also(where):
+                raise http.Untrusted(f"{home} points to {where}, where nothing is sent")
+            if trace is not None:
+                if trace.sent:
+                    raise http.Dropped(f"{home}: the SDK sends a request a second time")
+                trace.sent = True
+            register_secret(request.headers.get("authorization", "").removeprefix("Bearer "))
+            answer = await super().send(request, stream=True, **{**more, "follow_redirects": False})
+            if stream:
+                return answer
+            try:
+                packed = answer.headers.get("content-encoding", "")
+                body = await http.whole(answer.aiter_raw(), packed, longest)
+            except http.TooLong as error:
+                raise http.TooLong(f"{home}: {error}") from None
+            except zlib.error as error:
+                raise http.Dropped(f"{home}: {error}") from None
+            finally:
+                await answer.aclose()
+            if trace is not None:
+                trace.answer = http.Answer(answer.status_code, answer.headers, body)
+            kept = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in _PACKED]
+            return httpx.Response(answer.status_code, headers=kept, content=body, request=request)
+
+    return Careful(verify=_tls(), timeout=timeout, follow_redirects=False, headers={"accept-encoding": "gzip, deflate"})
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    """Trust whom our own HTTP trusts; to read the certificates takes tens of milliseconds."""
+    return ssl.create_default_context()
+
+
+def lost(error: BaseException, address: str, *, sent: bool = True) -> Exception:
+    """Find what is behind an exception of an SDK that is no HTTP status; its text holds no registered secret."""
+    causes = list(_causes(error))
+    ours = next((each for each in causes if isinstance(each, http.TransportError | TitjudgeError)), None)
+    if ours is not None:
+        return ours
+    text = one_line(f"{address}: {causes[-1] or type(causes[-1]).__name__}")
+    if any(isinstance(each, ssl.SSLError) for each in causes) or "CERTIFICATE_VERIFY_FAILED" in text:
+        return http.Untrusted(text)
+    names = [type(each).__name__ for each in causes]
+    if any(name in _UNCONNECTED for name in names):
+        return http.Unreachable(text)
+    if not sent:  # what authorises requests has failed, for now or for good
+        passing = any(getattr(each, "retryable", False) or type(each).__name__ == "TransportError" for each in causes)
+        return http.Unreachable(text) if passing else ConfigError(text)
+    if any(isinstance(each, TimeoutError) or "Timeout" in type(each).__name__ for each in causes):
+        return http.TimedOut(text)
+    return http.Dropped(text)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """List an exception and what it came from, the first cause last."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+class SdkTransport(http.Transport, ABC):
+    """An SDK in the place of our own HTTP, for one model. Each event loop gets clients of its own, one an address."""
+
+    package = ""  # what is imported for it
+
+    def __init__(self, model: str) -> None:
+        super().__init__()
+        self._model = model
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
+
+    async def post_json(self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float) -> http.Answer:
+        """Send `body` (JSON text) once, by the SDK.
+
+        Raises:
+            ConfigError: There are no credentials.
+            TransportError: No complete HTTP answer within `timeout` seconds.
+        """
+        parts, trace = urlsplit(url), _Trace()
+        place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        clients = self._clients.setdefault(asyncio.get_running_loop(), {})
+        if url not in clients:
+            await asyncio.to_thread(importlib.import_module, self.package)  # seconds
+        token = _current.set(trace)
+        try:
+            if url not in clients:
+                web = careful_client(parts.hostname or "", timeout)
+                clients[url] = self._client(url, headers, timeout, web), web
+            async with asyncio.timeout(timeout):
+                await self._send(clients[url][0], body)
+        except TimeoutError:
+            kind = http.TimedOut if trace.sent else http.Unreachable
+            raise kind(f"no answer from {place} within {timeout:g} s") from None
+        except Exception as error:  # also of an answer that the SDK cannot read, or calls an error
+            if trace.answer is None:
+                raise lost(error, place, sent=trace.sent) from None
+        finally:
+            _current.reset(token)
+        if trace.answer is None:
+            raise http.Dropped(f"{place}: the SDK gave no answer")
+        return trace.answer
+
+    @abstractmethod
+    def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+        """Make the SDK's client for an address."""
+
+    @abstractmethod
+    async def _send(self, client: Any, body: bytes) -> None:
+        """Send a body, with the SDK's own retries off; what it returns or raises is read from the wire."""
+
+    def join(self, user: object) -> None:
+        return None
+
+    async def leave(self, user: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        for _, web in self._clients.pop(asyncio.get_running_loop(), {}).values():
+            await web.aclose()
+
+
+class OpenAISdk(SdkTransport):
+    """`openai.AsyncOpenAI`."""
+
+    package = "openai"
+
+    def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+        return openai_client(url.replace("/chat/completions", "", 1), headers, timeout, web)
+
+    async def _send(self, client: Any, body: bytes) -> None:
+        import httpx
+
+        await client.post("/chat/completions", body=orjson.loads(body), cast_to=httpx.Response)
+
+
+def openai_client(address: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+    """Make the client of OpenAI's SDK for an address; `headers` authorise it, and nothing of the environment does."""
+    import openai
+
+    own: dict[str, Any] = dict(headers)
+    for name in ("OpenAI-Organization", "OpenAI-Project"):
+        own.setdefault(name, openai.Omit())  # the SDK would send the environment's to any host
+    bare, _, query = address.partition("?")
+    return openai.AsyncOpenAI(
+        api_key="none",
+        base_url=bare,
+        default_headers=own,
+        default_query=dict(parse_qsl(query)),
+        max_retries=0,
+        timeout=timeout,
+        http_client=web,
+    )
+
+
+class AzureSdk(OpenAISdk):
+    """`openai.AsyncAzureOpenAI`.
+
+    Args:
+        model: The deployment.
+        version: The version of the API.
+        credential: Finds the key, or what makes tokens of Entra ID, as arguments of the client.
+    """
+
+    def __init__(self, model: str, version: str, credential: Callable[[], Mapping[str, Any]]) -> None:
+        super().__init__(model)
+        self._version, self._credential = version, credential
+
+    def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+        import openai
+
+        return openai.AsyncAzureOpenAI(
+            azure_endpoint=url.partition("?")[0].removesuffix("/chat/completions"),
+            api_version=self._version,
+            max_retries=0,
+            timeout=timeout,
+            http_client=web,
+            default_headers={"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()},
+            **self._credential(),
+        )
+
+
+class GeminiSdk(SdkTransport):
+    """`google.genai.Client` for the Gemini API."""
+
+    package = "google.genai"
+
+    def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+        return gemini_client(url.partition("/models/")[0].partition("/tunedModels/")[0], headers, timeout, web)
+
+    async def _send(self, client: Any, body: bytes) -> None:
+        from google.genai import types
+
+        options = types.HttpOptions(extra_body=orjson.loads(body))  # takes the place of `contents`
+        config = types.GenerateContentConfig(http_options=options)
+        await client.aio.models.generate_content(model=self._model, contents="?", config=config)
+
+
+def gemini_client(address: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+    """Make the client of Google's SDK for an address of the Gemini API; `headers` authorise it."""
+    from google import genai
+
+    more = dict(headers)
+    key = more.pop("x-goog-api-key", "none")
+    versioned = re.search(r"/(v\d\w*)$", address)
+    return genai.Client(
+        vertexai=False,
+        api_key=key,
+        http_options=genai.types.HttpOptions(
+            base_url=address[: versioned.start()] if versioned else address,
+            api_version=versioned.group(1) if versioned else "v1beta",
+            **_google_options(timeout, web),
+            headers=more or None,
+        ),
+    )
+
+
+def _google_options(timeout: float, web: httpx.AsyncClient) -> dict[str, Any]:
+    """How requests go; `verify` and `ssl` save the SDK the reading of certificates for connections it does not open."""
+    tls = {"verify": _tls(), "ssl": _tls()}
+    return {"timeout": int(timeout * 1000), "httpx_async_client": web, "client_args": tls, "async_client_args": tls}
+
+
+class VertexSdk(GeminiSdk):
+    """`google.genai.Client` for Vertex AI, with application-default credentials.
+
+    Args:
+        model: The model.
+        address: Where Vertex AI is.
+        project: The project that pays.
+        location: Its region, or `global`.
+    """
+
+    def __init__(self, model: str, address: str, project: str, location: str) -> None:
+        super().__init__(model)
+        self._address, self._project, self._location = address, project, location
+
+    def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+        from google import genai
+
+        return genai.Client(
+            vertexai=True,
+            project=self._project,
+            location=self._location,
+            http_options=genai.types.HttpOptions(base_url=self._address, **_google_options(timeout, web)),
+        )
