@@ -16,11 +16,12 @@ from titjudge.stats.equality import score_differences
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.part_scores import ELEMENT
 from titjudge.stats.scores_table import DERIVED, IMAGE_COLUMNS, ScoreTable
-from titjudge.stats.slices import CEILING, MATURE, averages, between_variance, first_places, maturity, tier_means
+from titjudge.stats.slices import BEST, CEILING, MATURE, averages, between_variance, first_places, maturity, tier_means
 
 FEWEST = 6  # prompts of a category
 VALUES = 60  # of a category
-TIERS = 6  # of a table
+TIERS = 6  # of a table, the first ones
+FOLDED = 24  # rows of a table that is opened when it is asked for
 COLUMNS = 4  # categories
 _NUMBERS = frozenset(
     {"index", "line", "number", "seed", *IMAGE_COLUMNS}
@@ -88,7 +89,7 @@ def slice_tables(
             firsts, mean = first_places(means), averages(means)
             known = {scores.generators[k]: sign * float(mean[k]) for k in order if np.isfinite(mean[k])}
             found.append(_Slice(title, value, known, digits, bounds))
-            for k in order:
+            for k in order if len(values) * len(order) <= ROWS else ():
                 rows.append([value, scores.generators[k], *_row(part, means, k, against, digits, negated=negated)])
                 rows[-1].insert(-1, int(firsts[k]))
         notes = (
@@ -97,7 +98,7 @@ def slice_tables(
             + "; first: prompts on which none scores higher. Every interval is for itself: `compare generators --by` adjusts."
         )
         columns = [title, "generator", "mean", *(f"behind {name}" for name in against), "first", "prompts"]
-        if len(rows) <= ROWS:
+        if rows:
             made.append(table(f"By {title}", columns, rows, notes=[notes], text=2, folded=True))
     return [*made, *_apart(found, sign), *_tiers(found, tiers, sign)]
 
@@ -172,12 +173,12 @@ def _apart(found: Sequence[_Slice], sign: float) -> list[Json]:
         told = [max(means) - min(means), together, best]
         rows.append([
             each.column, each.value, plain(variance), number(variance / least[each.column], 2),
-            *(cell(number(one, each.digits), sort=one) for one in told), maturity(together, each.bounds) or DASH,
+            *(cell(number(one, each.digits), sort=one) for one in told), maturity(means, each.bounds) or DASH,
         ])  # fmt: skip
     notes = [
         "Variance of the generators' mean scores; times the least of this category's values. Few prompts add to it by chance.",
-        f"All together: mature above {MATURE:.0%} of the scale, a ceiling below {CEILING:.0%} (the limits of the Qwen-Image-Bench "
-        "paper, section 4.8, for its own judge).",
+        f"All together: mature above {MATURE:.0%} of the scale on average; a ceiling below {CEILING:.0%}, and the best below {BEST:.0%} "
+        "(the limits of the Qwen-Image-Bench paper, section 4.8, for its own judge).",
     ]
     columns = [
         "category",
@@ -189,12 +190,17 @@ def _apart(found: Sequence[_Slice], sign: float) -> list[Json]:
         "best",
         "all together",
     ]
-    return [table("Where generators differ", columns, rows, notes=notes, text=2)] if rows else []
+    return (
+        [table("Where generators differ", columns, rows, notes=notes, text=2, folded=len(rows) > FOLDED)]
+        if rows
+        else []
+    )
 
 
 def _tiers(found: Sequence[_Slice], tiers: Sequence[Sequence[str]], sign: float) -> list[Json]:
     """Tabulate the mean of each tier in each category, and the gaps between tiers (Qwen-Image-Bench paper, Table 3)."""
-    if not 1 < len(tiers) <= TIERS or not found:
+    tiers = tiers[:TIERS]
+    if len(tiers) < 2 or not found:
         return []
     rows = []
     for each in found:

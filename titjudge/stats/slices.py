@@ -14,7 +14,12 @@ from titjudge.stats.generator_differences import holm, sign_flip_p
 
 K = TypeVar("K", bound=Hashable)
 
-MATURE, CEILING = 0.6, 0.35  # of the scale: the limits of the Qwen-Image-Bench paper, section 4.8
+MATURE, DEVELOPING, CEILING, BEST = (
+    0.6,
+    0.4,
+    0.35,
+    0.44,
+)  # of the scale: the limits of the Qwen-Image-Bench paper, section 4.8
 
 
 def averages(means: Floats) -> Floats:
@@ -84,9 +89,17 @@ def tier_means(
     return means, gaps
 
 
-def maturity(mean: float, bounds: tuple[float, float] | None) -> str:
-    """Say what all generators together make of a category, by the share of the scale that they reach on average."""
+def maturity(means: Sequence[float], bounds: tuple[float, float] | None) -> str:
+    """Say what all generators together make of a category; a ceiling is low on average, and low for the best of them too.
+
+    Args:
+        means: Mean score of each generator.
+        bounds: The ends of the scale, of which the higher is the better.
+    """
     if bounds is None or not np.isfinite(bounds).all():
         return ""
-    share = (mean - bounds[0]) / (bounds[1] - bounds[0])
-    return "mature" if share > MATURE else "ceiling" if share < CEILING else "developing" if share >= 0.4 else ""
+    shares = (np.asarray(means) - bounds[0]) / (bounds[1] - bounds[0])
+    together = float(shares.mean())
+    if together < CEILING and float(shares.max()) < BEST:
+        return "ceiling"
+    return "mature" if together > MATURE else "developing" if together >= DEVELOPING else ""

@@ -21,7 +21,7 @@ from titjudge.report.svg import heat_map, radar
 from titjudge.runs.generator_scores import run_scores
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.generator_differences import generator_differences
-from titjudge.stats.slices import first_places, tier_means, tiers
+from titjudge.stats.slices import first_places, maturity, tier_means, tiers
 
 
 def judged(folder: Path, prompts: int) -> Path:
@@ -177,6 +177,15 @@ def test_gaps_between_tiers() -> None:
     scores = {"a": 9.0, "b": 5.0, "c": 3.0, "d": 1.0}
     assert tier_means(scores, [["a"], ["b", "c", "unknown"], ["d"]]) == ([9.0, 4.0, 1.0], [5.0, 3.0])
     assert tier_means({"a": 1.0}, [["a"], ["b"]]) == ([1.0, None], [None])
+
+
+def test_a_ceiling_is_low_for_the_best_too() -> None:
+    """The examples of the Qwen-Image-Bench paper, section 4.8: five facets whose best scores are 20.9 to 43.3."""
+    assert maturity([20.9, 12.0, 3.0], (0, 100)) == maturity([43.3, 30.0, 25.0], (0, 100)) == "ceiling"
+    assert maturity([0.89, 0.1, 0.0], (0, 1)) == ""  # one generator can
+    assert maturity([50.0, 40.0], (0, 100)) == "developing"
+    assert maturity([70.0, 61.0], (0, 100)) == "mature"
+    assert maturity([70.0, 61.0], None) == ""
 
 
 HOSTILE = ["</svg><script>x=1</script>", "\x00\u202enul & <b>", "a\ud800b", "long " * 20]
