@@ -231,6 +231,11 @@ def test_a_dry_run_prices_one_token(data: Path, tmp_path: Path, server: Server) 
     role = found.roles["captioner"]
     assert (role.requests, role.high.output, server.count()) == (3, 3, 0)
     assert found.total is not None
+    other = {**settings, "captioner": "openai/o3"}
+    refused = Session(config(data, tmp_path / "run", **other)).dry_run().refused
+    assert [reason.partition(":")[0] for _, reason in refused] == [
+        "openai/o3 does not tell how likely an answer is"
+    ] * 3
     assert 0 < found.total[1] < 0.01
 
 

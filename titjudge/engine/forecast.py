@@ -75,9 +75,13 @@ class Planner:
             *(self._panel.score(self.engine, item, name, each) for name, each in metrics.items() if each.applies(item))
         )
         scores = [score for each in found for score in each]
-        if self._dry_run is DryRun.EXPECTED and scores and all(score.status is Status.BAD_INPUT for score in scores):
+        requests = list(self._found.pop(item.id, {}).values())
+        hopeless = (
+            (Status.BAD_INPUT,) if requests else (Status.BAD_INPUT, Status.FAILED)
+        )  # failed before it asked anything
+        if self._dry_run is DryRun.EXPECTED and scores and all(score.status in hopeless for score in scores):
             self.refused.append((item.id, scores[0].reason))
-        return list(self._found.pop(item.id, {}).values())
+        return requests
 
     def noted(self) -> list[Expected]:
         """All requests that were walked through and not told yet."""
