@@ -120,7 +120,10 @@ class Serving:
 
 
 @pytest.mark.slow
-def test_a_served_model_gives_the_number_of_one_in_this_process(data: Path, tmp_path: Path, server: Server) -> None:
+def test_a_served_model_gives_the_number_of_one_in_this_process(
+    data: Path, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a server, from transformers as the captioner, and by the rows that name the model themselves."""
     folder = tmp_path / "model"
     server.handler = Serving(folder)
     local = {"model": f"local/{folder}", "options": {"dtype": "float32", "device": "cpu"}}
@@ -133,6 +136,13 @@ def test_a_served_model_gives_the_number_of_one_in_this_process(data: Path, tmp_
         assert theirs.value == pytest.approx(mine.value, abs=1e-6)
         assert "lower" not in {**mine.parts, **theirs.parts}  # every answer is among the 20 likeliest
     assert len({score.value for score in here}) == 9
+    options = {"all": {"weights": str(folder), "dtype": "float32", "device": "cpu"}}
+    (tmp_path / "weights.yaml").write_text(json.dumps(options))
+    monkeypatch.setenv("TITJUDGE_SCORERS", str(tmp_path / "weights.yaml"))
+    rows = judged(data, tmp_path / "rows", metrics=list(WORDS))
+    by_row = dict(zip(WORDS, METRICS, strict=True))
+    own = {(score.item_id, by_row[score.metric]): score.value for score in rows}
+    assert own == {(score.item_id, score.metric): pytest.approx(score.value, abs=1e-6) for score in here}
     assert not verify(tmp_path / "served").problems
     assert {seen.body["max_tokens"] for seen in server.requests} == {1}
 

@@ -1,7 +1,7 @@
-"""Learned metrics read off a chat model: the expected value of answer labels, or a head on one token's state.
+"""Learned metrics read off a chat model: how likely its answers are, or a head on one token's state.
 
-Labels: Q-Eval-Score (five words), the expected-value LMM score (ten digits). Heads: HPSv3, LongT2IExpert. Imported in the
-worker thread only.
+Answers: VQAScore, Q-Eval-Score (five words), the expected-value LMM score (ten digits). Heads: HPSv3, LongT2IExpert,
+LibreHPS. Imported in the worker thread only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def controls_of(tokenizer: Any) -> list[str]:
     return sorted({*map(str, tokenizer.all_special_tokens), *added}, key=len, reverse=True)
 
 
-def _inputs(processor: Any, turns: Sequence[list[dict[str, Any]]], *, generate: bool, left: bool) -> Any:
+def _inputs(
+    processor: Any, turns: Sequence[list[dict[str, Any]]], *, generate: bool, left: bool, sanitize: bool = False
+) -> Any:
     return processor.apply_chat_template(
         list(turns),
         add_generation_prompt=generate,
@@ -48,6 +50,7 @@ def _inputs(processor: Any, turns: Sequence[list[dict[str, Any]]], *, generate: 
         return_dict=True,
         return_tensors="pt",
         processor_kwargs={"padding": True, "padding_side": "left" if left else "right"},
+        **({"sanitize_control_tokens": True} if sanitize else {}),
     )
 
 
@@ -60,42 +63,51 @@ def _lengths(inputs: Any, positions: int, key: str) -> list[int]:
     return lengths
 
 
-class LabelExpectation:
-    """The sum of label values, weighted by the softmax over the labels' first tokens where the answer would start.
+class AnswerTokens:
+    """What a chat model would answer, read at the first token of its answer.
 
-    The row's `labels` maps each label to its value. `parts["mass"]` is the probability of all labels together over the
-    whole vocabulary: a small one says that the model meant to answer something else.
+    How likely the row's `answer` is over the whole vocabulary; or of its `labels`, each with a value, the sum of these values
+    weighted by the softmax over the labels' first tokens. `parts["mass"]` is then the probability of all labels together: a
+    small one says that the model meant to answer something else.
     """
 
     def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
         self.row = row
         self.loaded = chat_model(row, source, options)
-        self.labels: dict[str, float] = dict(row.options["labels"])
-        first = [self.loaded.tokenizer(label, add_special_tokens=False)["input_ids"][0] for label in self.labels]
-        if len(set(first)) < len(first):
+        self.answer = row.options.get("answer")
+        labels: Mapping[str, float] = row.options.get("labels") or {str(self.answer): 1.0}
+        encoded = [self.loaded.tokenizer(label, add_special_tokens=False)["input_ids"] for label in labels]
+        if self.answer and len(encoded[0]) != 1:
+            raise UserError(f"'{self.answer}' is {len(encoded[0])} tokens of '{source.weights}', and must be one")
+        if len({ids[0] for ids in encoded}) < len(encoded):
             raise UserError(f"two labels of '{row.key}' start with the same token of '{source.weights}'")
-        self.first = torch.tensor(first, device=self.loaded.model.device)
-        self.values = torch.tensor(list(self.labels.values()), device=self.loaded.model.device)
+        self.first = torch.tensor([ids[0] for ids in encoded], device=self.loaded.model.device)
+        self.values = torch.tensor(list(labels.values()), device=self.loaded.model.device)
         self.controls = controls_of(self.loaded.tokenizer)
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
         """One measurement for each (PIL picture, text)."""
         turns = []
         for image, text in pairs:
-            question = filled(str(self.row.options["template"]), harmless(text, self.controls))
+            plain = text if self.answer else harmless(text, self.controls)
+            question = filled(str(self.row.options["template"]), plain)
             turns.append(
                 [{"role": "user", "content": [{"type": "image", "image": image}, {"type": "text", "text": question}]}]
             )
-        inputs = _inputs(self.loaded.processor, turns, generate=True, left=True)
+        inputs = _inputs(self.loaded.processor, turns, generate=True, left=True, sanitize=bool(self.answer))
         lengths = _lengths(inputs, self.loaded.positions, self.row.key)
         with torch.inference_mode():
-            logits = self.loaded.model(**inputs.to(self.loaded.model.device)).logits[:, -1].float()
-        chances = torch.softmax(logits, dim=-1)[:, self.first]
-        shares = torch.softmax(logits[:, self.first], dim=-1)
-        values = (shares * self.values).sum(dim=-1)
+            made = self.loaded.model(
+                **inputs.to(self.loaded.model.device), logits_to_keep=1
+            )  # of a whole batch: gigabytes
+            logits = made.logits[:, -1].float()
+        masses = torch.softmax(logits, dim=-1)[:, self.first].sum(dim=-1)
+        if self.answer:
+            return [measured(float(mass), (length, length)) for mass, length in zip(masses, lengths, strict=True)]
+        values = (torch.softmax(logits[:, self.first], dim=-1) * self.values).sum(dim=-1)
         return [
             measured(float(value), (length, length), mass=float(mass))
-            for value, mass, length in zip(values, chances.sum(dim=-1), lengths, strict=True)
+            for value, mass, length in zip(values, masses, lengths, strict=True)
         ]
 
 

@@ -30,9 +30,9 @@ ADAPTERS = {
     "dual": "clip_and_blip:DualEncoder",
     "itm": "clip_and_blip:ItmHead",
     "t5": "vqascore:ClipFlanT5",
-    "prob": "vqascore:AnswerProbability",
+    "prob": "chat_heads:AnswerTokens",
     "mps": "mps:Mps",
-    "labels": "chat_heads:LabelExpectation",
+    "labels": "chat_heads:AnswerTokens",
     "head": "chat_heads:TokenHead",
 }
 OPTIONS = frozenset({"antialias", "base", "batch_size", "device", "dtype", "local", "weights"})

@@ -1,4 +1,4 @@
-"""Learned metrics that read off how likely an answer is: VQAScore with CLIP-FlanT5, and with any chat model.
+"""VQAScore with CLIP-FlanT5: how likely the answer "Yes" is. With a chat model it is `chat_heads.AnswerTokens`.
 
 Imported in the worker thread only.
 """
@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import Unanswered, UserError
+from titjudge.core.errors import UserError
 from titjudge.core.learned_metrics import Baseline
-from titjudge.core.types import Status
-from titjudge.providers.learned.clip_and_blip import Measured, Pair, Source, _settled, chat_model, measured
+from titjudge.providers.learned.clip_and_blip import Measured, Pair, Source, _settled, measured
 
 _PAD = (122, 116, 104)  # CLIP's mean colour, as t2v_metrics pads
 
@@ -155,44 +154,3 @@ def tensors(path: Path, part: str) -> list[tuple[str, Any]]:
 
     state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     return [(name, value) for name, value in state.items() if part in name]
-
-
-class AnswerProbability:
-    """P(answer) over the whole vocabulary at the first token of a chat model's answer."""
-
-    def __init__(self, row: Baseline, source: Source, options: Mapping[str, Any]) -> None:
-        self.row = row
-        self.loaded = chat_model(row, source, options)
-        ids = self.loaded.tokenizer(str(row.options["answer"]), add_special_tokens=False)["input_ids"]
-        if len(ids) != 1:
-            raise UserError(f"'{row.options['answer']}' is {len(ids)} tokens of '{source.weights}', and must be one")
-        self.answer = ids[0]
-
-    def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL picture, text)."""
-        import torch
-
-        questions = [str(self.row.options["template"]).format(text) for _, text in pairs]
-        turns = [
-            [{"role": "user", "content": [{"type": "image", "image": image}, {"type": "text", "text": question}]}]
-            for (image, _), question in zip(pairs, questions, strict=True)
-        ]
-        inputs = self.loaded.processor.apply_chat_template(
-            turns,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            return_tensors="pt",
-            sanitize_control_tokens=True,
-            processor_kwargs={"padding": True, "padding_side": "left"},
-        )
-        lengths = inputs["attention_mask"].sum(dim=1).tolist()
-        if max(lengths) > self.loaded.positions:
-            raise Unanswered(
-                Status.BAD_INPUT,
-                f"'{self.row.key}' reads {self.loaded.positions} tokens; the prompt with its picture has {max(lengths)}",
-            )
-        with torch.inference_mode():
-            logits = self.loaded.model(**inputs.to(self.loaded.model.device)).logits[:, -1].float()
-        chances = torch.softmax(logits, dim=-1)[:, self.answer]
-        return [measured(float(value), (length, length)) for value, length in zip(chances, lengths, strict=True)]
