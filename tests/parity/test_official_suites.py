@@ -5,6 +5,8 @@
     UniGenBench       github.com/CodeGoat24/UniGenBench
     ELLA              github.com/TencentQQGYLab/ELLA            DPG-Bench
     X-Omni            github.com/X-Omni-Team/X-Omni             LongText-Bench
+    geneval           github.com/djghosh13/geneval              `aggregate geneval`
+    GenEval2          github.com/facebookresearch/GenEval2      (needs torch and scipy)
     OneIG-Benchmark   github.com/OneIG-Bench/OneIG-Benchmark
 
 Answers are made with all that judges write: refusals, other words, numbers off the scale, lists of the wrong length.
@@ -36,9 +38,11 @@ import pytest
 from official_code import functions, module, official, strings, template
 
 from titjudge.core import registry
+from titjudge.core.answer_probabilities import FirstToken, probabilities, wanted
 from titjudge.core.errors import Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status, Table
+from titjudge.suites.geneval import TASKS, aggregate_results
 
 SETS = 100
 NEAR = 1e-9
@@ -49,7 +53,7 @@ pytestmark = [
     ),  # files that official code leaves open
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-Answer = Callable[[Item, Mapping[str, Any]], str | None]
+Answer = Callable[[Item, Mapping[str, Any]], str | FirstToken | None]
 
 
 class Scripted:
@@ -63,6 +67,8 @@ class Scripted:
 
     async def __call__(self, template: str, *, sample: int = 0, **given: Any) -> Reply:
         text = self.answer(self.item, {**given, "sample": sample})
+        if isinstance(text, FirstToken):
+            return Reply("", probabilities=probabilities(text, wanted(given["choices"])))
         if text is None:
             raise Unanswered(Status.REFUSED, "refused")
         return Reply(text)
@@ -575,3 +581,106 @@ def test_oneig_text(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ours = row(tables[0])
         for column in ("ED", "CR", "WAC", "text score"):
             assert ours[column] == pytest.approx(overall.loc["gen", column], abs=NEAR), (seed, column)
+
+
+# -- GenEval and GenEval 2 ---------------------------------------------------------------------------------------------
+
+
+def test_geneval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    file = official("geneval/evaluation/summary_scores.py")
+    script = compile(file.read_text(encoding="utf-8"), "summary", "exec")
+    for seed in range(SETS):
+        rng = random.Random(seed)
+        lines = []
+        for n in range(rng.randint(1, 9)):
+            tag = rng.choice(TASKS)
+            metadata = json.dumps({"tag": tag, "prompt": f"prompt {n}"})
+            for k in range(rng.randint(1, 4)):
+                correct = rng.random() < 0.5
+                lines.append({"filename": f"{n}/{k}.png", "tag": tag, "correct": correct, "metadata": metadata})
+        (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+        monkeypatch.setattr(sys, "argv", ["script", str(tmp_path / "results.jsonl")])
+        theirs: dict[str, Any] = {"print": lambda *_: None, "__file__": str(file)}
+        exec(script, theirs)
+        ours = aggregate_results([tmp_path / "results.jsonl"])[0]["results"]
+        frame = theirs["df"]
+        assert ours["overall"] == pytest.approx(theirs["np"].mean(theirs["task_scores"]), abs=NEAR), seed
+        assert list(ours["tasks"].values()) == pytest.approx(theirs["task_scores"], abs=NEAR), seed
+        assert ours["images_correct"] == pytest.approx(frame["correct"].mean(), abs=NEAR)
+        assert ours["prompts_any"] == pytest.approx(frame.groupby("metadata")["correct"].any().mean(), abs=NEAR)
+
+
+TOKENS = [
+    *("Yes", "yes", " yes", " Yes", "YES", "No", " ", "other", " other", "4", "7", "2", "two", "Two", " two", " Two"),
+    *("four", "Four", " four", " Four", "seven", "Seven", " seven", " Seven", "dozen", " dozen", "Dozen", " Dozen"),
+]
+
+
+def test_geneval2(tmp_path: Path) -> None:
+    torch, scipy = pytest.importorskip("torch"), pytest.importorskip("scipy.stats")
+    file = official("GenEval2/evaluation.py")
+    logits: dict[tuple[str, str], list[float]] = {}
+
+    class Processor:
+        """A tokenizer that keeps words whole and splits a digit from its blank, as Qwen's does."""
+
+        tokenizer = types.SimpleNamespace(
+            encode=lambda text: [TOKENS.index(text if text in TOKENS else " " if text[0] == " " else "other")]
+        )
+        batch_decode = staticmethod(lambda tokens: [TOKENS[int(tokens[0])]])
+
+        @staticmethod
+        def apply_chat_template(messages: list[Any], **_: Any) -> Any:
+            image, text = messages[0]["content"]
+            asked = logits[image["image"], text["text"].removesuffix(" Answer in one word.")]
+
+            class Inputs(dict[str, Any]):
+                def to(self, _: Any) -> Inputs:
+                    return self
+
+            return Inputs(scores=asked)
+
+    model = types.SimpleNamespace(
+        device="cpu",
+        generate=lambda scores, **_: types.SimpleNamespace(scores=[torch.tensor([scores], dtype=torch.float64)]),
+    )
+    names = ("return_numeric_string", "construct_message_with_image", "send_message_with_image", "soft_tifa")
+    theirs = functions(file, *names, torch=torch, qwen_processor=Processor, qwen_model=model)
+    analysis = functions(
+        official("GenEval2/soft_tifa_analysis.py"), "per_skill_analysis", "per_atomicity_analysis", gmean=scipy.gmean
+    )
+    skills = ["object", "count", "position", "verb", "attribute"]
+    for seed in range(SETS):
+        rng = random.Random(seed)
+        rows, lists = [], []
+        for n, atoms in enumerate(range(3, 11)):
+            number = rng.choice(["two", "four", "seven", "dozen"])
+            asked = [["How many cars are in the image?", number], *([f"Is {q} there?", "Yes"] for q in range(4))]
+            order = ["count", *rng.sample([each for each in skills if each != "count"], 4)]
+            rows.append({"prompt": f"prompt {n}", "atom_count": atoms, "vqa_list": asked, "skills": order})
+            picture(tmp_path / f"images/gen/{n}.png")
+            for question, _ in asked:
+                logits[f"gen/{n}.png", question] = [rng.gauss(0, 4) for _ in TOKENS]
+            lists.append(theirs["soft_tifa"](asked, f"gen/{n}.png")[1])
+        (tmp_path / "geneval2_data.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+        def answer(item: Item, given: Mapping[str, Any]) -> FirstToken:
+            scores = logits[item.id, given["question"]]
+            whole = math.log(math.fsum(map(math.exp, scores)))
+            return FirstToken(tuple((token, score - whole) for token, score in zip(TOKENS, scores, strict=True)))
+
+        tables = judged("geneval2", tmp_path, answer)
+        by_atoms = analysis["per_atomicity_analysis"](lists, [each["atom_count"] for each in rows])
+        for atoms, each in by_atoms.items():
+            assert row(tables[0])[str(atoms)] == pytest.approx(each["accuracy"], abs=NEAR), seed
+        assert row(tables[0])["overall"] == pytest.approx(100 * sum(map(scipy.gmean, lists)) / 8, abs=NEAR)
+        assert row(tables[1])["overall"] == pytest.approx(100 * sum(sum(each) / 5 for each in lists) / 8, abs=NEAR)
+        by_skill = analysis["per_skill_analysis"](lists, [each["skills"] for each in rows])
+        ours = row(tables[2])
+        found = [ours[name] for name in ("object", "attribute", "count", "position", "verb")]
+        assert found == pytest.approx(list(by_skill), abs=NEAR), seed
+
+
+def test_the_prompt_of_geneval2() -> None:
+    assert template("geneval2/question").format("{}") in strings(official("GenEval2/evaluation.py"))

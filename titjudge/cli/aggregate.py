@@ -204,3 +204,25 @@ def longt2ibench(
         return _show(lambda: aggregate_predictions(predictions), json_file)
     assert generations is not None
     return _show(lambda: aggregate_generations(generations, split, matching=matching), json_file)
+
+
+@aggregate.command()
+@option(
+    "--results",
+    "results.jsonl of GenEval's evaluate_images.py; repeatable, one a generator.",
+    "FILE",
+    type=PATH,
+    multiple=True,
+    required=True,
+)
+@JSON
+def geneval(results: tuple[Path, ...], json_file: Path | None) -> int:
+    """GenEval: the six tasks and their mean, from its own results.
+
+    \b
+    Example:
+      python cli.py aggregate geneval --results flux.jsonl --results sd3.jsonl
+    """
+    from titjudge.suites.geneval import aggregate_results
+
+    return _show(lambda: aggregate_results(results), json_file)

@@ -59,6 +59,7 @@ TABLES: dict[str, dict[str, str]] = {
         "facet-map": "titjudge.metrics.facet_map:facet_map",
         "graph-alignment": "titjudge.metrics.graph_alignment:graph_alignment",
         "questions": "titjudge.metrics.questions:questions",
+        "soft-tifa": "titjudge.metrics.soft_tifa:soft_tifa",
         "text-reading": "titjudge.metrics.text_reading:text_reading",
     },
     "suites": {
@@ -69,7 +70,9 @@ TABLES: dict[str, dict[str, str]] = {
         "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",
         "longt2ibench": "titjudge.suites.longt2ibench.suite:LongT2IBench",
         "qwen-image-bench": "titjudge.suites.qwen_image_bench.suite:QwenImageBench",
+        "geneval2": "titjudge.suites.question_suite:geneval2",
         "longtext-bench": "titjudge.suites.longtext_bench:LongTextBench",
+        "not-geneval": "titjudge.suites.geneval:NotGenEval",
         "oneig-bench": "titjudge.suites.oneig_bench:OneIGBench",
         "t2i-corebench": "titjudge.suites.question_suite:t2i_corebench",
         "dpg-bench": "titjudge.suites.question_suite:dpg_bench",

@@ -38,6 +38,7 @@ class Asking(BaseModel):
         unanswered: An image with a question without an answer has no score ("none"), or the mean of the others ("skip").
         parents: A question whose parents were answered "no" counts as "no": by the parents' own answers ("direct"), or so
             that a zero is handed down in the order of the questions ("chained").
+        image: The score of an image is the mean of its answers, or 1 where all of them are the best and else 0.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -50,6 +51,7 @@ class Asking(BaseModel):
     temperature: float | None = Field(default=0.0, ge=0, le=2)
     unanswered: Literal["none", "skip"] = "none"
     parents: Literal["direct", "chained"] = "direct"
+    image: Literal["mean", "all"] = "mean"
 
 
 class Asked(Asking):
@@ -98,7 +100,8 @@ async def questions(item: Item, ask: Ask) -> Score:
         {"question": question.question, "category": question.category, "answer": answer, "counted": counted}
         for question, answer, counted in zip(asked.questions, answers, counted_answers, strict=True)
     ]
-    return Score.of(weighted_mean(asked.questions, counted_answers), questions=shown)
+    mean = weighted_mean(asked.questions, counted_answers)
+    return Score.of(float(mean == 1) if asked.image == "all" else mean, questions=shown)
 
 
 async def _answers(item: Item, ask: Ask, asked: Asked, batch: Sequence[Question]) -> list[float]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.files import read_json
 from titjudge.core.images import SUFFIXES
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item
@@ -144,3 +145,26 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
             return place, pattern
     wanted = " or ".join(f"{each}.png" for each in patterns)
     raise DataError(f"no images: expected {wanted} here, or say --suite-option images=PATTERN", folder)
+
+
+def listed_images(
+    file: Path, prompts: Mapping[str, str], roots: Sequence[Path], notes: dict[str, None]
+) -> Iterator[Item | InvalidItem]:
+    """Yield the images of a JSON object of prompts and image paths, relative to its folder; its name is the generator's.
+
+    Raises:
+        DataError: It is no such object, or names no prompt that is known.
+    """
+    content = read_json(file)
+    if not isinstance(content, dict) or not all(isinstance(path, str) for path in content.values()):
+        raise DataError("not an object of prompts and image paths", file)
+    ids = {prompt: name for name, prompt in prompts.items()}
+    if not ids.keys() & content.keys():
+        raise DataError(f"none of its {len(content):,} keys is a prompt", file)
+    for prompt, path in content.items():
+        if prompt in ids:
+            yield item_of(path, prompt, file.stem, ids[prompt], {}, file.parent, roots)
+        else:
+            yield InvalidItem(path, f"{file.name}: not one of the prompts: '{prompt:.60}'", file.stem)
+    if missing := len(ids.keys() - content.keys()):
+        notes[f"{missing:,} of {len(ids):,} prompts have no image by {file.stem}"] = None

@@ -91,7 +91,8 @@ def find_files(folder: Path, prompts: Prompts) -> list[Path]:
 def _rows(file: Path) -> Iterator[Row]:
     """Yield the rows of a table, or of a JSON file: a list of objects, or an object of objects (whose keys are `$key`)."""
     if file.suffix.lower() != ".json":
-        yield from scan_table(file)
+        for place, (number, row) in enumerate(scan_table(file)):
+            yield number, row if isinstance(row, DataError) else {**row, "$row": place}
         return
     content = read_json(file)
     if not isinstance(content, list | dict):
@@ -99,7 +100,7 @@ def _rows(file: Path) -> Iterator[Row]:
     entries = list(content.items()) if isinstance(content, dict) else [("", entry) for entry in content]
     for number, (key, entry) in enumerate(entries, 1):
         if isinstance(entry, dict):
-            yield number, {**entry, "$key": key}
+            yield number, {**entry, "$key": key, "$row": number - 1}
         else:
             yield number, DataError("this row is no object", file, number)
 
@@ -193,6 +194,8 @@ def _deeper(value: Any, name: str, column: str) -> Any:
     value = _decoded(value)
     if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
         raise DataError(f"'{column}': its cell is not JSON")
+    if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+        return value[int(name)]
     if not isinstance(value, Mapping) or name not in value:
         raise DataError(f"the key '{name}' is missing" + (f" (for '{column}')" if name != column else ""))
     return value[name]

@@ -22,8 +22,9 @@ class _Strict(BaseModel):
 class Prompts(_Strict):
     """Where prompts stand below the data folder.
 
-    A column is a key of a row; `a.b` goes deeper (also into a text that is JSON), `a[]` is each entry of a list, `$key` the
-    row's key in a JSON object of rows, `$file` the name of its file without the ending.
+    A column is a key of a row; `a.b` goes deeper (also into a text that is JSON), `a[]` is each entry of a list and `a[].0` the
+    first part of each, `$key` the row's key in a JSON object of rows, `$row` its number from 0, `$file` the name of its file
+    without the ending.
 
     Attributes:
         folders: Where its files may lie: the first that has any.
@@ -51,6 +52,7 @@ class Columns(_Strict):
     category: str = ""
     id: str = ""
     parents: str = ""
+    answer: str = ""
 
 
 class TableSpec(_Strict):
@@ -64,6 +66,7 @@ class TableSpec(_Strict):
         overall: The mean of the columns, of everything, or weights by column; null for none.
         times: What means are multiplied with.
         counted: Means of answers: as they enter the score (after their parents), or as given.
+        value: Of images and prompts: another number than the score, by its name among the score's parts.
     """
 
     title: str
@@ -74,6 +77,7 @@ class TableSpec(_Strict):
     overall: Literal["columns", "all"] | dict[str, float] | None = "columns"
     times: float = 100.0
     counted: bool = True
+    value: str = ""
 
 
 class Official(_Strict):
@@ -102,6 +106,7 @@ class QuestionSpec(_Strict):
         images: Patterns of image paths below the data folder, without ending, as for `--images`; the first that fits counts.
         prompts: Where prompts stand.
         questions: The columns of the questions, or the questions themselves, the same for every prompt.
+        metric: How answers become a score: read by a rule (`questions`), or by how likely they are (`soft-tifa`).
         ask: How they are asked.
         official: What the published script does otherwise.
         tables: The tables.
@@ -117,6 +122,7 @@ class QuestionSpec(_Strict):
     images: list[str] = ["images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}"]
     prompts: Prompts
     questions: Columns | list[Question]
+    metric: Literal["questions", "soft-tifa"] = "questions"
     ask: Asking = Asking()
     official: Official = Official()
     tables: list[TableSpec] = Field(min_length=1)

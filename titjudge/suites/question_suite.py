@@ -7,7 +7,7 @@ names columns, rules and prompt templates, and holds no code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,11 @@ from typing import Any
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite
-from titjudge.suites.image_tree import ImageTree, find_tree
+from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
 from titjudge.suites.prompt_places import PromptPlace, filled
 from titjudge.suites.question_data import PromptRecord, read_prompts
 from titjudge.suites.question_schema import QuestionSpec, read_spec
 from titjudge.suites.question_tables import make_table
-
-METRIC = "questions"
 
 
 class QuestionSuite(Suite):
@@ -29,11 +27,12 @@ class QuestionSuite(Suite):
 
     Args:
         template: Another prompt than the suite's.
-        images: A pattern of image paths, from the working directory, where they are not where the suite expects them.
+        images: A pattern of image paths, from the working directory, where they are not where the suite expects them;
+            or a .json file, an object of prompts and image paths.
         variant: Another set of the benchmark.
     """
 
-    metrics: tuple[str, ...] = (METRIC,)
+    metrics: tuple[str, ...] = ("questions",)
     spec: QuestionSpec
 
     def __init__(self, *, template: str = "", images: str = "", variant: str = "") -> None:
@@ -56,10 +55,8 @@ class QuestionSuite(Suite):
             asking = asking.model_copy(update={"template": self._template})
         prompts, problems = self._read(folder)
         yield from problems
-        root, pattern = find_tree(folder, self.spec.images, self._images)
-        tree = ImageTree(pattern, "the suite", {name: record.prompt for name, record in prompts.items()})
         how = asking.model_dump()
-        for item in tree.items(root, self.image_roots, self.notes):
+        for item in self._images_of(folder, {name: record.prompt for name, record in prompts.items()}):
             if isinstance(item, InvalidItem):
                 yield item
                 continue
@@ -67,6 +64,12 @@ class QuestionSuite(Suite):
             own = {key: value for key, value in item.meta.items() if key != "suffix"}
             asked = {**how, "questions": [each.model_dump(exclude_defaults=True) for each in record.questions]}
             yield replace(item, meta={**own, **record.fields, "asked": asked})
+
+    def _images_of(self, folder: Path, prompts: Mapping[str, str]) -> Iterator[Item | InvalidItem]:
+        if self._images.endswith(".json"):
+            return listed_images(Path(self._images), prompts, self.image_roots, self.notes)
+        root, pattern = find_tree(folder, self.spec.images, self._images)
+        return ImageTree(pattern, "the suite", prompts).items(root, self.image_roots, self.notes)
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts; images belong where others are, else where the suite expects them first.
@@ -96,7 +99,7 @@ class QuestionSuite(Suite):
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the suite's tables."""
-        own = [score for score in scores if score.metric == METRIC]
+        own = [score for score in scores if score.metric == self.spec.metric]
         grids = self.protocol == "official" and self.spec.official.grids
         return [make_table(spec, items, own, grids=grids) for spec in self.spec.tables]
 
@@ -111,6 +114,7 @@ def suite_of(file: Path) -> type[QuestionSuite]:
     facts = {
         "name": spec.name,
         "spec": spec,
+        "metrics": (spec.metric,),
         "VERSION": spec.version,
         "DEVIATIONS": tuple(spec.deviations),
         "__doc__": spec.summary,

@@ -50,10 +50,11 @@ def _images(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]
     """Values by column: of images, or of prompts as the mean of their images."""
     found: dict[str, dict[str, list[float]]] = {}
     for item, score in scored:
-        assert score.value is not None
+        value = score.parts.get(spec.value) if spec.value else score.value
+        assert isinstance(value, int | float)
         key = _key(spec, item.meta.get(spec.by)) if spec.by else ""
         unit = item.prompt_id if spec.mean == "prompts" else item.id
-        found.setdefault(key, {}).setdefault(unit, []).append(score.value)
+        found.setdefault(key, {}).setdefault(unit, []).append(value)
     return {key: [sum(each) / len(each) for each in units.values()] for key, units in found.items()}
 
 

@@ -226,7 +226,7 @@ def test_what_a_rule_reads(rule: str, text: str, wanted: list[float] | None) -> 
     assert RULES[rule](text, [Question(question="Score")]) == wanted
 
 
-@pytest.mark.parametrize("name", ["t2i-corebench", "wise", "wise-verified", "dpg-bench", "unigenbench"])
+@pytest.mark.parametrize("name", ["t2i-corebench", "wise", "wise-verified", "dpg-bench", "unigenbench", "geneval2"])
 def test_bundled_files_name_what_is_there(name: str) -> None:
     from titjudge.core.prompts import PromptLibrary
 

@@ -1,0 +1,155 @@
+"""GenEval: its own results in its own table, and its prompts as questions to a vision model, which is not GenEval."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_jsonl, scan_jsonl
+from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.metrics.questions import Asking
+from titjudge.suites.base import Suite
+from titjudge.suites.image_tree import ImageTree, find_tree
+from titjudge.suites.question_schema import TableSpec
+from titjudge.suites.question_tables import make_table
+
+TASKS = ("single_object", "two_object", "counting", "colors", "position", "color_attr")
+_METADATA = "evaluation_metadata.jsonl"
+
+
+def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table]]:
+    """GenEval's table from results.jsonl files as evaluate_images.py writes them, a generator each.
+
+    Returns:
+        By file (its name without the ending): images, prompts, shares of correct images, of prompts with any and with all
+        images correct, shares by task and their mean (`overall`); and the table.
+
+    Raises:
+        DataError: a line is none of GenEval's; names file and line.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        name = file.stem if file.stem not in found else str(file)
+        found[name] = _summary(file)
+    tasks = [task for each in found.values() for task in each["tasks"]]
+    order = [task for task in TASKS if task in tasks] + sorted({*tasks} - {*TASKS})
+    columns = ("generator", "images", "prompts", "overall", *order, "images correct", "prompts, any", "prompts, all")
+    rows = tuple(
+        (
+            name, each["images"], each["prompts"], each["overall"], *(each["tasks"].get(task) for task in order),
+            each["images_correct"], each["prompts_any"], each["prompts_all"],
+        )
+        for name, each in found.items()
+    )  # fmt: skip
+    note = "overall is the mean of the tasks; a prompt counts as correct upstream where any of its images is (prompts, any)"
+    return found, [Table("GenEval", columns, rows, (note,))]
+
+
+def _summary(file: Path) -> dict[str, Any]:
+    tasks: dict[str, list[bool]] = {}
+    prompts: dict[str, list[bool]] = {}
+    for number, row in read_jsonl(file, ("tag", "correct", "metadata")):
+        tag, correct, metadata = row["tag"], row["correct"], row["metadata"]
+        if not isinstance(tag, str) or not tag:
+            raise DataError("'tag' is no task", file, number)
+        if not isinstance(correct, bool):
+            raise DataError(f"'correct' is true or false, not {correct!r:.40}", file, number)
+        tasks.setdefault(tag, []).append(correct)
+        prompts.setdefault(metadata if isinstance(metadata, str) else json.dumps(metadata), []).append(correct)
+    if not tasks:
+        raise DataError("no results", file)
+    images = [correct for each in tasks.values() for correct in each]
+    shares = {task: sum(each) / len(each) for task, each in tasks.items()}
+    return {
+        "images": len(images),
+        "prompts": len(prompts),
+        "overall": sum(shares.values()) / len(shares),
+        "tasks": shares,
+        "images_correct": sum(images) / len(images),
+        "prompts_any": sum(map(any, prompts.values())) / len(prompts),
+        "prompts_all": sum(map(all, prompts.values())) / len(prompts),
+    }
+
+
+class NotGenEval(Suite):
+    """Not GenEval: its 553 prompts and six tasks as yes/no questions to a vision model.
+
+    Args:
+        images: A pattern of image paths, from the working directory, where they are not in `images/`.
+    """
+
+    name = "not-geneval"
+    metrics: tuple[str, ...] = ("questions",)
+    DEVIATIONS: tuple[str, ...] = (
+        "this is not GenEval, and its numbers do not compare with GenEval's: a vision model answers questions where GenEval detects "
+        "objects with Mask2Former and names colours with CLIP. `aggregate geneval` reads GenEval's own results",
+        "the questions are ours, made of the metadata: is each object there (as many as asked for), has it its colour, does it "
+        "stand where it should; an image is correct where every answer is yes",
+        "counting asks for exactly as many, as GenEval does by excluding one more; other tasks ask for at least one",
+        "overall is the mean of the six tasks, as GenEval's",
+    )
+
+    def __init__(self, *, images: str = "") -> None:
+        self._images = images
+        self.notes: dict[str, None] = {}
+
+    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+        """Yield the images with questions on their prompts; images are {generator}/00000/samples/0000.png, or {prompt_id}_{sample}.
+
+        Raises:
+            DataError: there are no prompts, or no images.
+        """
+        places = [inside(folder, f"{below}{_METADATA}", "file") for below in ("", "prompts/")]
+        file = next((place for place in places if place.is_file()), None)
+        if file is None:
+            raise DataError(f"no {_METADATA} here, nor in prompts/", folder)
+        found: dict[str, tuple[str, dict[str, Any]]] = {}
+        for place, (number, row) in enumerate(scan_jsonl(file, ("tag", "include", "prompt"))):
+            where = f"{file.name}:{number}"
+            try:
+                if isinstance(row, DataError):
+                    raise row
+                asked = {**Asking(image="all").model_dump(), "questions": questions_of(row)}
+                found[str(place)] = str(row["prompt"]), {"task": str(row["tag"]), "asked": asked}
+            except DataError as error:
+                yield InvalidItem(where, f"{where}: {error.message}", prompt_id=str(place))
+            except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+                yield InvalidItem(where, f"{where}: not as GenEval writes it ({error!r})", prompt_id=str(place))
+        patterns = [f"images/{{generator}}/{end}" for end in ("{prompt_id}/samples/{sample}", "{prompt_id}_{sample}")]
+        root, pattern = find_tree(folder, patterns, self._images)
+        tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in found.items()})
+        for item in tree.items(root, self.image_roots, self.notes):
+            yield item if isinstance(item, InvalidItem) else replace(item, meta=found[item.prompt_id][1])
+
+    def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
+        """Make the table of tasks."""
+        spec = TableSpec(
+            title="Not GenEval: its tasks as questions, share of correct images", by="task", order=list(TASKS), times=1
+        )
+        return [make_table(spec, items, [score for score in scores if score.metric == "questions"])]
+
+
+def questions_of(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Make the questions of a prompt out of its metadata: object, colour and place, each after the object it is about."""
+    exact = {each["class"] for each in row.get("exclude", ())}
+    found: list[dict[str, Any]] = []
+    for place, each in enumerate(row["include"]):
+        name, count = each["class"], int(each["count"])
+        some = f"exactly {count} of the object '{name}'" if name in exact or count > 1 else f"at least one '{name}'"
+        found.append({"id": str(place), "question": f"Does the image show {some}?", "category": "object"})
+        if "color" in each:
+            text = f"Is the {name} {each['color']}?"
+            found.append({"id": f"{place} color", "question": text, "category": "color", "parents": [str(place)]})
+        if "position" in each:
+            where, other = each["position"]
+            text = f"Is the {name} {where} the {row['include'][other]['class']}?"
+            above = [str(place), str(int(other))]
+            found.append({"id": f"{place} position", "question": text, "category": "position", "parents": above})
+    if not found:
+        raise ValueError("nothing to ask")
+    return found
