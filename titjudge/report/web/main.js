@@ -27,7 +27,8 @@ function drawStatic() {
   const charts = JSON.parse($("#chart-data").textContent);
   for (const spot of document.querySelectorAll(".chart-table")) {
     const chart = charts[Number(spot.dataset.chart)];
-    spot.append(drawTable({ title: chart.title, columns: chart.columns, rows: chart.rows, text: 2 }, "h3"));
+    const draw = () => spot.append(drawTable({ title: chart.title, columns: chart.columns, rows: chart.rows, text: 2 }, "h3"));
+    spot.closest("details").addEventListener("toggle", draw, { once: true });
   }
 }
 
