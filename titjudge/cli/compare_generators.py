@@ -119,11 +119,19 @@ def write_out(tables: Sequence[Table], out: Path | None) -> None:
     type=click.FloatRange(min=0),
 )
 @option("--strict", "With --fail-if-worse: exit code 1 also when these prompts cannot tell.", is_flag=True)
+@option("--junit", "With --fail-if-worse: a test case for each generator, as CI systems read it.", "FILE", type=PATH)
+@option(
+    "--comment",
+    "With --fail-if-worse: a comment in Markdown with the three worst prompts; thumbnails go into a folder beside it.",
+    "FILE",
+    type=PATH,
+)
+@option("--image-url", "With --comment: where that folder will be found.", "URL", default="")
 @file_options
 def generators(
     runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, baseline: str | None,
-    by: tuple[str, ...], per_prompt: str, fail_if_worse: float | None, strict: bool, plot: Path | None, out: Path | None,
-    json_file: Path | None,
+    by: tuple[str, ...], per_prompt: str, fail_if_worse: float | None, strict: bool, junit: Path | None,
+    comment: Path | None, image_url: str, plot: Path | None, out: Path | None, json_file: Path | None,
 ) -> int:  # fmt: skip
     """Compare generators prompt by prompt, across different images.
 
@@ -139,15 +147,20 @@ def generators(
       python cli.py compare generators runs/first --baseline base \\
           --fail-if-worse 0.01 --out verdict.md
     """
-    from titjudge.cli.output import show_notes, show_tables, write_json
+    from titjudge.cli.output import check_writable, show_notes, show_tables, write_json
     from titjudge.core.errors import ConfigError
     from titjudge.stats.generator_differences import gate, generator_differences, verdict_tables
 
     check_files(plot, out)
     if baseline is None and (fail_if_worse is not None or strict):
         raise ConfigError("--fail-if-worse needs --baseline GENERATOR: worse than what?")
-    if strict and fail_if_worse is None:
-        raise ConfigError("--strict goes with --fail-if-worse DELTA")
+    for flag, given in (("--strict", strict), ("--junit", junit), ("--comment", comment)):
+        if given and fail_if_worse is None:
+            raise ConfigError(f"{flag} goes with --fail-if-worse DELTA")
+    if image_url and comment is None:
+        raise ConfigError("--image-url goes with --comment FILE")
+    for file in (junit, comment):
+        check_writable(file)
     columns = tuple(dict.fromkeys(each for given in by for each in given.split(",") if each))
     table = read_input(runs, scores, metric, allow_drift, columns, per_prompt)
     found = generator_differences(table, baseline=baseline)
@@ -170,31 +183,37 @@ def generators(
     if decided is not None:
         record["gate"] = decided.to_json()
         _tell(decided, found, strict)
+        _write_gate(decided, table, found, runs, junit, comment, strict=strict, image_url=image_url)
     write_json(json_file, record)
     return 1 if decided is not None and (decided.failed or (strict and decided.open)) else 0
 
 
 def _tell(decided: Gate, found: Sequence[GeneratorDifference], strict: bool) -> None:
     """Say what the gate says, of each candidate in a line."""
+    from titjudge.runs.gate_files import verdict_line
     from titjudge.stats.generator_differences import CANNOT_TELL, WORSE
 
+    colours = {WORSE: "red", CANNOT_TELL: "yellow"}
     say()
     for each in found:
-        verdict = decided.verdicts[each.a]
-        ends = f", interval {each.interval[0]:.4g} to {each.interval[1]:.4g}" if each.interval else ""
-        if verdict == CANNOT_TELL:
-            say(
-                f"cannot tell with {each.prompts:,} prompts whether {each.a} is worse than {each.b} by more than "
-                f"{decided.delta:g}{ends}",
-                colour="yellow",
-            )
-        else:
-            say(
-                f"{each.a} is {verdict} than {each.b} by more than {decided.delta:g}{ends}",
-                colour="red" if verdict == WORSE else None,
-            )
+        say(verdict_line(decided, each), colour=colours.get(decided.verdicts[each.a]))
     if decided.open and not decided.failed:
         say("not told apart counts as a failure (--strict)" if strict else "--strict makes that a failure")
+
+
+def _write_gate(
+    decided: Gate, table: ScoreTable, found: Sequence[GeneratorDifference], runs: Sequence[Path], junit: Path | None,
+    comment: Path | None, *, strict: bool, image_url: str,
+) -> None:  # fmt: skip
+    """Write the files of `--junit` and `--comment`, where they were given, and say so."""
+    from titjudge.runs.gate_files import write_comment, write_junit
+
+    if junit is not None:
+        write_junit(junit, table.metric, found, decided, strict=strict)
+        say(f"junit  {junit}")
+    if comment is not None:
+        write_comment(comment, table, found, decided, runs, strict=strict, image_url=image_url)
+        say(f"comment {comment}")
 
 
 @click.command(short_help="What it would have cost to find out which generator is better, on finished scores.")

@@ -73,8 +73,8 @@ def run_scores(
     rule = per_prompt.of_metric(plugin.range, plugin.higher_is_better, chosen)
     if sign < 0 and not rule.counts:
         notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
-    label = _labels(items)
-    key = _prompt_keys(items)
+    label = run_labels(items)
+    key = prompt_keys(items)
     entries: list[Entry] = []
     categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in PARTS}
     parts: dict[str, list[tuple[str, str, str, float]]] = {column: [] for column in by if column in PARTS}
@@ -136,7 +136,7 @@ def _category(item: Item, column: str) -> str:
     return (script(item.prompt) or "LATIN") if column == LANGUAGE else ""
 
 
-def _labels(items: Mapping[str, Mapping[str, Item]]) -> Any:
+def run_labels(items: Mapping[str, Mapping[str, Item]]) -> Any:
     """Name the generator of an item of a run, so that no two are called the same."""
     in_runs: dict[str, set[str]] = {}
     for name, listed in items.items():
@@ -153,15 +153,15 @@ def _labels(items: Mapping[str, Mapping[str, Item]]) -> Any:
     return label
 
 
-def _prompt_keys(items: Mapping[str, Mapping[str, Item]]) -> Any:
+def prompt_keys(items: Mapping[str, Mapping[str, Item]]) -> Any:
     """Name the prompt of an item: by its id, or by its text where ids of two runs do not mean the same prompts."""
     texts: dict[str, str] = {}
     ids = [{item.prompt_id or item.id for item in listed.values()} for listed in items.values()]
-    alike = len(ids) == 1 or bool(set.intersection(*ids))
+    alike = len(ids) < 2 or bool(set.intersection(*ids))
     for listed in items.values():
         for item in listed.values():
             alike = alike and texts.setdefault(item.prompt_id or item.id, item.prompt) == item.prompt
-    return (lambda item: item.prompt_id or item.id) if alike or len(ids) == 1 else (lambda item: item.prompt)
+    return (lambda item: item.prompt_id or item.id) if alike or len(ids) < 2 else (lambda item: item.prompt)
 
 
 def _judged_otherwise(manifests: Mapping[str, Manifest], metric: str) -> list[str]:

@@ -1,0 +1,128 @@
+"""What a gate leaves for a pull request: JUnit XML, a comment with thumbnails, and the GitHub Action that uses them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import click
+import pytest
+import yaml
+from commands import cli
+from PIL import Image
+from report_runs import picture, score, write_run
+
+from titjudge.cli.dispatch import command_of
+from titjudge.core.types import Item
+
+ROOT = Path(__file__).resolve().parents[3]
+SECRET = "sk-planted-4711-secret"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Twelve prompts by `base`, `worse` (most on prompts 3, 5, 7) and `same`; a prompt has markup, XML's and a key."""
+    monkeypatch.setenv("PLANTED_API_KEY", SECRET)
+    items, scores = [], []
+    for number in range(12):
+        for at, name in enumerate(("base", "worse", "same")):
+            image = picture(tmp_path / "images" / name / f"{number}.png", (20 * number, 80 * at, 9), (640, 320))
+            prompt = f"prompt {number} | <img src=x> @all {SECRET} \x01" if number == 5 else f"prompt {number}"
+            items.append(Item(f"{name}/{number}", prompt, image, name, str(number)))
+            lost = {3: 0.7, 5: 0.9, 7: 0.8}.get(number, 0.3) if name == "worse" else 0.001 * (number % 3) * at
+            scores.append(score(items[-1], "tit", 0.95 - lost))
+    write_run(tmp_path / "run", items, scores)
+    return tmp_path / "run"
+
+
+def gate(folder: Path, *more: str, code: int = 1) -> str:
+    names = ("compare", "generators", "run", "--metric", "tit", "--baseline", "base", "--fail-if-worse", "0.05")
+    return cli(folder, *names, *more, code=code)
+
+
+def test_junit_has_a_case_for_each_generator(run: Path, tmp_path: Path) -> None:
+    assert "junit  ci/junit.xml" in gate(tmp_path, "--junit", "ci/junit.xml")
+    (suite,) = ElementTree.parse(tmp_path / "ci" / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "0")
+    worse, same = sorted(suite, key=lambda case: str(case.get("name")), reverse=True)
+    assert worse.get("name") == "worse is not worse than base by more than 0.05"
+    (failure,) = worse
+    assert str(failure.get("message")).startswith("worse is worse than base by more than 0.05, interval")
+    assert list(same) == []
+    assert same.get("classname") == "titjudge.tit"
+
+
+def test_what_cannot_be_told_is_skipped_or_fails_when_strict(run: Path, tmp_path: Path) -> None:
+    wide = ("compare", "generators", "run", "--metric", "tit", "--baseline", "base", "--fail-if-worse", "0.45")
+    cli(tmp_path, *wide, "--junit", "a.xml", "--comment", "a.md")
+    cli(tmp_path, *wide, "--strict", "--junit", "b.xml", "--comment", "b.md", code=1)
+    suites = [ElementTree.parse(tmp_path / name).getroot()[0] for name in ("a.xml", "b.xml")]
+    assert [(each.get("failures"), each.get("skipped")) for each in suites] == [("0", "1"), ("1", "0")]
+    told = [(tmp_path / name).read_text(encoding="utf-8") for name in ("a.md", "b.md")]
+    assert told[0].startswith("### titjudge: the gate has passed\n\n- ❔ cannot tell with 12 prompts")
+    assert told[1].startswith("### titjudge: the gate has failed\n\n- ❌ cannot tell with 12 prompts")
+
+
+def test_the_comment_shows_the_three_prompts_that_lost_most_with_their_images(run: Path, tmp_path: Path) -> None:
+    gate(tmp_path, "--comment", "ci/note.md")
+    told = (tmp_path / "ci" / "note.md").read_text(encoding="utf-8")
+    lines = told[told.index("**worse against base") : told.index("**same against base")].splitlines()
+    assert lines[2] == "| prompt | base | worse |"
+    assert [line.split(" ")[2] for line in lines[4:7]] == ["5", "7", "3"]
+    links = re.findall(r"!\[\w+\]\(([^)]*)\)", "\n".join(lines))
+    assert len(links) == 6
+    for link in links:
+        with Image.open(tmp_path / "ci" / link) as shown:
+            assert (shown.format, max(shown.size)) == ("WEBP", 320)
+    assert "0.95<br>" in lines[4]
+    assert "0.05<br>" in lines[4]
+    assert SECRET not in told
+    assert "<img" not in told
+    assert "@all" not in told
+
+
+def test_the_images_lie_where_they_are_said_to(run: Path, tmp_path: Path) -> None:
+    gate(tmp_path, "--comment", "note.md", "--image-url", "https://example.org/a/")
+    files = {each.name for each in (tmp_path / "note_images").iterdir()}
+    told = (tmp_path / "note.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\(https://example\.org/a/([^)]*)\)", told)) == files
+    assert len(files) >= 6
+
+
+def test_a_table_without_images_is_commented_all_the_same(tmp_path: Path) -> None:
+    rows = [f"p{n},{name},{0.9 if name == 'base' else 0.2 + 0.01 * n}" for n in range(9) for name in ("base", "new")]
+    (tmp_path / "scores.csv").write_text("\n".join(["prompt_id,generator,score", *rows]))
+    names = ("compare", "generators", "--scores", "scores.csv", "--baseline", "base", "--fail-if-worse", "0.1")
+    cli(tmp_path, *names, "--comment", "note.md", "--junit", "junit.xml", code=1)
+    told = (tmp_path / "note.md").read_text(encoding="utf-8")
+    assert "| p0 | 0.9 | 0.2 |" in told
+    assert not (tmp_path / "note_images").exists()
+
+
+def test_flags_that_do_not_go_together_are_said(run: Path, tmp_path: Path) -> None:
+    names = ("compare", "generators", "run", "--metric", "tit")
+    assert "--junit goes with --fail-if-worse" in cli(tmp_path, *names, "--junit", "a.xml", code=2)
+    assert "--comment goes with --fail-if-worse" in cli(tmp_path, *names, "--comment", "a.md", code=2)
+    assert "--image-url goes with --comment" in gate(tmp_path, "--image-url", "x", code=2)
+
+
+def test_the_action_is_short_and_its_commands_exist() -> None:
+    text = (ROOT / "examples" / "ci" / "action.yml").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 40
+    action = yaml.safe_load(text)
+    assert action["runs"]["using"] == "composite"
+    scripts = [step["run"] for step in action["runs"]["steps"] if "run" in step]
+    assert all(step.get("shell") == "bash" for step in action["runs"]["steps"] if "run" in step)
+    for script in scripts:
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+        assert "${{" not in script  # text of a pull request is no code: it comes as a variable
+    joined = "\n".join(scripts).replace("\\\n", " ")
+    used = re.findall(r"titjudge (judge|compare generators)([^\n]*)", joined)
+    assert [name for name, _ in used] == ["judge", "compare generators"]
+    for name, rest in used:
+        command = command_of(name.split()[0])
+        command = command.commands["generators"] if isinstance(command, click.Group) else command
+        options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        assert {word for word in rest.split() if word.startswith("--")} <= options

@@ -1,0 +1,163 @@
+"""What a gate leaves for a pull request: JUnit XML, and a comment in Markdown with the prompts that lost most."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+import numpy as np
+
+from titjudge.core.files import write_atomic
+from titjudge.core.redaction import environment_secrets, redact
+from titjudge.core.types import Item, Score
+from titjudge.report.exports import md as escaped
+from titjudge.report.judged_images import Judged
+from titjudge.report.thumbnails import thumbnail
+from titjudge.runs.generator_scores import prompt_keys, run_labels
+from titjudge.runs.run_folder import RunFolder
+from titjudge.stats.generator_differences import CANNOT_TELL, WORSE, Gate, GeneratorDifference
+from titjudge.stats.scores_table import ScoreTable
+
+_WORST = 3
+_EDGE, _QUALITY = 320, 80
+_TEXT = 300  # characters of a prompt or a reason
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def verdict_line(decided: Gate, each: GeneratorDifference) -> str:
+    """Say in a line what the gate says of a candidate."""
+    verdict, ends = decided.verdicts[each.a], ""
+    if each.interval:
+        ends = f", interval {each.interval[0]:.4g} to {each.interval[1]:.4g}"
+    if verdict == CANNOT_TELL:
+        return (
+            f"cannot tell with {each.prompts:,} prompts whether {each.a} is worse than {each.b} by more than "
+            f"{decided.delta:g}{ends}"
+        )
+    return f"{each.a} is {verdict} than {each.b} by more than {decided.delta:g}{ends}"
+
+
+def fails(decided: Gate, each: GeneratorDifference, strict: bool) -> bool:
+    """Tell whether a candidate fails the gate."""
+    return decided.verdicts[each.a] == WORSE or (strict and decided.verdicts[each.a] == CANNOT_TELL)
+
+
+def write_junit(file: Path, metric: str, found: Sequence[GeneratorDifference], decided: Gate, *, strict: bool) -> None:
+    """Write a test case for each candidate: failed, skipped (these prompts cannot tell) or passed."""
+    cases = []
+    for each in found:
+        name = f"{each.a} is not worse than {each.b} by more than {decided.delta:g}"
+        case = ElementTree.Element("testcase", classname=_xml(f"titjudge.{metric}"), name=_xml(name))
+        if fails(decided, each, strict):
+            ElementTree.SubElement(case, "failure", message=_xml(verdict_line(decided, each)))
+        elif decided.verdicts[each.a] == CANNOT_TELL:
+            ElementTree.SubElement(case, "skipped", message=_xml(verdict_line(decided, each)))
+        cases.append(case)
+    counts = {kind: str(sum(case.find(tag) is not None for case in cases)) for kind, tag in _KINDS.items()}
+    about = {"name": "titjudge compare generators", "tests": str(len(cases))}
+    suite = ElementTree.Element("testsuite", about | counts)
+    suite.extend(cases)
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    write_atomic(file, ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True))
+
+
+_KINDS = {"failures": "failure", "skipped": "skipped"}
+
+
+def write_comment(
+    file: Path, table: ScoreTable, found: Sequence[GeneratorDifference], decided: Gate, runs: Sequence[Path],
+    *, strict: bool, image_url: str = "",
+) -> None:  # fmt: skip
+    """Write a comment for a pull request: the verdicts, and of each candidate the three prompts that lost most.
+
+    Args:
+        file: The Markdown file. Thumbnails go into a folder beside it, `NAME_images`.
+        table: The scores.
+        found: The differences to the baseline.
+        decided: What the gate says of them.
+        runs: The run folders that the scores come from; without them there are no texts and no images.
+        strict: Whether candidates that cannot be told from the baseline fail.
+        image_url: Where the folder of the thumbnails will be found; relative to the comment without it.
+    """
+    judged = _Judged(runs, table.metric)
+    place = file.parent / f"{file.stem}_images"
+    outcome = "failed" if any(fails(decided, each, strict) for each in found) else "passed"
+    lines = [f"### titjudge: the gate has {outcome}", ""]
+    lines += [f"- {_sign(decided, each, strict)} {_md(verdict_line(decided, each))}" for each in found]
+    for each in found:
+        lines += ["", f"**{_md(each.a)} against {_md(each.b)}: the prompts that lost most** ({_md(table.metric)})", ""]
+        lines += [f"| prompt | {_md(each.b)} | {_md(each.a)} |", "| --- | --- | --- |"]
+        a, b = table.column(each.a), table.column(each.b)
+        gaps = table.means[:, a] - table.means[:, b]
+        for row in np.argsort(gaps, kind="stable")[:_WORST]:  # NaN comes last
+            if not gaps[row] < 0:
+                break
+            prompt = table.prompts[row]
+            cells = [_md(judged.text(prompt)[:_TEXT])]
+            for generator, value in ((each.b, table.means[row, b]), (each.a, table.means[row, a])):
+                cells.append(f"{value:.4g}{judged.shown(prompt, generator, place, image_url)}")
+            lines.append(f"| {' | '.join(cells)} |")
+    write_atomic(file, "\n".join(lines) + "\n")
+
+
+def _sign(decided: Gate, each: GeneratorDifference, strict: bool) -> str:
+    return "❌" if fails(decided, each, strict) else "❔" if decided.verdicts[each.a] == CANNOT_TELL else "✅"
+
+
+class _Judged:
+    """The judged items of runs, by prompt and generator as the table of scores names them."""
+
+    def __init__(self, runs: Sequence[Path], metric: str) -> None:
+        self._folders = {str(path): RunFolder(path) for path in runs}
+        items = {
+            name: {item.id: item for item in folder.items() if isinstance(item, Item)}
+            for name, folder in self._folders.items()
+        }
+        label, key = run_labels(items), prompt_keys(items)
+        self._items: dict[tuple[str, str], tuple[str, Item]] = {}
+        self._texts: dict[str, str] = {}
+        for name, listed in items.items():
+            for item in listed.values():
+                self._items.setdefault((key(item), label(name, item)), (name, item))
+                self._texts.setdefault(key(item), item.prompt)
+        self._metric = metric
+        self._scores: dict[str, Mapping[tuple[str, str], Score]] = {}
+
+    def text(self, prompt: str) -> str:
+        return self._texts.get(prompt, prompt)
+
+    def shown(self, prompt: str, generator: str, place: Path, url: str) -> str:
+        """Show the image of a prompt by a generator, and what was said of it; empty where there is none."""
+        if (prompt, generator) not in self._items:
+            return ""
+        name, item = self._items[prompt, generator]
+        folder = self._folders[name]
+        if name not in self._scores:
+            self._scores[name] = folder.scores()
+        score = self._scores[name].get((item.id, self._metric))
+        reason = f"<br>{_md(score.reason[:_TEXT])}" if score is not None and score.reason else ""
+        if item.image is None:
+            return reason
+        keys = set(score.replies) if score is not None else set()
+        answers = [reply for reply in folder.replies() if reply["key"] in keys]
+        made = thumbnail(Judged.of(item.image, folder.stats().get(item.id), answers), _EDGE, _QUALITY)
+        if isinstance(made, str):
+            return f"<br>({_md(made)}){reason}"
+        file = f"{hashlib.sha256(made).hexdigest()[:16]}.webp"
+        place.mkdir(parents=True, exist_ok=True)
+        write_atomic(place / file, made)
+        return f"<br>![{_md(generator)}]({url.rstrip('/') or quote(place.name)}/{file}){reason}"
+
+
+def _md(text: str) -> str:
+    """Escape text for Markdown, without secrets: a comment may be public."""
+    return escaped(redact(text, environment_secrets()))
+
+
+def _xml(text: str) -> str:
+    return _NO_XML.sub("�", redact(text, environment_secrets()))
