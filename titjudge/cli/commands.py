@@ -39,6 +39,10 @@ COMMANDS = {
         "titjudge.cli.facets:facets",
         "Have a judge name the checklist facets that each prompt puts to the test.",
     ),
+    "make-prompts": (
+        "titjudge.cli.make_prompts:make_prompts",
+        "Make a set of prompts after the recipe of a paper, each prompt checked.",
+    ),
     "audit-prompts": (
         "titjudge.cli.audit_prompts:audit_prompts",
         "What a set of prompts is like: lengths, near-duplicates, leaks, balance, language.",

@@ -280,7 +280,7 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
     for name, role in config.roles.items():
         _check_role(role, "embedders" if name == "embedder" else "providers")
     for metric in (*config.metrics, *config.metric_options):
-        registry.check("metrics", metric)
+        registry.check(registry.metric_kind(config.suite), metric)
     registry.check("suites", config.suite)
     _check_panel(config)
     once = list(dict.fromkeys(config.metrics))

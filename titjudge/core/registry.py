@@ -56,11 +56,17 @@ TABLES: dict[str, dict[str, str]] = {
         "unifiedreward": "titjudge.metrics.unifiedreward:unifiedreward",
         "unifiedreward-2": "titjudge.metrics.unifiedreward:unifiedreward_2",
         "checklist": "titjudge.metrics.checklist:checklist",
-        "facet-map": "titjudge.metrics.facet_map:facet_map",
         "graph-alignment": "titjudge.metrics.graph_alignment:graph_alignment",
         "questions": "titjudge.metrics.questions:questions",
         "soft-tifa": "titjudge.metrics.soft_tifa:soft_tifa",
         "text-reading": "titjudge.metrics.text_reading:text_reading",
+    },
+    "tasks": {  # in the form of a metric, over prompts without images; not for judging
+        "facet-map": "titjudge.metrics.facet_map:facet_map",
+        "six-block": "titjudge.metrics.recipes.six_block:six_block",
+        "tiif": "titjudge.metrics.recipes.tiif:tiif",
+        "facets": "titjudge.metrics.recipes.facets:facets",
+        "long-graph": "titjudge.metrics.recipes.long_graph:long_graph",
     },
     "suites": {
         "folder": "titjudge.suites.folder:Folder",
@@ -94,6 +100,11 @@ def _strangers(kind: str) -> dict[str, str]:
     from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=f"titjudge.{kind}")}
+
+
+def metric_kind(suite: str) -> str:
+    """Name the kind of what a run over a suite measures: `tasks` over prompts alone, else `metrics`."""
+    return "tasks" if suite == "prompts" else "metrics"
 
 
 def is_suite_file(name: str) -> bool:

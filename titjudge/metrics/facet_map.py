@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,12 +13,13 @@ from titjudge.metrics import metric
 from titjudge.metrics._shared import is_stand_in
 from titjudge.metrics.checklist import rubric
 
-_NAMES = {
+FACETS = {
     f"{pillar} / {sub} / {facet}": (pillar, sub, facet)
     for pillar, subs in rubric().items()
     for sub, facets in subs.items()
     for facet in facets
 }
+"""Facets by their names, `pillar / sub-capability / facet`."""
 FEWEST = 3  # facets of a prompt (paper, 3.2)
 
 
@@ -26,25 +28,34 @@ class Named(BaseModel):
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
-    facet: Literal[tuple(_NAMES)]  # type: ignore[valid-type]
+    facet: Literal[tuple(FACETS)]  # type: ignore[valid-type]
     note: str = ""
 
 
 class FacetMap(BaseModel):
     """What the judge answers to `facets/map`."""
 
-    facets: list[Named] = Field(min_length=FEWEST, max_length=len(_NAMES))
+    facets: list[Named] = Field(min_length=FEWEST, max_length=len(FACETS))
 
 
 def closed_list() -> str:
     """Write the facets a line each, with the question that each asks of an image."""
-    return "\n".join(f"- {name}: {rubric()[pillar][sub][facet]}" for name, (pillar, sub, facet) in _NAMES.items())
+    return "\n".join(f"- {name}: {rubric()[pillar][sub][facet]}" for name, (pillar, sub, facet) in FACETS.items())
+
+
+def by_pillar(names: Container[str]) -> dict[str, list[list[str]]]:
+    """Sort facets by pillar, as (sub-capability, facet), in the order of the rubric."""
+    found: dict[str, list[list[str]]] = {}
+    for name, (pillar, sub, facet) in FACETS.items():
+        if name in names:
+            found.setdefault(pillar, []).append([sub, facet])
+    return found
 
 
 @metric(
     "facet-map",
     roles=("judge",),
-    range=(FEWEST, len(_NAMES)),
+    range=(FEWEST, len(FACETS)),
     source="Qwen-Image-Bench paper, 3.2, Eq. 4; template ours",
 )
 async def facet_map(item: Item, ask: Ask) -> Score:
@@ -56,8 +67,4 @@ async def facet_map(item: Item, ask: Ask) -> Score:
     notes = {str(each.facet): each.note for each in reply.data.facets}
     if len(notes) < FEWEST and not is_stand_in(ask, reply):
         raise Unanswered(Status.UNPARSED, f"the answer names {len(notes)} facets, fewer than {FEWEST}", reply)
-    facets: dict[str, list[list[str]]] = {}
-    for name, (pillar, sub, facet) in _NAMES.items():
-        if name in notes:
-            facets.setdefault(pillar, []).append([sub, facet])
-    return Score.of(len(notes), facets=facets, notes=notes)
+    return Score.of(len(notes), facets=by_pillar(notes), notes=notes)

@@ -44,7 +44,7 @@ def audit_prompts(
     prompts, further, problems = _read(Prompts(columns=columns), data)
     others = {given: _read(Prompts(), Path(given))[0] for given in against}
     wanted = [*prompts.values(), *(text for other in others.values() for text in other.values())]
-    vectors, tokens, name = asyncio.run(_embed(config, list(dict.fromkeys(wanted))))
+    vectors, tokens, name = asyncio.run(embed_texts(config, list(dict.fromkeys(wanted))))
     counts = [tokens[text] for text in prompts.values()]
     if tokenizer is not None:
         name, counts = str(tokenizer), _count(tokenizer, list(prompts.values()))
@@ -74,7 +74,8 @@ def _read(suite: Prompts, data: Path) -> tuple[dict[str, str], dict[str, Mapping
     return prompts, further, problems
 
 
-async def _embed(config: RunConfig, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], dict[str, int], str]:
+async def embed_texts(config: RunConfig, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], dict[str, int], str]:
+    """Embed distinct texts: vector and number of tokens of each, and the embedder in words."""
     cache, limits = AnswerCache(cache_folder(config.cache)), config.limits
     roles = Roles(config)
     engine = Engine(

@@ -13,7 +13,9 @@ from titjudge.runs.run_folder import RunFolder
 
 
 def prompt_lines(run: Path, metric: str) -> Iterator[dict[str, Any]]:
-    """Yield `prompt_id`, `prompt`, the parts of the score and `provenance` of each prompt with a score, in their order.
+    """Yield the lines of each prompt with a score, in their order.
+
+    A line has `prompt_id`, `prompt`, the parts of the score (or of each of its `lines`) and `provenance`.
 
     Args:
         run: The run folder.
@@ -29,7 +31,9 @@ def prompt_lines(run: Path, metric: str) -> Iterator[dict[str, Any]]:
     for item in folder.items():
         score = scores.get((item.id, metric))
         if isinstance(item, Item) and score is not None and score.value is not None:
-            yield {"prompt_id": item.prompt_id, "prompt": item.prompt, **score.parts, "provenance": provenance}
+            own = {"prompt_id": item.prompt_id, "prompt": item.prompt}
+            for line in score.parts.get("lines", [score.parts]):
+                yield own | line | {"provenance": provenance}
 
 
 def write_prompt_lines(run: Path, metric: str, out: Path) -> int:

@@ -122,10 +122,10 @@ def _affordable(names: Sequence[str], config: RunConfig) -> list[str]:
     What lacks an optional package is left out too (`left_out` says so), unless nothing else remains. A metric that asks no
     model runs beside others, and is not what remains of a suite that was given none.
     """
-    have = [name for name in names if all(config.role(role) for role in load_metric(name).roles)]
-    if not any(load_metric(name).roles for name in have):
+    have = [name for name in names if all(config.role(role) for role in load_metric(name, config.suite).roles)]
+    if not any(load_metric(name, config.suite).roles for name in have):
         return list(names)
-    runs = [name for name in have if _installed(load_metric(name))]
+    runs = [name for name in have if _installed(load_metric(name, config.suite))]
     return runs or have or list(names)
 
 
@@ -139,7 +139,7 @@ def left_out(config: RunConfig, done: RunConfig) -> list[str]:
     A plain folder has no metrics of its own: there the models that are given choose them, and nothing is missed.
     """
     names = [] if config.metrics else registry.load("suites", config.suite).metrics
-    absent = [load_metric(name) for name in names if name not in done.metrics]
+    absent = [load_metric(name, config.suite) for name in names if name not in done.metrics]
     missed = [metric for metric in absent if config.suite != "folder" or not _installed(metric)]
     return [f"{metric.name} is left out, {_lacking(metric, done)}" for metric in missed]
 
@@ -152,8 +152,9 @@ def _lacking(metric: Metric, config: RunConfig) -> str:
     return f"its package is not installed: pip install 'titjudge[{metric.extra}]'"
 
 
-def load_metric(name: str) -> Metric:
-    metric: Metric = registry.load("metrics", name)
+def load_metric(name: str, suite: str) -> Metric:
+    """Load a metric, or a task over prompts, as it was registered."""
+    metric: Metric = registry.load(registry.metric_kind(suite), name)
     return metric
 
 
@@ -170,7 +171,9 @@ def load_metrics(config: RunConfig) -> dict[str, Metric]:
             raise ConfigError(
                 f"there are options for {name}, which is no metric of this run ({listed}): add --metric {name}"
             )
-    return {name: load_metric(name).configured(config.metric_options.get(name, {})) for name in config.metrics}
+    return {
+        name: load_metric(name, config.suite).configured(config.metric_options.get(name, {})) for name in config.metrics
+    }
 
 
 def load_suite(config: RunConfig) -> Any:

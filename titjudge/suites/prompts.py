@@ -21,7 +21,7 @@ class Prompts(Suite):
 
     name = "prompts"
     AGGREGATES = False
-    metrics: tuple[str, ...] = ("facet-map",)
+    metrics: tuple[str, ...] = ()
 
     def __init__(self, *, columns: str = "") -> None:
         self._columns = columns

@@ -23,7 +23,7 @@ from titjudge.metrics.unifiedreward import unifiedreward
 from titjudge.providers.fake import Fake
 from titjudge.runs.score_digests import mark
 
-READS_NO_IMAGE = {"tit", "tit-llm", "self-eval", "pairwise", "pairwise-text", "facet-map"}
+READS_NO_IMAGE = {"tit", "tit-llm", "self-eval", "pairwise", "pairwise-text"}
 META = {"questions": ["a?"], "gold_answers": ["yes"], "text_words": ["a"], "facets": {"Quality": [["Detail", "Noise"]]}}
 
 

@@ -1,0 +1,250 @@
+"""`make-prompts`: every recipe with a scripted language model, good, bad and repeated drafts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import cli
+from servers import Seen, Server
+
+from titjudge.metrics.facet_map import FACETS
+from titjudge.metrics.recipes._drafts import keeps, kept_share
+from titjudge.metrics.recipes.seeds import INTERVALS, RECIPES, THEMES, TIIF_TYPES, seeds
+from titjudge.suites.tiif.layout import TYPES
+
+BLOCK = "{0} shown with {1} and {1} again, beside all the {1} there. "
+SCENES = {"harbour": "ships, ropes and gulls over cold water", "fox": "snowy burrows, whiskers and red fur in a forest"}
+NAMES = ("core_subject", "environment", "composition", "lighting", "style", "details")
+
+
+def make(folder: Path, server: Server, recipe: str, *more: str, code: int = 0) -> str:
+    judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai)
+    return cli(
+        folder, "make-prompts", "--recipe", recipe, "-o", "made.jsonl", *judge, *more, code=code, OPENAI_API_KEY="sk-x"
+    )
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "made.jsonl").read_text().splitlines()]
+
+
+def between(text: str, tag: str) -> str:
+    return text.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0]
+
+
+def six_blocks(seen: Seen) -> str:
+    """Answers to the templates of six-block; the first draft of a theme about foxes is too short."""
+    if "Think of one theme" in seen.text:
+        return json.dumps({"theme": f"A theme of {re.search(r'number ([0-9]+)', seen.text)[1]} {hash(seen.text)}"})  # type: ignore[index]
+    if "strict editor" in seen.text:
+        good = "sour" not in seen.text
+        return json.dumps({"fluent": good, "consistent": True, "problems": [] if good else ["sour notes"]})
+    theme = between(seen.text, "theme")
+    blocks = {name: BLOCK.format(name, SCENES.get(theme.split()[-1], theme)) for name in NAMES}
+    text = " ".join(blocks.values()) * (1 if "fox" in theme and "fewer than 250" not in seen.text else 5)
+    return json.dumps({**blocks, "prompt": text + (" sour" if "sour" in theme else "")})
+
+
+def test_six_blocks_from_themes(tmp_path: Path) -> None:
+    (tmp_path / "themes.csv").write_text(
+        "id,prompt,theme_class\na,A harbour,Urban\nb,A red fox,Nature\nc,A sour note,Surreal\n"
+    )
+    with Server(six_blocks) as server:
+        told = make(tmp_path, server, "six-block", "--themes", "themes.csv")
+        asked = server.count()
+        assert asked == (1 + 1) + (2 + 1) + (3 + 1)  # the same draft is reviewed once
+        make(tmp_path, server, "six-block", "--themes", "themes.csv")
+        assert server.count() == asked
+    assert "c: unparsed: 3 drafts failed their checks: sour notes" in told
+    made = lines(tmp_path)
+    assert [(line["prompt_id"], line["theme"], line["theme_class"]) for line in made] == [
+        ("a", "A harbour", "Urban"),
+        ("b", "A red fox", "Nature"),
+    ]
+    assert all(len(line["prompt"].split()) >= 250 and set(line["blocks"]) == set(NAMES) for line in made)
+    assert made[0]["checks"][-1] == "unique at a cosine of 0.85"
+    assert made[0]["provenance"]["models"] == {"judge": "openai/gpt-4o"}
+    assert set(made[0]["provenance"]["templates"]) == {"recipes/six_block", "recipes/review"}
+
+
+def test_prompts_that_say_the_same_are_left_out_and_named(tmp_path: Path) -> None:
+    (tmp_path / "themes.txt").write_text("A lion king\nThe lion king\n")
+    with Server(six_blocks) as server:
+        told = make(tmp_path, server, "six-block", "--themes", "themes.txt")
+    assert "1: left out, it says the same as 0" in told
+    assert "prompts 1 in made.jsonl, of 2 seeds" in told
+
+
+def tiif(seen: Seen) -> str:
+    concepts = re.findall(r"^[0-9]+\. (.+)$", seen.text, re.MULTILINE)
+    if "Compose one natural sentence" in seen.text:
+        return json.dumps({"prompt": f"See {' and '.join(concepts)}." if "problems" in seen.text else "See a moon."})
+    if "professional writer" in seen.text:
+        short = seen.text.partition("\nYou are a professional writer")[0].strip()
+        return (
+            short
+            + " Behold how all of this quietly rests there, lit by a gentle and forgiving light, unhurried and plain."
+        )
+    if "Write yes / no questions" in seen.text:
+        asked = [{"concept": n, "question": f"Is there {c}?", "answer": "yes"} for n, c in enumerate(concepts, 1)]
+        no = [{"concept": 1, "question": "Is it raining?", "answer": "no"}] if "problems" in seen.text else []
+        return json.dumps({"questions": [*asked, *no]})
+    return json.dumps({"answers": ["no" if "raining" in each else "yes" for each in concepts]})
+
+
+def test_tiif_makes_short_and_long_prompts_with_questions_that_hold(tmp_path: Path) -> None:
+    with Server(tiif) as server:
+        told = make(tmp_path, server, "tiif", "--number", "3", "--seed", "7")
+    assert "prompts 6 in made.jsonl, of 3 seeds" in told
+    made = lines(tmp_path)
+    drawn = seeds("tiif", 3, 7)
+    assert [line["type"] for line in made[::2]] == [seed["type"] for seed in drawn]
+    for line in made:
+        assert all(keeps(line["prompt"], concept) for concept in line["concepts"])
+        assert {"yes", "no"} == set(line["gold_answers"])
+        assert len(line["questions"]) == len(line["gold_answers"]) == len(line["concepts"]) + 1
+    assert [line["length"] for line in made[:2]] == ["short", "long"]
+    assert made[0]["pair"] == made[1]["pair"]
+
+
+def test_gold_answers_that_the_text_does_not_give_are_refused(tmp_path: Path) -> None:
+    def wrong(seen: Seen) -> str:
+        answer = tiif(seen)
+        return answer.replace('"yes"', '"unsaid"', 1) if "Answer each question" in seen.text else answer
+
+    with Server(wrong) as server:
+        told = make(tmp_path, server, "tiif", "--number", "1", code=1)
+    assert "is answered unsaid from the text, not yes" in told
+    assert lines(tmp_path) == []
+
+
+def facets(seen: Seen) -> str:
+    listed = re.findall(r"^- (.+ / .+ / .+?): ", seen.text, re.MULTILINE)
+    if "Which facets of the list" in seen.text:
+        return json.dumps(
+            {"facets": [{"facet": name, "note": "n"} for name in between(seen.text, "prompt").split(" ;; ")[1:]]}
+        )
+    long = "more than 235" in seen.text
+    english = "An order. ;; " + " ;; ".join(listed) if "problems" in seen.text else "Too plain."
+    english += " " * 0 + ("" if not long else " ;; " + listed[0]) * (0 if not long else 6)
+    notes = [{"facet": name, "note": "here"} for name in listed]
+    return json.dumps({"prompt_en": english, "prompt_zh": "一张图" * (30 if long else 5), "notes": notes})
+
+
+def test_facets_are_found_again_in_bilingual_prompts(tmp_path: Path) -> None:
+    with Server(facets) as server:
+        told = make(tmp_path, server, "facets", "--number", "2")
+    made = lines(tmp_path)
+    assert len(made) == 2, told
+    for line, seed in zip(made, seeds("facets", 2, 0), strict=True):
+        assert line["targets"] == seed["facets"]
+        assert set(seed["facets"]) <= set(line["dims_en"].split("; "))
+        assert len(line["facets"]) >= 3
+        assert (len(line["prompt"]) > 235, len(line["prompt_zh"]) > 70) == (line["length"] == "long",) * 2
+
+
+GRAPH = {"entities": [{"name": "cat", "attributes": ["black"]}, {"name": "mat", "attributes": []}],
+         "relations": [{"subject": "cat", "relation": "on", "object": "mat"}]}  # fmt: skip
+
+
+def long_graph(seen: Seen) -> str:
+    if "Write one prompt" in seen.text:
+        fewest = int(re.search(r"of ([0-9]+) to", seen.text)[1])  # type: ignore[index]
+        subject = re.search(r'about "(.+)"', seen.text)[1]  # type: ignore[index]
+        start = f"A black cat sits on a mat in {subject}."
+        return json.dumps({"prompt": " ".join([start, *["calm"] * (fewest + 2 - len(start.split()))])})
+    if "Check it as a second pair" in seen.text:
+        return json.dumps({"complete": True, "faithful": True, "problems": [], "categories": ["spatial"]})
+    if "Correct the graph" in seen.text and "Known problems" not in seen.text:
+        ghost = {"name": "ghost", "attributes": []}
+        return json.dumps({**GRAPH, "entities": [*GRAPH["entities"], ghost]})
+    return json.dumps(GRAPH)
+
+
+def test_long_graphs_are_refined_and_qualified(tmp_path: Path) -> None:
+    with Server(long_graph) as server:
+        make(tmp_path, server, "long-graph", "--number", "2")
+    made = lines(tmp_path)
+    assert [line["interval"] for line in made] == ["30-50", "50-70"]
+    assert made[0]["graph"] == {
+        "entities": ["cat", "mat"],
+        "attributes": [["cat", "black"]],
+        "relations": [["cat", "on", "mat"]],
+    }
+    assert made[0]["relation_categories"] == ["spatial"]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_dry_run_prices_every_step_and_writes_nothing(tmp_path: Path, recipe: str) -> None:
+    each = {"six-block": 3, "tiif": 5, "facets": 2, "long-graph": 4}[recipe]
+    judge = ("--judge", "openai/gpt-4o", "--dry-run", "--json", "d.json")
+    cli(tmp_path, "make-prompts", "--recipe", recipe, "--number", "40", "-o", "made.jsonl", *judge, OPENAI_API_KEY="k")
+    found = json.loads((tmp_path / "d.json").read_text())
+    assert found["roles"]["judge"]["requests"] == 40 * each
+    assert not list(tmp_path.glob("made*"))
+
+
+def test_a_small_cap_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
+    with Server(long_graph) as server:
+        told = make(
+            tmp_path, server, "long-graph", "--number", "4", "--max-requests", "20", "--concurrency", "1", code=3
+        )
+        assert "higher cap goes on" in told
+        before = len(lines(tmp_path))
+        assert before < 4
+        told = make(tmp_path, server, "long-graph", "--number", "4")
+    assert len(lines(tmp_path)) + told.count("left out") == 4
+
+
+def test_themes_go_with_six_block_alone(tmp_path: Path) -> None:
+    (tmp_path / "themes.txt").write_text("A lion\n")
+    (tmp_path / "none.txt").write_text("\n")
+    with Server() as server:
+        assert "--themes goes with --recipe six-block" in make(
+            tmp_path, server, "tiif", "--themes", "themes.txt", code=2
+        )
+        assert "no themes here" in make(tmp_path, server, "six-block", "--themes", "none.txt", code=2)
+        assert server.count() == 0
+
+
+def test_seeds_are_balanced_and_the_same_again() -> None:
+    for recipe in RECIPES:
+        drawn = seeds(recipe, 180, 3)
+        assert drawn == seeds(recipe, 180, 3)
+        assert drawn != seeds(recipe, 180, 4)
+        assert len({str(sorted(seed.items(), key=lambda of: of[0])) for seed in drawn}) == 180
+    assert set(Counter(seed["type"] for seed in seeds("tiif", 72, 0)).values()) == {2}
+    assert set(TIIF_TYPES) == set(TYPES) - {"style", "text", "real_world"}
+    assert set(Counter(seed["theme_class"] for seed in seeds("six-block", 60, 0)).values()) == {60 // len(THEMES)}
+    assert set(Counter(seed["fewest"] for seed in seeds("long-graph", 50, 0)).values()) == {50 // len(INTERVALS)}
+    drawn = seeds("facets", 112, 0)
+    counted = Counter(name for seed in drawn for name in seed["facets"])
+    by_pillar = Counter(FACETS[name][0] for seed in drawn for name in seed["facets"])
+    assert set(counted) == set(FACETS)
+    assert max(by_pillar.values()) - min(by_pillar.values()) <= 2
+    assert all(
+        len({FACETS[name][0] for name in seed["facets"]}) >= 3 and len(set(seed["facets"])) >= 3 for seed in drawn
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase", "kept"),
+    [
+        ("Two red cubes stand there.", "red cube", True),
+        ("A child carrying a vase", "child carries vase", True),
+        ("A reddish cube", "red cube", False),
+        ("The cat is left of it", "cat right of it", False),
+    ],
+)
+def test_words_of_a_concept(text: str, phrase: str, kept: bool) -> None:
+    assert keeps(text, phrase) is kept
+
+
+def test_share_of_a_block_that_is_kept() -> None:
+    assert kept_share("A marble statue glows", "marble statues under painted ceilings") == pytest.approx(2 / 5)
+    assert kept_share("anything", "a to of") == 1.0

@@ -1,0 +1,104 @@
+"""Qwen-Image-Bench (paper, 3.2): target facets become a bilingual prompt, short or long, with the facets it puts to the test."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from titjudge.core.errors import Unanswered
+from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.metrics import metric
+from titjudge.metrics.checklist import rubric
+from titjudge.metrics.facet_map import FACETS, FacetMap, by_pillar, closed_list
+from titjudge.metrics.recipes._drafts import Draft, bullets, drafted, filler
+
+SHORT_EN, SHORT_ZH = 235, 70  # characters that a short prompt has at most, and a long one more
+MOST_MORE = 5  # facets of the finished prompt beyond those aimed at (Eq. 4)
+
+
+class Note(Draft):
+    """What in a prompt puts a facet to the test."""
+
+    facet: str
+    note: str = Field(min_length=1)
+
+
+class FacetDraft(Draft):
+    """What is answered to `recipes/facet_draft`."""
+
+    prompt_en: str = Field(min_length=1)
+    prompt_zh: str = Field(min_length=1)
+    notes: list[Note]
+
+    def problems(self, targets: list[str], long: bool) -> list[str]:
+        """Name what the code can see is wrong."""
+        noted = {note.facet for note in self.notes}
+        found = [f"no note on '{facet}'" for facet in targets if facet not in noted]
+        for name, text, most in (("English", self.prompt_en, SHORT_EN), ("Chinese", self.prompt_zh, SHORT_ZH)):
+            if (len(text) > most) is not long:
+                found.append(f"the {name} prompt has {len(text)} characters, {'not ' if long else ''}more than {most}")
+        chinese = sum("\u4e00" <= character <= "\u9fff" for character in self.prompt_zh)
+        if chinese < 0.4 * len(self.prompt_zh):
+            found.append("the Chinese prompt is not in Chinese")
+        if not self.prompt_en.isascii() and sum(map(str.isascii, self.prompt_en)) < 0.9 * len(self.prompt_en):
+            found.append("the English prompt is not in English")
+        return found
+
+
+@metric("facets", roles=("judge",), range=(0, 1), source="Qwen-Image-Bench paper, 3.2, Eq. 1 to 4; templates ours")
+async def facets(item: Item, ask: Ask) -> Score:
+    """Write a bilingual prompt that puts the target facets to the test, and name the facets it does."""
+    targets, long = [str(each) for each in item.meta["facets"]], item.meta["length"] == "long"
+    found: dict[str, str] = {}
+
+    async def check(draft: FacetDraft) -> list[str]:
+        if problems := draft.problems(targets, long):
+            return problems
+        found.clear()
+        try:
+            found.update(await _mapped(ask, draft.prompt_en))
+        except Unanswered as failure:
+            if failure.status is not Status.UNPARSED:
+                raise
+            return [f"which facets it puts to the test cannot be said: {failure.reason}"]
+        left = [f"it does not put '{facet}' to the test" for facet in targets if facet not in found]
+        over = len(found) - len(targets) - MOST_MORE
+        return left + ([f"it puts {len(found)} facets to the test, {over} too many"] if over > 0 else [])
+
+    length = (
+        f"more than {SHORT_EN} characters in English and more than {SHORT_ZH} in Chinese"
+        if long
+        else f"at most {SHORT_EN} characters in English and at most {SHORT_ZH} in Chinese"
+    )
+    listed = bullets(f"{name}: {_criterion(name)}" for name in targets)
+    draft = await drafted(
+        ask, "recipes/facet_draft", FacetDraft, check, {"prompt_en": filler(item, 40)}, facets=listed, length=length
+    )
+    if ask.dry_run is not None:
+        await _mapped(ask, draft.prompt_en)
+    return Score.of(
+        1,
+        prompt=draft.prompt_en,
+        prompt_zh=draft.prompt_zh,
+        length=item.meta["length"],
+        facets=by_pillar(found),
+        dims_en="; ".join(found),
+        notes={**found, **{note.facet: note.note for note in draft.notes if note.facet in found}},
+        targets=targets,
+        checks=[
+            "a note on each target",
+            "length",
+            "languages",
+            "every target found again",
+            f"at most {MOST_MORE} more",
+        ],
+    )
+
+
+async def _mapped(ask: Ask, prompt: str) -> dict[str, str]:
+    reply = await ask("facets/map", role="judge", schema=FacetMap, prompt=prompt, facets=closed_list())
+    return {str(each.facet): each.note for each in reply.data.facets}
+
+
+def _criterion(name: str) -> str:
+    pillar, sub, facet = FACETS[name]
+    return rubric()[pillar][sub][facet]

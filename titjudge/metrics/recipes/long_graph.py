@@ -1,0 +1,125 @@
+"""LongT2IBench (paper, "Generate - Refine - Qualify"): a prompt of a wanted length, and its graph of elements."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import Field
+
+from titjudge.core.types import Ask, Item, Score
+from titjudge.metrics import metric
+from titjudge.metrics.graph_alignment import PromptGraph
+from titjudge.metrics.recipes._drafts import Draft, bullets, drafted, filler, keeps, numbered, words
+
+CATEGORIES = ("action", "connection", "description", "possession", "from/to", "spatial")
+
+
+class Text(Draft):
+    """What is answered to `recipes/long_graph`."""
+
+    prompt: str = Field(min_length=1)
+
+
+class Qualified(Draft):
+    """What is answered to `recipes/graph_qualify`."""
+
+    complete: bool
+    faithful: bool
+    problems: list[str] = Field(default_factory=list)
+    categories: list[Literal["action", "connection", "description", "possession", "from/to", "spatial"]] = Field(
+        default_factory=list
+    )
+
+
+class RefinedGraph(PromptGraph, Draft):
+    """What is answered to `recipes/graph_refine`."""
+
+
+@metric(
+    "long-graph",
+    roles=("judge",),
+    range=(0, 1),
+    source="LongT2IBench paper, data preparation and annotation; templates ours",
+)
+async def long_graph(item: Item, ask: Ask) -> Score:
+    """Write a prompt of so many words with its graph of entities, attributes and relations, refined and qualified."""
+    fewest, most = int(item.meta["fewest"]), int(item.meta["most"])
+
+    def check_length(draft: Text) -> list[str]:
+        count = len(words(draft.prompt))
+        return [] if fewest <= count < most else [f"it has {count} words, not {fewest} to {most - 1}"]
+
+    prompt = (
+        await drafted(
+            ask,
+            "recipes/long_graph",
+            Text,
+            check_length,
+            {"prompt": filler(item, most)},
+            subject=item.prompt,
+            fewest=fewest,
+            most=most - 1,
+        )
+    ).prompt
+    first = (await ask("longt2ibench/extract_graph", role="judge", schema=PromptGraph, prompt=prompt)).data
+    qualified: list[Qualified] = []
+
+    async def check(draft: RefinedGraph) -> list[str]:
+        if problems := _unsaid(draft, prompt):
+            return problems
+        verdict = await _qualify(ask, prompt, draft)
+        qualified.append(verdict)
+        if len(verdict.categories) != len(draft.relations):
+            return [f"{len(verdict.categories)} categories came for {len(draft.relations)} relations"]
+        return [] if verdict.complete and verdict.faithful else verdict.problems or ["it is not complete and faithful"]
+
+    graph = await drafted(ask, "recipes/graph_refine", RefinedGraph, check, {}, prompt=prompt, graph=_json(first))
+    if ask.dry_run is not None:
+        qualified.append(await _qualify(ask, prompt, graph))
+    return Score.of(
+        1,
+        prompt=prompt,
+        subject=item.prompt,
+        words=len(words(prompt)),
+        interval=f"{fewest}-{most}",
+        graph={
+            "entities": [entity.name for entity in graph.entities],
+            "attributes": [[entity.name, text] for entity in graph.entities for text in entity.attributes],
+            "relations": [[each.subject, each.relation, each.object] for each in graph.relations],
+        },
+        relation_categories=list(qualified[-1].categories),
+        checks=[
+            "words in the interval",
+            "entities in the words of the prompt",
+            "refined",
+            "qualified: complete, faithful",
+        ],
+    )
+
+
+def _unsaid(graph: PromptGraph, prompt: str) -> list[str]:
+    names = [entity.name for entity in graph.entities]
+    return [
+        f"the prompt does not say '{name}'"
+        for name in names
+        if name != "image" and not any(keeps(prompt, word) for word in words(name))
+    ]
+
+
+async def _qualify(ask: Ask, prompt: str, graph: PromptGraph) -> Qualified:
+    relations = [f"{each.subject} - {each.relation} - {each.object}" for each in graph.relations]
+    reply = await ask(
+        "recipes/graph_qualify",
+        role="judge",
+        schema=Qualified,
+        prompt=prompt,
+        graph=_json(graph),
+        relations=numbered(relations) or bullets(["there are no relations"]),
+    )
+    found: Qualified = reply.data
+    return found
+
+
+def _json(graph: PromptGraph) -> str:
+    return json.dumps(graph.model_dump(), ensure_ascii=False, indent=1)

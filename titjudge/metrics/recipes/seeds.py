@@ -1,0 +1,186 @@
+"""Seeds of prompts, drawn by lot and balanced: the same recipe, number and seed give the same ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from titjudge.metrics.facet_map import FACETS
+
+Seed = dict[str, Any]
+"""`prompt_id`, `prompt` (what the recipe starts from, in words) and what else the recipe reads."""
+
+THEMES = {  # TIT-Score paper, A.6.1
+    "Sci-Fi & Future": "space, cyberpunk, artificial intelligence, robots, time travel, life after a catastrophe",
+    "Fantasy & Mythology": "magic, gods, mythical creatures, legends, worlds of high fantasy",
+    "History & Culture": "a period of history, a culture, or what stands for one",
+    "Surreal & Abstract": "dreams, impossible spaces, ideas as persons, scenes that defy physics",
+    "Nature & Ecology": "landscapes, ecosystems, people and nature, nature as a person",
+    "Urban & Daily Life": "cities and everyday situations, often with a twist",
+}
+TAGS = {  # examples of A.6.2
+    "style": ("Cyberpunk", "Steampunk", "Biopunk", "Gothic", "Baroque", "Film Noir"),
+    "mood": ("Epic", "Serene", "Mysterious", "Solitude", "Dystopian"),
+    "element": ("Robot", "Architecture", "Combat", "Festival", "Exploration"),
+}
+INTERVALS = ((30, 50), (50, 70), (70, 90), (90, 110), (110, 150))  # words; LongT2IBench, the last one open there
+SUBJECTS = (
+    *("a harbour at dawn", "a kitchen where bread is baked", "a bicycle workshop", "a market under a bridge"),
+    *("a greenhouse in winter", "a chess club", "a lighthouse keeper's room", "a mountain rescue", "a puppet theatre"),
+    *(
+        "a train compartment at night",
+        "a beekeeper's garden",
+        "a flooded street",
+        "a music lesson",
+        "a school laboratory",
+    ),
+    *(
+        "a picnic on a roof",
+        "a fishing village",
+        "a carpenter's bench",
+        "a dog show",
+        "a desert camp",
+        "a tailor's shop",
+    ),
+)
+_OBJECTS = (
+    *(
+        "apple",
+        "backpack",
+        "bench",
+        "bicycle",
+        "bird",
+        "boat",
+        "bottle",
+        "bucket",
+        "camera",
+        "candle",
+        "chair",
+        "clock",
+    ),
+    *("cup", "dog", "door", "drum", "fence", "fox", "guitar", "hat", "horse", "kettle", "ladder", "lamp", "mirror"),
+    *("pear", "piano", "pillow", "rabbit", "sheep", "shoe", "suitcase", "table", "teapot", "umbrella", "vase"),
+)
+_MATERIALS = ("wooden", "metallic", "leather", "woollen", "porcelain", "paper", "marble", "wicker")
+_POOLS: dict[str, Sequence[str]] = {
+    "color": tuple(
+        f"{colour} {{0}}"
+        for colour in ("red", "blue", "green", "yellow", "orange", "purple", "white", "black", "brown", "pink")
+    ),
+    "shape": tuple(f"{shape} {{0}}" for shape in ("round", "square", "oval", "triangular", "heart-shaped", "conical")),
+    "texture": tuple(f"{material} {{0}}" for material in _MATERIALS),
+    "action": tuple(
+        f"child {verb} {{0}}" for verb in ("carries", "paints", "lifts", "pushes", "holds", "cleans", "draws", "points at")
+    ),
+    "2d": ("{0} left of {1}", "{0} right of {1}", "{0} above {1}", "{0} below {1}"),
+    "3d": ("{0} in front of {1}", "{0} behind {1}", "{0} inside the room beside {1}"),
+    "numeracy": tuple(f"{count} {{0}}s" for count in ("two", "three", "four", "five", "six")),
+    "comparison": ("{0} larger than {1}", "{0} taller than {1}", "more {0}s than {1}s"),
+    "differentiation": ("one {0} open and another {0} closed", "one {0} new and another {0} old", "one {0} tall and another {0} short"),
+    "negation": ("table without {0}", "no {0}", "{0} not beside {1}"),
+}  # fmt: skip
+"""The ten pools of concepts (TIIF-Bench paper, Table A1), with things of our own."""
+TIIF_TYPES: dict[str, tuple[str, str]] = {
+    "shape+color": ("shape", "color"), "color+texture": ("color", "texture"),
+    "texture+color": ("texture", "color"), "shape+texture": ("shape", "texture"),
+    "2d_spatial_relation": ("2d", "2d"), "3d_spatial_relation": ("3d", "3d"),
+    "action+2d": ("action", "2d"), "action+3d": ("action", "3d"),
+    **{name: (name, name) for name in ("numeracy", "negation", "differentiation", "comparison")},
+    "action+color": ("action", "color"), "action+texture": ("action", "texture"),
+    **{f"{look}+{space}": (look, space) for look in ("color", "shape", "texture") for space in ("2d", "3d")},
+    **{
+        f"{skill}+{other}": (skill, other)
+        for skill in ("numeracy", "comparison", "differentiation", "negation")
+        for other in ("color", "texture", "2d", "3d")
+    },
+}  # fmt: skip
+"""The 36 combinations of two pools (TIIF-Bench paper, Table 1)."""
+
+
+def six_block_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
+    """Draw classes of themes in turn, each with one tag of every kind."""
+    classes = list(THEMES)
+    for place in range(number):
+        name = classes[place % len(classes)]
+        tags = ", ".join(draw.choice(of) for of in TAGS.values())
+        yield {
+            "prompt_id": f"six_block_{place + 1:03}",
+            "prompt": f"{name}: {tags}",
+            "theme_class": name,
+            "about": THEMES[name],
+            "tags": tags,
+            "number": place // len(classes) + 1,
+        }
+
+
+def tiif_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
+    """Draw concepts for the 36 combinations in turn; no thing stands in two concepts of a prompt by chance."""
+    kinds = list(TIIF_TYPES)
+    for place in range(number):
+        kind = kinds[place % len(kinds)]
+        things = draw.sample(_OBJECTS, 4)
+        first, second = (draw.choice(_POOLS[pool]) for pool in TIIF_TYPES[kind])
+        concepts = [first.format(things[0], things[1]), second.format(things[2], things[3])]
+        if TIIF_TYPES[kind][0] == TIIF_TYPES[kind][1]:
+            concepts = concepts[:1]
+        yield {
+            "prompt_id": f"tiif_{place + 1:03}",
+            "prompt": f"{kind}: {'; '.join(concepts)}",
+            "type": kind,
+            "concepts": concepts,
+        }
+
+
+def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
+    """Draw three to five facets of at least three pillars, those first that were drawn least; short and long in turn."""
+    drawn = dict.fromkeys(FACETS, 0)
+    pillars = dict.fromkeys((pillar for pillar, _, _ in FACETS.values()), 0)
+    for place in range(number):
+        chosen: list[str] = []
+        for rank in range(draw.randint(3, 5)):
+            taken = {FACETS[name][0] for name in chosen}
+            free = [name for name in FACETS if name not in chosen and (rank >= 3 or FACETS[name][0] not in taken)]
+            least = min((pillars[FACETS[name][0]], drawn[name]) for name in free)
+            pick = draw.choice([name for name in free if (pillars[FACETS[name][0]], drawn[name]) == least])
+            chosen.append(pick)
+            drawn[pick] += 1
+            pillars[FACETS[pick][0]] += 1
+        yield {
+            "prompt_id": f"facets_{place + 1:03}",
+            "prompt": "; ".join(chosen),
+            "facets": chosen,
+            "length": ("short", "long")[place % 2],
+        }
+
+
+def long_graph_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
+    """Take the five intervals of words in turn, with subjects and a thing in each drawn by lot."""
+    subjects = draw.sample(SUBJECTS, len(SUBJECTS))
+    for place in range(number):
+        fewest, most = INTERVALS[(place + place // len(subjects)) % len(INTERVALS)]
+        yield {
+            "prompt_id": f"long_graph_{place + 1:03}",
+            "prompt": f"{subjects[place % len(subjects)]}, and in it a {draw.choice(_OBJECTS)}",
+            "fewest": fewest,
+            "most": most,
+        }
+
+
+RECIPES: dict[str, Callable[[int, random.Random], Iterator[Seed]]] = {
+    "six-block": six_block_seeds,
+    "tiif": tiif_seeds,
+    "facets": facet_seeds,
+    "long-graph": long_graph_seeds,
+}
+
+
+def seeds(recipe: str, number: int, seed: int) -> list[Seed]:
+    """Draw the seeds of a recipe.
+
+    Args:
+        recipe: One of `RECIPES`.
+        number: How many.
+        seed: The same number draws the same seeds.
+    """
+    return list(RECIPES[recipe](number, random.Random(f"{recipe} {seed}")))

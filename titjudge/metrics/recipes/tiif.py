@@ -1,0 +1,130 @@
+"""TIIF-Bench (paper, 3.2, 3.3 and A3.1): concepts from two pools become a short and a long prompt with yes / no questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from titjudge.core.errors import Unanswered
+from titjudge.core.structured_output import Whole
+from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.metrics import metric
+from titjudge.metrics._shared import is_stand_in
+from titjudge.metrics.recipes._drafts import DRAFTS, Draft, drafted, filler, keeps, numbered, words
+
+_LONGER = 1.5  # times the words of the short prompt, at least
+_MOST_SHORT = 40  # words
+
+
+class Sentence(Draft):
+    """What is answered to `recipes/tiif_short`."""
+
+    prompt: str = Field(min_length=1)
+
+
+class Question(Draft):
+    """A question about an image of the prompt, and its gold answer."""
+
+    concept: Whole = Field(ge=1)
+    question: str = Field(min_length=1)
+    answer: Literal["yes", "no"]
+
+
+class Questions(Draft):
+    """What is answered to `recipes/tiif_questions`."""
+
+    questions: list[Question] = Field(min_length=1, max_length=30)
+
+
+class Answers(Draft):
+    """What is answered to `recipes/answer_from_text`."""
+
+    answers: list[Literal["yes", "no", "unsaid"]]
+
+
+@metric("tiif", roles=("judge",), range=(0, 1), source="TIIF-Bench paper, 3.2, 3.3; A3.1 quoted, other templates ours")
+async def tiif(item: Item, ask: Ask) -> Score:
+    """Write a short and a long prompt of the same concepts, and yes / no questions with gold answers, some of them no."""
+    concepts, kind = [str(each) for each in item.meta["concepts"]], str(item.meta["type"])
+
+    def absent(text: str) -> list[str]:
+        return [f"it does not say '{concept}'" for concept in concepts if not keeps(text, concept)]
+
+    def check_short(draft: Sentence) -> list[str]:
+        count = len(words(draft.prompt))
+        return absent(draft.prompt) + (
+            [f"it has {count} words, more than {_MOST_SHORT}"] if count > _MOST_SHORT else []
+        )
+
+    short = (
+        await drafted(
+            ask,
+            "recipes/tiif_short",
+            Sentence,
+            check_short,
+            {"prompt": filler(item, 15)},
+            kind=kind,
+            concepts=numbered(concepts),
+        )
+    ).prompt
+    long = await _longer(item, ask, short, absent)
+
+    async def check_questions(draft: Questions) -> list[str]:
+        asked = {each.concept for each in draft.questions}
+        if extra := sorted(asked - set(range(1, len(concepts) + 1))):
+            return [f"there is no concept {extra[0]}"]
+        if left := [concept for number, concept in enumerate(concepts, 1) if number not in asked]:
+            return [f"no question is about '{left[0]}'"]
+        if all(each.answer == "yes" for each in draft.questions):
+            return ["no question has the answer no"]
+        return [*await _contradicted(ask, short, draft), *await _contradicted(ask, long, draft)]
+
+    made = await drafted(
+        ask, "recipes/tiif_questions", Questions, check_questions, {}, prompt=short, concepts=numbered(concepts)
+    )
+    if ask.dry_run is not None:
+        await _contradicted(ask, short, made)
+        await _contradicted(ask, long, made)
+    shared = {
+        "type": kind,
+        "concepts": concepts,
+        "questions": [each.question for each in made.questions],
+        "gold_answers": [each.answer for each in made.questions],
+        "checks": ["every concept kept", "a question for each concept", "some answers no", "answers hold for the text"],
+    }
+    lines = [
+        {"prompt_id": f"{item.prompt_id}_{length}", "prompt": text, "length": length, "pair": item.prompt_id, **shared}
+        for length, text in (("short", short), ("long", long))
+    ]
+    return Score.of(1, lines=lines)
+
+
+async def _longer(item: Item, ask: Ask, short: str, absent: Callable[[str], list[str]]) -> str:
+    problems: Sequence[str] = ()
+    for attempt in range(DRAFTS):
+        reply = await ask("recipes/tiif_long", role="judge", sample=attempt, prompt=short)
+        text = " ".join(reply.text.split())
+        if is_stand_in(ask, reply):
+            return filler(item, 60)
+        problems = absent(text)
+        if len(words(text)) < _LONGER * len(words(short)):
+            problems = [*problems, f"it is shorter than {_LONGER} times the short one"]
+        if not problems:
+            return text
+    raise Unanswered(Status.UNPARSED, f"{DRAFTS} long versions failed their checks: {'; '.join(problems)}", reply)
+
+
+async def _contradicted(ask: Ask, text: str, made: Questions) -> list[str]:
+    """Name the questions whose gold answer the text itself does not give."""
+    questions = numbered(each.question for each in made.questions)
+    reply = await ask("recipes/answer_from_text", role="judge", schema=Answers, prompt=text, questions=questions)
+    given = reply.data.answers
+    if len(given) != len(made.questions):
+        return [f"{len(given)} answers came to {len(made.questions)} questions"]
+    return [
+        f"'{each.question}' is answered {answer} from the text, not {each.answer}"
+        for each, answer in zip(made.questions, given, strict=True)
+        if answer != each.answer
+    ]

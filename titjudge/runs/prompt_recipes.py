@@ -1,0 +1,68 @@
+"""Makes sets of prompts: draws seeds, and keeps of what a recipe has written the prompts that say something of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from titjudge.core.config import RunConfig
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.files import write_atomic
+from titjudge.metrics.recipes.seeds import Seed, seeds
+from titjudge.runs.prompt_audit import embed_texts
+from titjudge.runs.prompt_lines import prompt_lines
+from titjudge.stats.prompt_audit import SAME, Alike, unique
+from titjudge.suites.prompt_list import read_prompts
+
+
+def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: Path) -> list[Seed]:
+    """Draw the seeds of a recipe, or take a person's themes, and write them as JSON lines.
+
+    Raises:
+        ConfigError: themes for a recipe that draws its own. DataError: there are no themes in the file.
+    """
+    drawn = seeds(recipe, number, seed) if themes is None else _of_themes(recipe, themes)
+    write_atomic(out, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in drawn))
+    return drawn
+
+
+def _of_themes(recipe: str, themes: Path) -> list[Seed]:
+    if recipe != "six-block":
+        raise ConfigError(f"--themes goes with --recipe six-block: '{recipe}' draws what it starts from")
+    found: dict[str, str] = {}
+    further: dict[str, dict[str, Any]] = {}
+    for wrong in read_prompts(str(themes), found, further):
+        raise DataError(wrong.reason, themes)
+    if not found:
+        raise DataError("no themes here", themes)
+    return [{**further.get(name, {}), "prompt_id": name, "prompt": theme} for name, theme in found.items()]
+
+
+def write_made(run: Path, recipe: str, config: RunConfig, out: Path) -> tuple[int, list[Alike]]:
+    """Write the prompts of a finished recipe as JSON lines, and leave out those that say what another one does.
+
+    Returns:
+        How many lines were written, and what was left out.
+    """
+    lines = list(prompt_lines(run, recipe))
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:  # versions of one prompt are one: they say the same on purpose
+        groups.setdefault(str(line.get("pair", line["prompt_id"])), []).append(line)
+    kept, alike = _apart(config, {name: str(of[0]["prompt"]) for name, of in groups.items()}) if groups else ([], [])
+    for name in kept:
+        for line in groups[name]:
+            line["checks"] = [*line["checks"], f"unique at a cosine of {SAME}"]
+    written = [json.dumps(line, ensure_ascii=False) + "\n" for name in kept for line in groups[name]]
+    write_atomic(out, "".join(written))
+    return len(written), alike
+
+
+def _apart(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list[Alike]]:
+    vectors, _, _ = asyncio.run(embed_texts(config, list(dict.fromkeys(prompts.values()))))
+    names = list(prompts)
+    places, alike = unique(names, np.stack([vectors[text] for text in prompts.values()]))
+    return [names[place] for place in places], alike
