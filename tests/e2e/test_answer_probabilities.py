@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import math
@@ -12,13 +13,21 @@ from typing import Any
 
 import pytest
 import tiny_models
+from batch_server import BatchServer
 from servers import Scripted, Seen, Server
 
-from titjudge.core.config import load_config
+from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.learned_metric_texts import filled
 from titjudge.core.learned_metrics import TABLE
+from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Score, Status
+from titjudge.engine.cache import AnswerCache
+from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Roles
+from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric
+from titjudge.providers import make_provider
+from titjudge.providers.batch.provider import Batches, BatchTiming
 from titjudge.runs.offline_export import export
 from titjudge.runs.offline_import import import_answers
 from titjudge.runs.recording import record
@@ -275,3 +284,38 @@ def test_answers_go_through_batch_files_and_recordings(data: Path, tmp_path: Pat
     replayed = {"metrics": ["soft"], "captioner": recorded, "cache": tmp_path / "other"}
     scores = judged(data, tmp_path / "replayed", **replayed)
     assert [score.value for score in scores] == [pytest.approx(0.7)] * 3, scores[0].reason
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("asked")
+@pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+@pytest.mark.parametrize("model", ["openai/gpt-4o", "gemini/gemini-2.0-flash"])
+def test_a_batch_job_tells_them_and_a_later_session_takes_them_again(
+    model: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut at one token is no failure: an answer that the job gave is there for a session with an empty cache, too."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    monkeypatch.setenv("GEMINI_API_KEY", "g-test-0123456789")
+    pace = BatchTiming(poll=0.02, idle=0.05, settle=0.0)
+
+    async def judge(server: BatchServer, cache: Path) -> list[float | None]:
+        address = server.openai if model.startswith("openai") else server.url
+        role = RoleConfig(model=model, base_url=address)
+        batches = Batches(tmp_path / "batches", pace=pace)
+        roles = Roles(
+            RunConfig(data=data, captioner=role),
+            make=lambda which: batches.wrap(make_provider(which.provider, which.settings(5))),
+        )
+        engine = Engine(roles, PromptLibrary(None), AnswerCache(cache))
+        try:
+            images = [Item(f"{n}.png", "dogs", data.parent / f"{n}.png") for n in range(3)]
+            return [
+                score.value for score in await asyncio.gather(*(score_item(engine, i, "soft", soft) for i in images))
+            ]
+        finally:
+            await engine.aclose()
+
+    with BatchServer(lambda seen: Scripted("Yes", "length", tops=TOPS)) as server:
+        for cache in ("one", "two"):
+            assert asyncio.run(judge(server, tmp_path / cache)) == [pytest.approx(0.7)] * 3
+        assert len(server.jobs) == 1

@@ -111,7 +111,8 @@ class Batch(WrappedProvider):
         finally:
             if tools:  # the answer may say that none are called here
                 self.capabilities = replace(self.capabilities, tools=self.queue.service.native_tools)
-        self.queue.log.note_taken(found.job, key, final=reply.status is not Status.OK)
+        usable = reply.status is Status.OK or reply.first_token is not None  # an answer of one token is cut, and whole
+        self.queue.log.note_taken(found.job, key, final=not usable)
         return replace(reply, endpoint=self.queue.service.address, flags=(*reply.flags, FLAG))
 
     def classify(self, error: Exception) -> Failure:
