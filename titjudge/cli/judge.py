@@ -81,6 +81,7 @@ def judge(**flags: Any) -> int:
         other names of columns: file_name, text, caption, ... or --columns
       a Hugging Face imagefolder: images beside metadata.jsonl or metadata.csv
       a Hugging Face data set: a .parquet with images inside, or a folder of them
+        (also .arrow of `datasets`, and .tar of WebDataset)
       a folder of images with same-named prompts:
         [GENERATOR/]NAME.png and NAME.txt
     or --images 'out/{generator}/{prompt_id}_{sample}.png'

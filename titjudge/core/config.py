@@ -153,7 +153,7 @@ class RunConfig(_Strict):
     """Everything one `judge` run is told. Defaults judge the bundled example."""
 
     data: Path | None = None
-    """Data folder, or one manifest (.jsonl, .csv or .parquet); without it the bundled example."""
+    """Data folder, or one manifest (.jsonl, .csv, .parquet, .arrow or .tar); without it the bundled example."""
     image_root: list[Path] = Field(default_factory=list)
     """A folder outside of DATA whose images the data may name, and to which links may lead."""
     images: str | None = None

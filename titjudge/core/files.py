@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import orjson
 
-from titjudge.core import parquet
+from titjudge.core import containers
 from titjudge.core.errors import ConfigError, DataError
 
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
@@ -367,17 +367,17 @@ def table_columns(path: Path) -> tuple[str, ...] | None:
     Raises:
         DataError: the file cannot be read.
     """
-    if parquet.is_parquet(path):
-        return parquet.columns(path)
+    if (reader := containers.TABLES.get(path.suffix.lower())) is not None:
+        return reader.columns(path)
     if not _is_csv(path):
         return None
     return tuple(name.strip() for name in next(csv_rows(path), (1, []))[1])
 
 
 def scan_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Read the records of a `.csv`, `.csv.gz`, `.parquet` or of JSON lines; a bad one is the DataError that describes it."""
-    if parquet.is_parquet(path):
-        return parquet.rows(path, required)
+    """Read the records of a `.csv`, `.csv.gz`, `.parquet`, `.arrow`, `.tar` or of JSON lines; a bad one is the DataError that describes it."""
+    if (reader := containers.TABLES.get(path.suffix.lower())) is not None:
+        return reader.rows(path, required)
     return scan_csv(path, required) if _is_csv(path) else scan_jsonl(path, required)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from titjudge.core import image_process, parquet
+from titjudge.core import containers, image_process
 from titjudge.core.errors import DataError
 from titjudge.core.image_decoding import SMALL, as_png, inspect, open_image, quietly
 from titjudge.core.types import ImageFile
@@ -97,7 +97,7 @@ def _hashed(path: Path) -> tuple[bytes, str]:
 
 def _weight(path: Path) -> int:
     """Bytes of a file; of one inside of a table what takes a thread, as the table is unpacked."""
-    if parquet.holder(path) is not None:
+    if containers.holder(path) is not None:
         return _SMALL_FILE + 1
     try:
         return path.stat().st_size
@@ -126,8 +126,8 @@ def read(path: Path) -> bytes:
     Raises:
         DataError: it is missing, not a file, unreadable, empty or over 50 MiB.
     """
-    if parquet.holder(path) is not None:
-        raw = parquet.read_cell(path)
+    if containers.holder(path) is not None:
+        raw = containers.read_cell(path)
         _check_size(len(raw), path)
         return raw
     try:
@@ -144,7 +144,7 @@ def glance(path: Path) -> None:
         DataError: it cannot be an image that is used here.
     """
     try:
-        in_table = parquet.holder(path) is not None
+        in_table = containers.holder(path) is not None
         if not in_table:
             _check_file(path)
         with (

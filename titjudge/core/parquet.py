@@ -1,48 +1,23 @@
-"""Parquet tables, read in flat memory: rows as records, and the images that are inside of a table as places of their own.
-
-An image in row 17 of the column `image` of train.parquet is the path `train.parquet/image/17`. There is no such file: `holder`
-recognises the path and `read_cell` reads the bytes, so that no copy of an image is ever written.
-"""
+"""Parquet tables, read in flat memory: rows as records, and the images that are inside of a table."""
 
 from __future__ import annotations
 
 import importlib
-import os
-import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from stat import S_ISREG
-from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from typing import Any
+from urllib.parse import quote
 
+from titjudge.core.contained import Cell, version
 from titjudge.core.errors import DataError, MissingExtra
 
 SUFFIX = ".parquet"
 _ROWS = 2_000  # records at a time
 _IMAGES = 16  # images at a time
 _KEPT = 2**26  # bytes of images of one column that are kept: they are read again when they are sent
-_OPEN = 4  # columns with images in memory
-
-
-class Cell(NamedTuple):
-    """An image inside of a table; `name` is the path that the table has for it, and may be empty."""
-
-    column: Path
-    row: int
-    name: str
-
-    @property
-    def place(self) -> Path:
-        """The path by which it is read."""
-        return self.column / str(self.row)
-
-
-def is_parquet(path: Path) -> bool:
-    return path.suffix.lower() == SUFFIX
 
 
 def columns(path: Path) -> tuple[str, ...]:
@@ -68,7 +43,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
         for name in required:
             if name not in names:
                 raise DataError(f"the column '{name}' is missing (there are: {', '.join(names)})", path, 1)
-        plain, binary, structs = _kinds(file.schema_arrow)
+        plain, binary, structs = kinds(file.schema_arrow)
         pathless = {*binary, *(name for name, parts in structs.items() if "path" not in parts)}
         places = {name: path / quote(name, safe=" ") for name in (*binary, *structs)}
         try:
@@ -90,50 +65,11 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
             raise _unreadable(path, error) from error
 
 
-def holder(path: Path) -> str | None:
-    """Find the table that a path leads into, by its content: links may hide its name. None for the path of a file."""
-    file = os.path.dirname(os.path.dirname(path))  # for every image, often: text is quicker than `Path.parent`
-    try:
-        found = os.stat(file)
-        return file if S_ISREG(found.st_mode) and _is_table(file, found.st_size, found.st_mtime_ns) else None
-    except (OSError, ValueError):  # whoever reads it says so
-        return None
-
-
-@lru_cache(64)
-def _is_table(file: str, _size: int, _changed: int) -> bool:
-    with open(file, "rb") as opened:
-        return opened.read(4) == b"PAR1"
-
-
-def exists(path: Path) -> bool:
-    """Tell whether there is such a file, or such a table around the place."""
-    return path.exists() or holder(path) is not None
-
-
-def read_cell(path: Path) -> bytes:
-    """Read an image inside of a table.
-
-    Raises:
-        DataError: There is none; names the table and the row.
-        MissingExtra: There is no pyarrow.
-    """
-    column, row = os.path.split(path)
-    if not row.isdecimal():
-        raise DataError("no such row", path)
-    with _lock:
-        found = _windows.get(column).read(int(row) - 1)
-    if found is None:
-        raise DataError(f"there is no image in '{unquote(path.parent.name)}'", path.parent.parent, int(row))
-    return found
-
-
-class _Window:
+class Window:
     """The images of one column around the last one read: those after it come cheaply, those just before it are kept."""
 
-    def __init__(self, place: str) -> None:
-        path, column = Path(place).parent, unquote(Path(place).name)
-        self.path, self.version = path, _version(path)
+    def __init__(self, path: Path, column: str) -> None:
+        self.path, self.version = path, version(path)
         self._file = _opened(path)
         kind = dict(zip(self._file.schema_arrow.names, self._file.schema_arrow.types, strict=True)).get(column)
         if kind is None:
@@ -147,6 +83,11 @@ class _Window:
         self._next, self._held = -1, 0
 
     def read(self, row: int) -> bytes | None:
+        """Read the image of a row, counted from 0.
+
+        Raises:
+            DataError: There is no such row, or it cannot be read.
+        """
         if not 0 <= row < self._starts[-1]:
             raise DataError("no such row", self.path, row + 1)
         if row in self._kept:
@@ -185,36 +126,6 @@ class _Window:
         self._file.close()
 
 
-class _Windows:
-    """The columns that were read last."""
-
-    def __init__(self) -> None:
-        self._open: OrderedDict[str, _Window] = OrderedDict()
-
-    def get(self, column: str) -> _Window:
-        """Get the window of a column by its place, the folder of its cells."""
-        found = self._open.pop(column, None)
-        if found is not None and found.version != _version(found.path):
-            found.close()
-            found = None
-        self._open[column] = found = found or _Window(column)
-        while len(self._open) > _OPEN:
-            self._open.popitem(last=False)[1].close()
-        return found
-
-
-_lock = threading.Lock()
-_windows = _Windows()
-
-
-def _version(path: Path) -> tuple[int, int]:
-    try:
-        stat = os.stat(path)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    return stat.st_size, stat.st_mtime_ns
-
-
 def _opened(path: Path) -> Any:
     try:
         parquet = importlib.import_module("pyarrow.parquet")
@@ -230,7 +141,7 @@ def _unreadable(path: Path, error: Exception) -> DataError:
     return DataError(f"cannot be read as parquet: {(str(error).splitlines() or [''])[0]}", path)
 
 
-def _kinds(schema: Any) -> tuple[list[str], list[str], dict[str, list[str]]]:
+def kinds(schema: Any) -> tuple[list[str], list[str], dict[str, list[str]]]:
     """Sort the columns: those with plain values, those with bytes, and structs with bytes by the names of their parts.
 
     What holds bytes in another way (a list of images) is none of them: it is not read.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from titjudge.core import parquet
+from titjudge.core import containers
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, contradicted, description, missing
 from titjudge.core.serialization import without_surrogates
@@ -63,7 +63,8 @@ class Entry:
         """The image to show: where several runs have it at several places, the first place that still exists."""
         places = [one for one in self.judged if one.path is not None]
         return next(
-            (one for one in places if one.path is not None and parquet.exists(one.path)), places[0] if places else None
+            (one for one in places if one.path is not None and containers.exists(one.path)),
+            places[0] if places else None,
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core import parquet
+from titjudge.core import containers
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.images import ImageFiles, Shown
@@ -311,7 +311,7 @@ class StoredPictures(ImageFiles):
         """Count an image among those checked, or among those that are not here; once."""
         if path not in self._counted:
             self._counted.add(path)
-            there = parquet.exists(path)
+            there = containers.exists(path)
             self.seen += there
             self.absent += not there
 
@@ -322,7 +322,7 @@ class StoredPictures(ImageFiles):
         except DataError as error:
             if shown.own is None:
                 raise
-            if parquet.exists(path):
+            if containers.exists(path):
                 self._changed(path, shown, str(error))
             return ImageFile(shown.own, "", 0, 0, path, _nothing)
         if shown.all and picture.sha256 not in shown.all:

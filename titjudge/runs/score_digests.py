@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core import parquet
+from titjudge.core import containers
 from titjudge.core.serialization import item_record
 from titjudge.core.types import InvalidItem, Item
 from titjudge.metrics import Metric
@@ -31,7 +31,7 @@ def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
     record = item_record(item)
     if isinstance(item, Item) and item.image is not None:
         try:
-            found = os.stat(parquet.holder(item.image) or item.image)
+            found = os.stat(containers.holder(item.image) or item.image)
             record["stat"] = [found.st_size, found.st_mtime_ns]
         except OSError:
             record["stat"] = None

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from titjudge.core import parquet
+from titjudge.core import containers
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.images import Shown
@@ -307,7 +307,7 @@ class _Check:
     def _beyond_reach(self, item: Item, before: Score, now: Score) -> bool:
         """Tell whether a metric looks at the image itself, and the image is not here."""
         shown = [each.image for each in (item, *item.same_prompt) if each.image is not None]
-        if now.status is Status.BAD_INPUT and any(not parquet.exists(image) for image in shown):
+        if now.status is Status.BAD_INPUT and any(not containers.exists(image) for image in shown):
             self.pictureless += before.value is not None
             return True
         return False

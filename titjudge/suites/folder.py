@@ -9,10 +9,10 @@
     or
     DATA/metadata.jsonl or metadata.csv  file_name, text  (Hugging Face's `imagefolder`; also in folders below DATA)
     or
-    DATA.parquet, or DATA/**/*.parquet   image (bytes, or a struct of bytes and path), prompt[, generator, prompt_id]
+    DATA.parquet, .arrow or .tar, or a folder of them   image (bytes, or a struct of bytes and path), prompt[, generator, prompt_id]
     or
     DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt;
-    several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt
+    several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt; without a text, what ComfyUI or A1111 left in a PNG
 
 Image paths are relative to the data folder, or absolute, and stay inside it and the folders of --image-root, also through
 links. Further keys of a line become `item.meta`. What cannot be
@@ -21,6 +21,7 @@ used is a BadItem with its reason; the rest is judged.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -31,6 +32,7 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_table, read_text, scan_jsonl
 from titjudge.core.images import SUFFIXES
+from titjudge.core.png_prompts import left_prompt
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.suites.base import Suite
@@ -68,7 +70,7 @@ class Folder(Suite):
         if self.tree is not None:
             found = self.tree.items(folder, self.image_roots, self._said)
         else:
-            found = read_items(folder, self.image_roots, self.columns, self._taken)
+            found = read_items(folder, self.image_roots, self.columns, self._taken, self._said)
         file = (folder.parent if folder.is_file() else folder) / "facets.jsonl"
         return _with_facets(found, file) if file.is_file() else found
 
@@ -89,7 +91,11 @@ class Folder(Suite):
 
 
 def read_items(
-    folder: Path, roots: Sequence[Path] = (), columns: Columns | None = None, taken: dict[str, None] | None = None
+    folder: Path,
+    roots: Sequence[Path] = (),
+    columns: Columns | None = None,
+    taken: dict[str, None] | None = None,
+    said: dict[str, None] | None = None,
 ) -> Iterator[Item | InvalidItem]:
     """Read the items of a data folder or manifest, in the order of the files.
 
@@ -98,6 +104,7 @@ def read_items(
         roots: Further folders in which images may lie.
         columns: Columns of a table that the user has named.
         taken: Gets which columns were taken for what, in words.
+        said: Gets where else prompts were found.
 
     Raises:
         DataError: There is nothing to judge at that place.
@@ -112,7 +119,7 @@ def read_items(
     elif tables := find_tables(folder, roots):
         yield from _unique(item for table in tables for item in reader.items(table))
     elif folder.is_dir():
-        yield from _loose(folder, roots)
+        yield from _loose(folder, roots, {} if said is None else said)
     else:
         raise DataError("no such data folder or manifest", folder)
 
@@ -224,7 +231,7 @@ def _unique(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]
         yield item
 
 
-def _loose(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
+def _loose(folder: Path, roots: Sequence[Path], said: dict[str, None]) -> Iterator[Item | InvalidItem]:
     """Images with same-named text files."""
     images = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not images:
@@ -232,6 +239,7 @@ def _loose(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
             "nothing to judge here: no images.jsonl and no images (see `judge --help` for the layouts)", folder
         )
     used: set[Path] = set()
+    left: Counter[str] = Counter()
     groups: dict[str, str] = {}
     for path in images:
         place = path.relative_to(folder)
@@ -244,6 +252,10 @@ def _loose(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
             stem, sample = parted
             text = _text_of(path, stem, folder)
         generator = place.parent.as_posix() if len(place.parts) > 1 else ""
+        if text is None and (item := _with_its_prompt(place, generator, folder, roots)) is not None:
+            left[str(item.meta["prompt_from"])] += 1
+            yield item
+            continue
         if text is None:
             yield InvalidItem(
                 place.as_posix(), f"no prompt: {place.with_suffix('.txt')} is missing", generator, path.stem
@@ -258,8 +270,25 @@ def _loose(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
         same = groups.setdefault(stem, prompt) == prompt
         group = stem if same else place.with_name(stem).as_posix()  # the same name, but another prompt
         yield item_of(place.as_posix(), prompt, generator, group, {}, folder, roots, sample)
+    if left:
+        sources = ", ".join(f"{source} {count:,}" for source, count in left.items())
+        said[f"{left.total():,} prompts are those that stand in the images themselves ({sources})"] = None
     for text in sorted(set(folder.rglob("*.txt")) - used):
         yield InvalidItem(_shown(text.relative_to(folder)), "a prompt without an image of the same name")
+
+
+def _with_its_prompt(place: Path, generator: str, folder: Path, roots: Sequence[Path]) -> Item | None:
+    """Make the item of an image that holds the prompt it was made from; None where it holds none."""
+    try:
+        path = inside(folder, place.as_posix(), roots=roots)
+        found = left_prompt(path)
+    except (DataError, OSError):  # it is named as an image without a prompt
+        return None
+    if found is None:
+        return None
+    meta = {"prompt_from": found.source}
+    name = generator or found.model
+    return Item(place.as_posix(), without_surrogates(found.prompt), path, name, found.prompt, meta, found.seed)
 
 
 def _text_of(image: Path, stem: str, folder: Path) -> Path | None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from titjudge.core import parquet
+from titjudge.core.contained import Cell
+from titjudge.core.containers import TABLES
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import scan_table, table_columns
@@ -15,12 +16,12 @@ from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.samples import COLUMNS, as_sample
 
-FORMATS = (".jsonl", ".csv", ".json", ".ndjson", ".parquet")
+FORMATS = (".jsonl", ".csv", ".json", ".ndjson", *TABLES)
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 """Names of the table in a folder of images, as Hugging Face's `imagefolder` has it."""
 NAMES: Mapping[str, tuple[str, ...]] = {
     "image": ("image", "file_name", "image_path", "image_file_name", "img_path", "filename", "img", "file", "path"),
-    "prompt": ("prompt", "text", "caption"),
+    "prompt": ("prompt", "text", "caption", "txt"),
     "generator": ("generator", "variant_model", "model"),
     "prompt_id": ("prompt_id",),
     "sample": COLUMNS,
@@ -76,7 +77,7 @@ class ManifestReader:
         prompt = record[chosen["prompt"][0]]
         prompt_id = next((str(record[column]) for column in chosen["prompt_id"] if record.get(column)), str(prompt))
         own = {*chosen["image"], *chosen["prompt"], *chosen["prompt_id"]}
-        meta = {key: value for key, value in record.items() if key not in own and not isinstance(value, parquet.Cell)}
+        meta = {key: value for key, value in record.items() if key not in own and not isinstance(value, Cell)}
         generator = next((str(record[column]) for column in chosen["generator"] if record.get(column)), "")
         sample = next((as_sample(record[column]) for column in chosen["sample"] if record.get(column)), 0)
         images = [(column, record[column]) for column in chosen["image"] if record.get(column)]
@@ -87,7 +88,7 @@ class ManifestReader:
         for column, image in images:
             several = len(self.columns.get("image", ())) > 1
             by = column if several else generator
-            if isinstance(image, parquet.Cell):
+            if isinstance(image, Cell):
                 told = {**meta, "image_path": image.name} if image.name else meta
                 name = f"{where}:{column}" if several else where
                 problem = _unusable(prompt)
@@ -133,7 +134,9 @@ def check_manifest(file: Path) -> None:
     if file.suffix.lower() in SUFFIXES:
         raise DataError("this is an image: name the folder it is in, or use `score --prompt TEXT IMAGE`", file)
     if file.suffix.lower() not in FORMATS:
-        raise DataError(f"a manifest is a .jsonl, .csv or .parquet file, not '{file.suffix or file.name}'", file)
+        raise DataError(
+            f"a manifest is a .jsonl, .csv, .parquet, .arrow or .tar file, not '{file.suffix or file.name}'", file
+        )
     try:
         with file.open("rb") as opened:
             head = opened.read(64)
@@ -144,7 +147,7 @@ def check_manifest(file: Path) -> None:
 
 
 def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
-    """Find the tables of a folder: of an `imagefolder` at its top or below, else parquet files where no images are.
+    """Find the tables of a folder: of an `imagefolder` at its top or below, else files with images inside where no others are.
 
     Raises:
         DataError: One is a link that leads out of the folder.
@@ -152,7 +155,8 @@ def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
     found = [folder / name for name in METADATA if (folder / name).is_file()][:1]
     found = found or sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file())
     if not found and not any(path.suffix.lower() in SUFFIXES for path in folder.rglob("*")):
-        found = sorted(path for path in folder.rglob(f"*{parquet.SUFFIX}") if path.is_file())
+        found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in TABLES and path.is_file())
+        found = [path for path in found if not path.name.startswith("cache-")]  # what `datasets` has computed before
     return [inside(folder, path.relative_to(folder).as_posix(), "table", roots) for path in found]
 
 

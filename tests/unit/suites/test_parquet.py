@@ -13,7 +13,7 @@ import pytest
 from commands import cli
 from PIL import Image
 
-from titjudge.core import images, parquet
+from titjudge.core import containers, images, parquet
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.report.html import pictures_in
@@ -64,7 +64,7 @@ def test_images_of_a_table_are_read_in_any_order(tmp_path: Path) -> None:
 def test_rows_far_apart_are_read_when_little_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "_KEPT", 0)
     monkeypatch.setattr(parquet, "_IMAGES", 2)
-    monkeypatch.setattr(parquet, "_OPEN", 1)
+    monkeypatch.setattr(containers, "_OPEN", 1)
     file = table(tmp_path / "a.parquet", {"image": [png(each) for each in range(20)], "b/c": structs(20)}, rows=7)
     for at in (0, 1, 19, 5, 6, 3, 13, 14, 0):
         for column in ("image", "b%2Fc"):

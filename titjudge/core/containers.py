@@ -1,0 +1,120 @@
+"""Files with images inside (parquet and arrow tables, tar archives), and the paths by which these images are read.
+
+`train.parquet/image/17` is the image in row 17 of the column `image`; `shard.tar/512/20480` are 20,480 bytes of the archive from
+byte 512 on. There are no such files: `holder` recognises the path and `read_cell` reads the bytes, so that no copy of an image
+is ever written.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from titjudge.core import arrow_files, parquet, tar_files
+from titjudge.core.contained import version
+from titjudge.core.errors import DataError
+
+_OPEN = 4  # columns with images in memory
+
+
+class Rows(Protocol):
+    """Reads a file as a table."""
+
+    def columns(self, path: Path, /) -> tuple[str, ...] | None: ...
+
+    def rows(
+        self, path: Path, required: tuple[str, ...] = (), /
+    ) -> Iterator[tuple[int, dict[str, Any] | DataError]]: ...
+
+
+TABLES: Mapping[str, Rows] = {parquet.SUFFIX: parquet, arrow_files.SUFFIX: arrow_files, tar_files.SUFFIX: tar_files}
+"""What reads the rows of a file, by its ending."""
+
+
+class _Window(Protocol):
+    """Some images of one column in memory."""
+
+    version: tuple[int, int]
+
+    def read(self, row: int) -> bytes | None: ...
+
+    def close(self) -> None: ...
+
+
+def holder(path: Path) -> str | None:
+    """Find the file that a path leads into, by its content: links may hide its name. None for the path of a file."""
+    file = os.path.dirname(os.path.dirname(path))  # for every image, often: text is quicker than `Path.parent`
+    try:
+        found = os.stat(file)
+        return file if S_ISREG(found.st_mode) and _kind(file, found.st_size, found.st_mtime_ns) else None
+    except (OSError, ValueError):  # whoever reads it says so
+        return None
+
+
+@lru_cache(64)
+def _kind(file: str, _size: int, _changed: int) -> str:
+    with open(file, "rb") as opened:
+        head = opened.read(512)
+    if head.startswith(b"PAR1"):
+        return parquet.SUFFIX
+    if head.startswith(arrow_files.MAGIC):
+        return arrow_files.SUFFIX
+    return tar_files.SUFFIX if head[257:262] == tar_files.MAGIC else ""
+
+
+def exists(path: Path) -> bool:
+    """Tell whether there is such a file, or one that holds images around the place."""
+    return path.exists() or holder(path) is not None
+
+
+def read_cell(path: Path) -> bytes:
+    """Read an image inside of a file.
+
+    Raises:
+        DataError: There is none; names the file and the row.
+        MissingExtra: There is no pyarrow.
+    """
+    column, row = os.path.split(path)
+    if not row.isdecimal():
+        raise DataError("no such row", path)
+    file = path.parent.parent
+    size, changed = version(file)
+    kind = _kind(str(file), size, changed)
+    if kind == tar_files.SUFFIX:
+        return tar_files.read(file, os.path.basename(column), int(row))
+    with _lock:
+        found = _windows.get(column, parquet.Window if kind == parquet.SUFFIX else arrow_files.Window).read(
+            int(row) - 1
+        )
+    if found is None:
+        raise DataError(f"there is no image in '{unquote(path.parent.name)}'", file, int(row))
+    return found
+
+
+class _Windows:
+    """The columns that were read last."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[str, _Window] = OrderedDict()
+
+    def get(self, column: str, make: Callable[[Path, str], _Window]) -> _Window:
+        place = Path(column)
+        found = self._open.pop(column, None)
+        if found is not None and found.version != version(place.parent):
+            found.close()
+            found = None
+        self._open[column] = found or make(place.parent, unquote(place.name))
+        while len(self._open) > _OPEN:
+            self._open.popitem(last=False)[1].close()
+        return self._open[column]
+
+
+_lock = threading.Lock()
+_windows = _Windows()

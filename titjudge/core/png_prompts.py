@@ -1,0 +1,166 @@
+"""The prompt that ComfyUI, A1111 or a script with diffusers left in the text chunks of a PNG.
+
+The file is somebody's: chunks are read up to the pixels, so many, so long and unpacked no further; a graph is followed so far.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+_HEAD = b"\x89PNG\r\n\x1a\n"
+_MOST_CHUNKS = 200
+_LONGEST = 2**20  # bytes of a chunk, packed or unpacked
+_MOST_NODES = 100  # of a graph on the way to a text
+_SETTINGS = re.compile(r"^(Negative prompt:|Steps: \d+, )", re.MULTILINE)
+_SEED = re.compile(r"\bSeed: (\d+)")
+_MODEL = re.compile(r"\bModel: ([^,\n]+)")
+_TEXTS = ("text", "text_g", "t5xxl", "prompt", "value", "string", "text_l", "clip_l")
+_LINKS = ("positive", "conditioning", "guider", "cond1", "conditioning_1", "conditioning_to", "samples")
+_SEEDS = ("seed", "noise_seed", "noise")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftPrompt:
+    """What a file says of how it was made; `source` is the program that said so."""
+
+    prompt: str
+    source: str
+    seed: int = 0
+    model: str = ""
+
+
+def left_prompt(path: Path) -> LeftPrompt | None:
+    """Read the prompt that a PNG holds; None where there is none.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    texts = dict(_texts(path))
+    if "parameters" in texts:
+        return _a1111(texts["parameters"])
+    told = _json(texts.get("prompt", ""))
+    if isinstance(told, dict) and (found := _comfyui(told)) is not None:
+        return found
+    for name in ("prompt", "Description", "invokeai_metadata"):
+        record = _json(text := texts.get(name, ""))
+        if isinstance(record, dict):
+            text = next((record[key] for key in ("prompt", "positive_prompt") if isinstance(record.get(key), str)), "")
+        if text.strip():
+            record = record if isinstance(record, dict) else {}
+            return LeftPrompt(text.strip(), "its text chunk", _whole(record.get("seed") or texts.get("seed", "")))
+    return None
+
+
+def _texts(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield keyword and text of the chunks before the pixels, the first of a keyword last."""
+    found: list[tuple[str, str]] = []
+    with path.open("rb") as file:
+        if file.read(8) != _HEAD:
+            return
+        for _ in range(_MOST_CHUNKS):
+            head = file.read(8)
+            length, kind = int.from_bytes(head[:4], "big"), head[4:]
+            if len(head) < 8 or kind in (b"IDAT", b"IEND"):
+                break
+            if kind not in (b"tEXt", b"zTXt", b"iTXt") or length > _LONGEST:
+                file.seek(length + 4, 1)
+                continue
+            content = file.read(length)
+            file.seek(4, 1)
+            if (text := _text(kind, content)) is not None:
+                found.append(text)
+    yield from reversed(found)
+
+
+def _text(kind: bytes, content: bytes) -> tuple[str, str] | None:
+    keyword, _, rest = content.partition(b"\0")
+    packed, encoding = kind == b"zTXt", "latin-1"
+    if kind == b"iTXt":
+        packed, encoding = rest[:1] == b"\1", "utf-8"
+        rest = rest[2:].split(b"\0", 2)[-1]
+    elif packed:
+        rest = rest[1:]
+    if packed:
+        unpacking = zlib.decompressobj()
+        try:
+            rest = unpacking.decompress(rest, _LONGEST)
+        except zlib.error:
+            return None
+        if unpacking.unconsumed_tail:
+            return None
+    try:
+        text = rest.decode("utf-8")  # also where latin-1 is the rule: many programs write it
+    except UnicodeDecodeError:
+        text = rest.decode(encoding, "replace")
+    return keyword.decode("latin-1"), text
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return None
+
+
+def _whole(value: Any) -> int:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def _a1111(text: str) -> LeftPrompt | None:
+    record = _json(text)  # as some of its descendants have it
+    if isinstance(record, dict):
+        prompt = record.get("prompt")
+        return LeftPrompt(prompt.strip(), "A1111", _whole(record.get("seed"))) if isinstance(prompt, str) else None
+    cut = _SETTINGS.search(text)
+    prompt = text[: cut.start()].strip() if cut else text.strip()
+    settings = text[cut.start() :] if cut else ""
+    seed, model = _SEED.search(settings), _MODEL.search(settings)
+    name = model[1].strip() if model else ""
+    return LeftPrompt(prompt, "A1111", _whole(seed[1]) if seed else 0, name) if prompt else None
+
+
+def _comfyui(graph: Mapping[str, Any]) -> LeftPrompt | None:
+    """Follow the links from what samples to the text it is given; of a graph with several texts without that, none."""
+    nodes = {
+        name: node["inputs"]
+        for name, node in graph.items()
+        if isinstance(node, dict) and isinstance(node.get("inputs"), dict)
+    }
+    samplers = [inputs for inputs in nodes.values() if any(key in inputs for key in ("positive", "guider"))]
+    texts = [text for inputs in samplers if (text := _follow(nodes, inputs, set()))]
+    if not samplers:
+        kinds = {name: str(graph[name].get("class_type", "")) for name in nodes}
+        texts = [text for name in nodes if "TextEncode" in kinds[name] and (text := _follow(nodes, nodes[name], set()))]
+    if len(set(texts)) != 1:
+        return None
+    seeds = [value for inputs in nodes.values() for key in _SEEDS if (value := _whole(inputs.get(key, "")))]
+    models = [
+        value
+        for inputs in nodes.values()
+        for key in ("ckpt_name", "unet_name")
+        if isinstance(value := inputs.get(key), str)
+    ]
+    model = models[0].replace("\\", "/").rpartition("/")[2].rsplit(".", 1)[0] if models else ""
+    return LeftPrompt(texts[0], "ComfyUI", seeds[0] if seeds else 0, model)
+
+
+def _follow(nodes: Mapping[str, Mapping[str, Any]], inputs: Mapping[str, Any], seen: set[str]) -> str:
+    """Find the text that a node is given, over its links to others, none of them twice."""
+    linked = [inputs[name] for name in _LINKS if name in inputs]
+    for given in linked or [inputs[name] for name in _TEXTS if name in inputs]:
+        if isinstance(given, str) and given.strip():
+            return given.strip()
+        name = str(given[0]) if isinstance(given, list) and given else ""
+        if name in nodes and name not in seen and len(seen) < _MOST_NODES:
+            seen.add(name)
+            if text := _follow(nodes, nodes[name], seen):
+                return text
+    return ""

@@ -1,0 +1,115 @@
+"""WebDataset archives: files of one name with different endings are a row; images are read where they are in the archive."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import orjson
+
+from titjudge.core.contained import Cell
+from titjudge.core.errors import DataError
+
+SUFFIX = ".tar"
+MAGIC = b"ustar"
+IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
+_TEXT = 2**20  # bytes of a text or JSON that are read
+
+
+def columns(path: Path) -> tuple[str, ...] | None:
+    """Name no columns: each row has its own."""
+    return None
+
+
+def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+    """Yield number, from 1, and record of every sample; a bad one is the DataError that describes it.
+
+    `a/7.png` and `a/7.txt` are one sample: an image is its `image`, or, where the ending has several parts (`7.flux.png`), a column of
+    that name (`flux`); `.txt` is its `txt`, and the keys of `.json` are columns.
+
+    Raises:
+        DataError: It cannot be read as an archive, or is compressed.
+    """
+    record: dict[str, Any] = {}
+    problem = key = ""
+    number = 0
+    try:
+        with tarfile.open(path, "r:") as archive:
+            while (member := archive.next()) is not None:
+                archive.members = []  # type: ignore[attr-defined]  # it would hold all of them
+                if not member.isfile():
+                    continue
+                stem, ending = _split(member.name)
+                if stem != key:
+                    if record or problem:
+                        number += 1
+                        yield number, _checked(record, problem, required, path, number)
+                    record, problem, key = {}, "", stem
+                problem = problem or _add(record, archive, member, ending, path)
+        if record or problem:
+            yield number + 1, _checked(record, problem, required, path, number + 1)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        with path.open("rb") as opened:
+            packed = opened.read(2) == b"\x1f\x8b"
+        hint = ": it is compressed, gunzip it first" if packed else f": {error}"
+        raise DataError(f"cannot be read as a tar archive{hint}", path) from error
+
+
+def read(file: Path, offset: str, size: int) -> bytes:
+    """Read so many bytes of an archive from a place on.
+
+    Raises:
+        DataError: They are not there.
+    """
+    try:
+        with file.open("rb") as opened:
+            opened.seek(int(offset))
+            content = opened.read(min(size, 2**28))
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be read: {error}", file) from error
+    if len(content) < size:
+        raise DataError("the archive ends within the image", file)
+    return content
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Split the path of a member where the first dot of its file name is."""
+    place = PurePosixPath(name)
+    stem, _, ending = place.name.partition(".")
+    return str(place.with_name(stem)) if stem else name, ending
+
+
+def _add(record: dict[str, Any], archive: Any, member: Any, ending: str, path: Path) -> str:
+    """Put a member into its record; says what is wrong with it."""
+    before, _, last = ending.rpartition(".")
+    kind = f".{last.lower()}"
+    if kind in IMAGES:
+        cell = Cell(path / str(member.offset_data), member.size, member.name)
+        if member.issparse() or isinstance(record.get(before or "image"), Cell):
+            return f"'{member.name}' is {'a sparse file' if member.issparse() else 'a second image of its sample'}"
+        record[before or "image"] = cell
+    elif kind in (".txt", ".json"):
+        if member.size > _TEXT:
+            return f"'{member.name}' has {member.size / 2**20:.1f} MiB of text, more than 1"
+        raw = archive.extractfile(member).read()
+        try:
+            if kind == ".txt":
+                record[before or "txt"] = raw.decode("utf-8-sig").strip()
+            elif not isinstance(told := orjson.loads(raw), dict):
+                return f"'{member.name}' is no JSON object"
+            else:
+                record.update({name: value for name, value in told.items() if not isinstance(record.get(name), Cell)})
+        except ValueError as error:
+            return f"'{member.name}' cannot be read: {error}"
+    return ""
+
+
+def _checked(
+    record: dict[str, Any], problem: str, required: tuple[str, ...], path: Path, number: int
+) -> dict[str, Any] | DataError:
+    absent = [name for name in required if name not in record]
+    if not problem and absent:
+        problem = f"the column '{absent[0]}' is missing (there are: {', '.join(record)})"
+    return DataError(problem, path, number) if problem else record
