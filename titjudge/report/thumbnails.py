@@ -39,8 +39,9 @@ def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> 
         warnings.simplefilter("ignore")  # Pillow's remarks on odd files; `read` and the pixel limit guard what matters
         if full:
             return list(pool.map(lambda one: thumbnail(one, *FULL), pictures))
-        step = _choose(pictures, room, pool)
-        made = list(pool.map(lambda one: thumbnail(one, *LADDER[step]), pictures))
+        step, made = _choose(pictures, room, pool)
+        if len(made) < len(pictures):
+            made = list(pool.map(lambda one: thumbnail(one, *LADDER[step]), pictures))
         while _size(made) > room and step + 1 < len(LADDER):
             step += 1
             made = list(pool.map(lambda one: _smaller(one, *LADDER[step]), made))  # noqa: B023
@@ -81,20 +82,25 @@ def _smaller(made: Thumbnail, edge: int, quality: int) -> Thumbnail:
         return min(encode(image, edge, quality), made, key=len)
 
 
-def _choose(pictures: Sequence[Judged], room: int, pool: ThreadPoolExecutor) -> int:
-    """Find by halving the best step of the ladder at which a sample says that all will fit."""
+def _choose(pictures: Sequence[Judged], room: int, pool: ThreadPoolExecutor) -> tuple[int, list[Thumbnail]]:
+    """Find by halving the best step of the ladder at which a sample says that all will fit, and what is made at it already.
+
+    The best step is tried first: small runs, most of all, need no other, and their thumbnails are then made.
+    """
     sample = pictures[:: max(1, len(pictures) // _SAMPLE)][:_SAMPLE]
     first = list(pool.map(lambda one: thumbnail(one, *LADDER[0]), sample))
     allowed = room * _SLACK * len(sample) / len(pictures)
 
     def needed(step: int) -> int:
-        return _size(list(pool.map(lambda one: _smaller(one, *LADDER[step]), first)) if step else first)
+        return _size(list(pool.map(lambda one: _smaller(one, *LADDER[step]), first)))
 
-    low, high = 0, len(LADDER) - 1
+    if _size(first) <= allowed:
+        return 0, first
+    low, high = 1, len(LADDER) - 1
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if needed(middle) <= allowed else (middle + 1, high)
-    return low
+    return low, []
 
 
 def _size(made: Sequence[Thumbnail]) -> int:
