@@ -94,6 +94,14 @@ def example() -> Path:
     return ROOT / "examples" / "known_answer"
 
 
+@pytest.fixture(scope="session")
+def small_known(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled example with images of 48 pixels: for reading only."""
+    from known_answers import small
+
+    return small(tmp_path_factory.mktemp("known") / "answers")
+
+
 @pytest.fixture
 def shared() -> Path:
     """The folder of data that is not ours to copy; tests that need it skip, visibly, where it is not there."""

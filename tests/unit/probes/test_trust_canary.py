@@ -3,10 +3,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from known_answers import planted_once
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, UserError
@@ -23,6 +24,18 @@ from titjudge.probes.canary import CanaryReport, ask_canaries, canary_file, cana
 from titjudge.providers.fake import Fake
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
+
+
+@pytest.fixture
+def example(small_known: Path) -> Path:
+    return small_known
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _planted_once() -> Iterator[None]:
+    with planted_once():
+        yield
+
 
 METRICS: dict[str, Metric] = {"lmm-score": lmm_score}
 Model = Callable[[Request], Reply]

@@ -6,13 +6,11 @@ import asyncio
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from titjudge.core.config import RunConfig
 from titjudge.core.prompts import PromptLibrary
@@ -32,16 +30,8 @@ Taste = Callable[[str, str], float]  # (judge, author) -> points
 
 
 @pytest.fixture(scope="module")
-def items(tmp_path_factory: pytest.TempPathFactory) -> list[Item]:
-    source = Path(__file__).resolve().parents[3] / "examples" / "known_answer"
-    folder = tmp_path_factory.mktemp("known")
-    (folder / "images").mkdir()
-    for name in ("prompts.jsonl", "images.jsonl", "pairs.jsonl"):
-        shutil.copy(source / name, folder / name)
-    for path in (source / "images").iterdir():
-        with Image.open(path) as image:
-            image.resize((32, 32)).save(folder / "images" / path.name)
-    return [battery.adherence_item(item) for item in KnownAnswer().load(folder) if isinstance(item, Item)]
+def items(small_known: Path) -> list[Item]:
+    return [battery.adherence_item(item) for item in KnownAnswer().load(small_known) if isinstance(item, Item)]
 
 
 def noise(*parts: object) -> float:

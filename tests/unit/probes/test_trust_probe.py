@@ -6,12 +6,13 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from known_answers import planted_once
 from PIL import Image
 
 from titjudge.cli.probe import probe as command
@@ -38,32 +39,13 @@ pytestmark = pytest.mark.slow  # many in all, each of them short
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The known answers with pictures of 48 pixels."""
-    source = Path(__file__).resolve().parents[3] / "examples" / "known_answer"
-    folder = tmp_path_factory.mktemp("known")
-    (folder / "images").mkdir()
-    for name in ("prompts.jsonl", "images.jsonl", "pairs.jsonl", "descriptions.jsonl"):
-        shutil.copy(source / name, folder / name)
-    for path in (source / "images").iterdir():
-        with Image.open(path) as image:
-            image.resize((48, 48)).save(folder / "images" / path.name)
-    return folder
+def data(small_known: Path) -> Path:
+    return small_known
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _planted_once() -> Iterator[None]:
-    """The errors planted in the same prompts are the same: they are looked for once, not for every probe."""
-    plant, known = battery.sensitivity, dict[Any, list[battery.Test]]()
-
-    def once(items: Sequence[Item], most: int = battery.MOST) -> list[battery.Test]:
-        key = most, *((item.id, item.image, item.prompt) for item in items)
-        if key not in known:
-            known[key] = plant(items, most)
-        return known[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(battery, "sensitivity", once)
+    with planted_once():
         yield
 
 
