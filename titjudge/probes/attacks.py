@@ -25,6 +25,9 @@ PADDING = (
 ImageFile = Any  # PIL.Image.Image
 
 
+_BETWEEN_LINES = 4  # pixels
+
+
 def _written(text: str, share: float) -> Callable[[ImageFile, str], ImageFile]:
     """Write a text (`{prompt}` stands for the prompt) on a light band over the lowest `share` of the picture."""
 
@@ -38,13 +41,15 @@ def _written(text: str, share: float) -> Callable[[ImageFile, str], ImageFile]:
         while size > 8:
             font = ImageFont.load_default(size)
             lines = textwrap.fill(words, max(1, int(width * 0.94 / (0.56 * size))))
-            box = draw.multiline_textbbox((0, 0), lines, font=font)
-            if box[2] <= 0.96 * width and box[3] <= 0.9 * height:
-                break
+            top_of_last = lines.count("\n") * (font.getbbox("A")[3] + _BETWEEN_LINES)
+            if top_of_last <= 0.9 * height:  # else they are too many, whatever their letters measure
+                box = draw.multiline_textbbox((0, 0), lines, font=font, spacing=_BETWEEN_LINES)
+                if box[2] <= 0.96 * width and box[3] <= 0.9 * height:
+                    break
             size -= 1
         font = ImageFont.load_default(size)
         lines = textwrap.fill(words, max(1, int(width * 0.94 / (0.56 * size))))
-        draw.multiline_text((0.02 * width, 0.05 * height), lines, fill="#111111", font=font)
+        draw.multiline_text((0.02 * width, 0.05 * height), lines, fill="#111111", font=font, spacing=_BETWEEN_LINES)
         out = image.copy()
         out.paste(
             Image.blend(out.crop((0, out.height - height, width, out.height)), band, 0.85), (0, out.height - height)
