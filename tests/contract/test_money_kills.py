@@ -139,7 +139,7 @@ def test_no_kill_makes_the_ledger_say_less_than_was_billed(tmp_path: Path, name:
 
 @pytest.mark.slow
 def test_a_job_restarted_in_a_loop_keeps_to_its_cap_and_is_finished_by_a_larger_one(tmp_path: Path) -> None:
-    cap = 0.15  # some twenty requests at their worst
+    cap = 0.1
     bank = Bank()
     with Server(bank) as server:
         configured(tmp_path, server, limits={"max_cost": cap, "concurrency": 8})

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import sys
 from pathlib import Path
@@ -61,8 +62,9 @@ def test_without_rapidocr_the_install_command_is_named(monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the OCR packages themselves
-def test_real_ocr_on_the_bundled_images(example: Path) -> None:
+def test_real_ocr_on_the_bundled_images(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("rapidocr", reason="the extra 'ocr' is not installed")
+    monkeypatch.setattr(ocr, "read_text", functools.cache(ocr.read_text))  # a second each
     records = [json.loads(line) for line in (example / "images.jsonl").read_text().splitlines()]
     with_text = [record for record in records if record["text_present"]][:4]
     for record in with_text:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from PIL import Image
 from titjudge.cli.probe import probe as command
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import ConfigError
+from titjudge.core.images import ImageFiles
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Ask, Item, Reply, Request, Score, Status
 from titjudge.engine.pipeline import Engine
@@ -121,10 +123,21 @@ def noise(*parts: object) -> float:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4]) / 2**32 - 0.5
 
 
+class Verdicts(dict[str, dict[str, Any]]):
+    """Verdicts on image files: each content is decoded once for all tests."""
+
+    async def put(self, key: str, value: dict[str, Any]) -> None:
+        self[key] = value
+
+
+SEEN = Verdicts()
+
+
 def run(data: Path, work: Path, judge: Any, by: Metric = lmm_score, **options: Any) -> Card:
     async def go() -> Card:
         config = RunConfig.model_validate({"captioner": "fake/eyes", "judge": "fake/mind"})
         engine = Engine(Roles(config, make=lambda role: Fake(answers=judge)), PromptLibrary())
+        engine.images = ImageFiles(SEEN)
         try:
             return await probe(engine, by.name, by, data, work, **options)
         finally:
@@ -142,9 +155,8 @@ def verdicts(card: Card) -> dict[str, str]:
 def _fewer_draws() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounds, "DRAWS", 2000)
-        bounds._weights.cache_clear()
+        patch.setattr(bounds, "_weights", functools.cache(bounds._weights.__wrapped__))
         yield
-    bounds._weights.cache_clear()
 
 
 def with_many(card: Card) -> list[Line]:
@@ -219,14 +231,21 @@ def cosine(**changes: Any) -> Metric:
     return replace(lmm_score, function=small, **changes)
 
 
+def dislikes_borders(rating: float, facts: dict[str, Any]) -> float:
+    return rating + 12 * (facts["change"] == "border")
+
+
+@functools.cache
+def usual_card(data: Path) -> Card:
+    with tempfile.TemporaryDirectory() as work:
+        return run(data, Path(work), StandIn(data, dislikes_borders), repeats=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("limits", [(-1.0, 1.0), (float("-inf"), float("inf"))])
 def test_a_metric_of_any_scale_has_the_same_card(data: Path, tmp_path: Path, limits: tuple[float, float]) -> None:
-    def bias(rating: float, facts: dict[str, Any]) -> float:
-        return rating + 12 * (facts["change"] == "border")
-
-    usual = run(data, tmp_path, StandIn(data, bias), repeats=2)
-    small = run(data, tmp_path, StandIn(data, bias), cosine(range=limits), repeats=2)
+    usual = usual_card(data)
+    small = run(data, tmp_path, StandIn(data, dislikes_borders), cosine(range=limits), repeats=2)
     assert verdicts(small) == verdicts(usual)
     assert {name for name, verdict in verdicts(small).items() if verdict == CAUGHT} == {"border"}
     for each, other in zip(small.lines, usual.lines, strict=True):

@@ -16,7 +16,6 @@ from titjudge import Judge, UserError
 from titjudge.core import registry
 from titjudge.core.types import Score, Status
 
-torch = pytest.importorskip("torch")
 SCORES = {"a": 1.0, "b": 2.0, "c": 6.0}
 
 
@@ -54,10 +53,14 @@ def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
 
 
 def images(number: int) -> Any:
+    import torch
+
     return torch.rand(number, 3, 4, 4, generator=torch.Generator().manual_seed(number))
 
 
 def test_the_mean_is_over_what_has_a_score_and_failures_are_counted(module: Any, judge: Judge) -> None:
+    import torch
+
     metric = module.JudgeMetric(judge)
     assert math.isnan(metric(images(1), "refused"))
     metric.update(images(2), ["a", "b"])
@@ -82,6 +85,8 @@ def test_a_judge_with_several_metrics_is_refused(module: Any) -> None:
 def test_without_torchmetrics_states_are_summed_over_processes_and_stay_each_ones_own(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import torch
+
     monkeypatch.setitem(sys.modules, "torchmetrics", None)
     monkeypatch.delitem(sys.modules, "titjudge.torch", raising=False)
     metric = importlib.import_module("titjudge.torch").JudgeMetric(judge)
