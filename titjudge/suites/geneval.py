@@ -15,6 +15,7 @@ from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.questions import Asking
 from titjudge.suites.base import Suite
 from titjudge.suites.image_tree import ImageTree, find_tree
+from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.question_schema import TableSpec
 from titjudge.suites.question_tables import make_table
 
@@ -104,11 +105,32 @@ class NotGenEval(Suite):
         Raises:
             DataError: there are no prompts, or no images.
         """
+        file, found, problems = self._read(folder)
+        yield from problems
+        patterns = [f"images/{{generator}}/{end}" for end in ("{prompt_id}/samples/{sample}", "{prompt_id}_{sample}")]
+        root, pattern = find_tree(folder, patterns, self._images)
+        tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in found.items()})
+        for item in tree.items(root, self.image_roots, self.notes):
+            yield item if isinstance(item, InvalidItem) else replace(item, meta=found[item.prompt_id][1])
+
+    def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
+        """Yield the prompts, and where GenEval has their images.
+
+        Raises:
+            DataError: there are no prompts.
+        """
+        _, found, problems = self._read(folder)
+        yield from problems
+        for name, (prompt, _) in found.items():
+            yield PromptPlace(name, prompt, f"images/{{generator}}/{name.zfill(5)}/samples/{{sample}}.png")
+
+    def _read(self, folder: Path) -> tuple[Path, dict[str, tuple[str, dict[str, Any]]], list[InvalidItem]]:
         places = [inside(folder, f"{below}{_METADATA}", "file") for below in ("", "prompts/")]
         file = next((place for place in places if place.is_file()), None)
         if file is None:
             raise DataError(f"no {_METADATA} here, nor in prompts/", folder)
         found: dict[str, tuple[str, dict[str, Any]]] = {}
+        problems = []
         for place, (number, row) in enumerate(scan_jsonl(file, ("tag", "include", "prompt"))):
             where = f"{file.name}:{number}"
             try:
@@ -117,14 +139,12 @@ class NotGenEval(Suite):
                 asked = {**Asking(image="all").model_dump(), "questions": questions_of(row)}
                 found[str(place)] = str(row["prompt"]), {"task": str(row["tag"]), "asked": asked}
             except DataError as error:
-                yield InvalidItem(where, f"{where}: {error.message}", prompt_id=str(place))
+                problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=str(place)))
             except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                yield InvalidItem(where, f"{where}: not as GenEval writes it ({error!r})", prompt_id=str(place))
-        patterns = [f"images/{{generator}}/{end}" for end in ("{prompt_id}/samples/{sample}", "{prompt_id}_{sample}")]
-        root, pattern = find_tree(folder, patterns, self._images)
-        tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in found.items()})
-        for item in tree.items(root, self.image_roots, self.notes):
-            yield item if isinstance(item, InvalidItem) else replace(item, meta=found[item.prompt_id][1])
+                problems.append(
+                    InvalidItem(where, f"{where}: not as GenEval writes it ({error!r})", prompt_id=str(place))
+                )
+        return file, found, problems
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the table of tasks."""

@@ -14,6 +14,7 @@ from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.text_reading import Wanted, compare, matched_share
 from titjudge.suites.base import Suite
 from titjudge.suites.image_tree import ImageTree, find_tree
+from titjudge.suites.prompt_places import PromptPlace
 
 _METRIC = "text-reading"
 _FILES = {"en": "text_prompts.jsonl", "zh": "text_prompts_zh.jsonl"}
@@ -51,26 +52,43 @@ class LongTextBench(Suite):
         Raises:
             DataError: there are no prompts, or no images.
         """
-        places = [inside(folder, f"{below}{_FILES[self._mode]}", "file") for below in ("", "textbench/")]
-        file = next((place for place in places if place.is_file()), None)
-        if file is None:
-            raise DataError(f"no {_FILES[self._mode]} here, nor in textbench/", folder)
-        found: dict[str, tuple[str, dict[str, Any]]] = {}
-        for number, row in scan_jsonl(file, ("prompt_id", "prompt", "text")):
-            where = f"{file.name}:{number}"
-            problem = row.message if isinstance(row, DataError) else self._wrong(row, found)
-            if problem or isinstance(row, DataError):
-                yield InvalidItem(where, f"{where}: {problem}")
-                continue
-            wanted = Wanted(texts=row["text"], rule="words" if self._mode == "en" else "signs")
-            meta: dict[str, Any] = {key: row[key] for key in ("category", "length") if key in row}
-            found[str(row["prompt_id"])] = row["prompt"], {**meta, "text": wanted.model_dump(exclude_defaults=True)}
+        file, found, problems = self._read(folder)
+        yield from problems
         root, pattern = find_tree(
             folder, ["images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}"], self._images
         )
         tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in found.items()})
         for item in tree.items(root, self.image_roots, self.notes):
             yield item if isinstance(item, InvalidItem) else replace(item, meta=found[item.prompt_id][1])
+
+    def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
+        """Yield the prompts, and where the script expects their images.
+
+        Raises:
+            DataError: there are no prompts.
+        """
+        _, found, problems = self._read(folder)
+        yield from problems
+        for name, (prompt, _) in found.items():
+            yield PromptPlace(name, prompt, f"images/{{generator}}/{name.zfill(4)}_{{sample}}.png")
+
+    def _read(self, folder: Path) -> tuple[Path, dict[str, tuple[str, dict[str, Any]]], list[InvalidItem]]:
+        places = [inside(folder, f"{below}{_FILES[self._mode]}", "file") for below in ("", "textbench/")]
+        file = next((place for place in places if place.is_file()), None)
+        if file is None:
+            raise DataError(f"no {_FILES[self._mode]} here, nor in textbench/", folder)
+        found: dict[str, tuple[str, dict[str, Any]]] = {}
+        problems = []
+        for number, row in scan_jsonl(file, ("prompt_id", "prompt", "text")):
+            where = f"{file.name}:{number}"
+            problem = row.message if isinstance(row, DataError) else self._wrong(row, found)
+            if problem or isinstance(row, DataError):
+                problems.append(InvalidItem(where, f"{where}: {problem}"))
+                continue
+            wanted = Wanted(texts=row["text"], rule="words" if self._mode == "en" else "signs")
+            meta: dict[str, Any] = {key: row[key] for key in ("category", "length") if key in row}
+            found[str(row["prompt_id"])] = row["prompt"], {**meta, "text": wanted.model_dump(exclude_defaults=True)}
+        return file, found, problems
 
     def _wrong(self, row: dict[str, Any], known: dict[str, Any]) -> str:
         if str(row["prompt_id"]) in known:

@@ -19,6 +19,7 @@ from titjudge.metrics.questions import Asked, Asking
 from titjudge.metrics.text_reading import Wanted, listed, matched_share
 from titjudge.suites.base import Suite
 from titjudge.suites.image_tree import ImageTree, find_tree
+from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.question_schema import TableSpec
 from titjudge.suites.question_tables import make_table
 
@@ -73,7 +74,7 @@ class OneIGBench(Suite):
             DataError: there are no prompts, or no images.
         """
         problems: list[InvalidItem] = []
-        found = self._prompts(folder, problems)
+        found = self._read(folder, problems)
         yield from problems
         for name, prompts in found.items():
             wanted = [f"images/{name}/{{generator}}/{{prompt_id}}{end}" for end in ("_{sample}", "")]
@@ -90,7 +91,21 @@ class OneIGBench(Suite):
                     continue
                 yield replace(item, id=own, prompt_id=f"{name}/{item.prompt_id}", meta=prompts[item.prompt_id][1])
 
-    def _prompts(self, folder: Path, problems: list[InvalidItem]) -> dict[str, Found]:
+    def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
+        """Yield the prompts of the three tasks, and where their images belong.
+
+        Raises:
+            DataError: there are no prompts.
+        """
+        problems: list[InvalidItem] = []
+        found = self._read(folder, problems)
+        yield from problems
+        for name, prompts in found.items():
+            for key, (prompt, meta) in prompts.items():
+                told = meta.get("generated_from", prompt)
+                yield PromptPlace(f"{name}/{key}", told, f"images/{name}/{{generator}}/{key}_{{sample}}.png")
+
+    def _read(self, folder: Path, problems: list[InvalidItem]) -> dict[str, Found]:
         """Read the prompts of each class by their ids, with what is asked of their images."""
         end = "" if self._mode == "EN" else "_zh"
         table = _file(folder, "OneIG-Bench.csv" if self._mode == "EN" else "OneIG-Bench-ZH.csv")
