@@ -408,15 +408,14 @@ _ASK_ROWS = (
     Baseline("viescore", "VIEScore: root of semantic consistency times perceptual quality.", "", "", "", "MIT (prompts)",
              0, (0, 10), "github.com/TIGER-AI-Lab/VIEScore", ASKED),
     Baseline("unifiedreward", "UnifiedReward 1.0, point-wise.", "", "CodeGoat24/UnifiedReward-qwen-7b", "", "MIT", 32768,
-             (1, 5), _UR, ASKED),
+             (1, 5), _UR, ASKED, size=qwen_7b(37 * 37 + 2 * TEXT)),
     Baseline("unifiedreward-2", "UnifiedReward 2.0, point-wise: alignment.", "", "CodeGoat24/UnifiedReward-2.0-qwen-7b",
-             "", "MIT", 32768, (1, 5), _UR, ASKED),
+             "", "MIT", 32768, (1, 5), _UR, ASKED, size=qwen_7b(37 * 37 + 2 * TEXT)),
     Baseline("lmm-score", "LMM score: one rating.", "", "", "", "ours", 0, (0, 100), "TIT-Score paper, Table 4", ASKED),
-    *(
-        replace(row, key=name, adapter="", status=ASKED, size=None, tokens=0)
-        for name, row in (("vqascore", _VQASCORE_QWEN25), ("lmm-score-expected", TABLE["lmm-score-expected-qwen2.5-vl-7b"]),
-                          ("q-eval", TABLE["q-eval-score"]))
-    ),
+    Baseline("vqascore", "VQAScore: P(Yes).", "", "", "", "Apache-2.0 (question)", 0, (0, 1), _VQASCORE_QWEN25.source, ASKED),
+    Baseline("lmm-score-expected", "LMM score: expected value.", "", "", "", "ours", 0, (0, 9), "TIT-Score paper, Table 4",
+             ASKED),
+    replace(TABLE["q-eval-score"], key="q-eval", adapter="", status=ASKED),
 )  # fmt: skip
 LISTED: tuple[Baseline, ...] = (*_ROWS, *_ASK_ROWS)
 """Every baseline a person may compare with, those that ask the captioner and the judge included."""
