@@ -9,6 +9,7 @@ playwright and chromium are there, the page is also opened: seconds until it can
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
 import os
@@ -23,11 +24,13 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.serialization import item_record, score_record
+from titjudge.core.serialization import score_record
 from titjudge.core.types import Item, Score, Status
-from titjudge.report.html import LIMIT, write_report
+from titjudge.report.html import LIMIT, pictures_in, write_report
+from titjudge.report.model import load
 from titjudge.report.thumbnails import thumbnails
 from titjudge.runs.run_folder import RunFolder
+from titjudge.runs.score_digests import listed_record
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"
 GENERATORS = 13
@@ -73,6 +76,7 @@ def make_run(folder: Path, items: int, pairs: int) -> RunFolder:
     paths = make_images(folder / "images", items)
     groups = -(-items // GENERATORS)
     texts = [mixed(prompts[group % len(prompts)], chance, pool) for group in range(groups)]
+    digests = {path.stat().st_ino: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     made, scores, replies = [], [], []
     for number, path in enumerate(paths):
         group, generator = divmod(number, GENERATORS)
@@ -95,7 +99,7 @@ def make_run(folder: Path, items: int, pairs: int) -> RunFolder:
             asked = f"Compare.\n{item.prompt}\nwith\n{description}\nand answer." if metric != "tit" else "Describe."
             replies.append({
                 "key": key, "item": item.id, "role": "judge", "template": f"{metric}/ask", "provider": "openai", "model": "gpt-4o",
-                "params": {"max_tokens": 512}, "messages": [["user", asked, {"image": key}]], "text": text, "status": "ok",
+                "params": {"max_tokens": 512}, "messages": [["user", asked, {"image": digests[path.stat().st_ino]}]], "text": text, "status": "ok",
                 "usage": [900, 300, 0, 0, 700], "model_version": "gpt-4o-2024-08-06", "list_cost": 0.004, "cached": False,
             })  # fmt: skip
             failed = chance.random() < 0.01
@@ -116,7 +120,7 @@ def make_run(folder: Path, items: int, pairs: int) -> RunFolder:
     run = folder / "run"
     run.mkdir()
     for name, records in (
-        ("items", map(item_record, made)),
+        ("items", map(listed_record, made)),
         ("scores", map(score_record, scores)),
         ("replies", replies),
     ):
@@ -178,10 +182,13 @@ def main() -> int:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         run = make_run(Path(folder), asked.items, asked.pairs)
-        paths = [item.image for item in run.items() if isinstance(item, Item) and item.image]
         seconds, report = timed(lambda: write_report([run], Path(folder) / "report.html"))
         room = sum(map(len, (Path(folder) / "report.html").read_bytes().partition(b'id="image-data">')[2:])) * 3 // 4
-        alone, _ = timed(lambda: thumbnails(paths, room))
+        shown, lost = pictures_in(report.read_bytes())
+        if lost:
+            raise SystemExit(f"{len(lost):,} of {shown + len(lost):,} pictures are not shown: {lost[0]}")
+        pictures = [entry.shown for entry in load([run]).entries if entry.shown is not None]
+        alone, _ = timed(lambda: thumbnails(pictures, room))
         size = report.stat().st_size
         print(f"items {asked.items:,}  pairs {asked.pairs:,}  cores {os.cpu_count()}")
         print(f"write          {seconds:6.1f} s   {seconds / alone:4.2f} x only making the thumbnails ({alone:.1f} s)")
