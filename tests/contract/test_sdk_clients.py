@@ -94,6 +94,26 @@ def requests(model: str, params: dict[str, Any]) -> list[Request]:
 
 
 @pytest.mark.parametrize(
+    "made",
+    [
+        lambda url: OpenAI(ProviderSettings("gpt-4o", f"{url}/v1", options={"client": "sdk"})),
+        lambda url: Azure(ProviderSettings("gpt-4o", url)),
+        lambda url: Gemini(ProviderSettings("gemini-2.0-flash", url, options={"client": "sdk"})),
+        lambda url: Gemini(ProviderSettings("gemini-2.0-flash", url, options=VERTEX)),
+    ],
+    ids=["openai", "azure", "gemini", "vertex"],
+)
+def test_they_tell_how_likely_the_first_token_is(made: Any, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    google(monkeypatch)
+    server.handler = lambda seen: Scripted("Yes", "length", tops=[("Yes", -0.25), ("No", -2.5)])
+    provider = made(server.url)
+    assert provider.capabilities.probabilities
+    (reply,) = asked(provider, question(provider.model, choices=("Yes",)))
+    assert reply.first_token is not None
+    assert reply.first_token.tokens == (("Yes", -0.25), ("No", -2.5))
+
+
+@pytest.mark.parametrize(
     ("kind", "base", "sdk"),
     [
         (OpenAI, "/v1", lambda url: OpenAI(ProviderSettings("gpt-4o", f"{url}/v1", options={"client": "sdk"}))),

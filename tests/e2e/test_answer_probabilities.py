@@ -174,12 +174,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize("model", ["openai/gpt-4o", "gemini/gemini-2.0-flash"])
+@pytest.mark.parametrize(
+    "model",
+    ["openai/gpt-4o", "gemini/gemini-2.0-flash", pytest.param("litellm/openai/gpt-4o", marks=pytest.mark.slow)],
+)
 def test_a_server_is_asked_once_and_spellings_are_summed(
     model: str, data: Path, tmp_path: Path, server: Server
 ) -> None:
     server.handler = lambda seen: Scripted("Yes", "length", tops=TOPS)
-    address = server.openai if model.startswith("openai") else server.url
+    address = server.url if model.startswith("gemini") else server.openai
     settings = {"metrics": ["soft"], "captioner": model, "base_url": address}
     first = judged(data, tmp_path / "run", **settings)
     assert [score.value for score in first] == [pytest.approx(0.7)] * 3

@@ -52,7 +52,7 @@ class FirstToken:
         Raises:
             ValueError: a log probability is no number.
         """
-        if any(math.isnan(logprob) for _, logprob in top):
+        if any(math.isnan(logprob) for _, logprob in (*top, *([chosen] if chosen else []))):
             raise ValueError("a log probability is no number")
         likeliest = max(top, key=lambda each: each[1], default=chosen)
         if likeliest is None or likeliest[0].lstrip().startswith("<think"):

@@ -12,6 +12,7 @@ from titjudge.core.answer_probabilities import LEAST, FirstToken, Probability, e
 from titjudge.core.keys import request_key
 from titjudge.core.serialization import reply_from, reply_record, request_record
 from titjudge.core.types import Message, Reply, Request
+from titjudge.providers.hosted.first_tokens import gemini_first_token, openai_first_token
 
 
 def told(*chances: float, texts: str = "abcdefghij") -> list[tuple[str, float]]:
@@ -105,6 +106,8 @@ def test_nothing_told_and_thoughts_are_no_probabilities() -> None:
     assert FirstToken.of([("<think>", -0.1), ("Yes", -3.0)]) is None
     with pytest.raises(ValueError, match="no number"):
         FirstToken.of([("Yes", math.nan)])
+    with pytest.raises(ValueError, match="no number"):
+        FirstToken.of([], ("Yes", math.nan))
 
 
 def test_a_choice_that_is_no_token_of_a_model_is_no_zero() -> None:
@@ -126,3 +129,29 @@ def test_replies_and_requests_keep_their_form_where_no_choices_are() -> None:
     assert kept.first_token == first
     assert first is not None
     assert first.tokens[1][1] == LEAST
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        [],
+        ["x"],
+        {"content": None},
+        {"content": [{}]},
+        {"content": [None]},
+        {"content": [{"token": "Yes", "logprob": None}]},
+        {"content": [{"token": "Yes", "logprob": -1, "top_logprobs": [{"token": "Yes", "logprob": "NaN"}]}]},
+        {"tokens": ["Yes"], "token_logprobs": [-1.0]},
+    ],
+)
+def test_odd_log_probabilities_are_none_and_no_error(logprobs: object) -> None:
+    """An ordinary answer beside them is as good as ever: it is not asked again."""
+    assert openai_first_token({"message": {"content": "Yes"}, "logprobs": logprobs}) is None
+    assert gemini_first_token({"logprobsResult": logprobs}) is None
+
+
+def test_what_a_model_thinks_first_is_no_answer() -> None:
+    told = {"content": [{"token": "Okay", "logprob": -0.1, "top_logprobs": []}]}
+    thought = {"message": {"content": "", "reasoning_content": "Okay"}, "logprobs": told}
+    assert openai_first_token(thought) is None
+    assert openai_first_token({"message": {"content": "Okay"}, "logprobs": told}) is not None

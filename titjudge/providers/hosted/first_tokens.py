@@ -1,40 +1,40 @@
-"""What servers say of the first token of an answer: `logprobs` of chat completions, `logprobsResult` of Gemini."""
+"""What servers say of the first token of an answer: `logprobs` of chat completions, `logprobsResult` of Gemini.
+
+None where they say nothing, or something else: an answer is no worse for that where its probability is not asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from titjudge.core.answer_probabilities import FirstToken
 
+_MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
+
 
 def openai_first_token(choice: Mapping[str, Any]) -> FirstToken | None:
-    """Read it from a choice of a chat completion; None where there is none, or it begins a thought.
-
-    Raises:
-        Exception: it is malformed.
-    """
-    content = (choice.get("logprobs") or {}).get("content") or []
+    """Read it from a choice of a chat completion; none where the answer begins with a thought."""
     message = choice.get("message") or {}
-    if not content or (not message.get("content") and (message.get("reasoning_content") or message.get("reasoning"))):
+    if not message.get("content") and (message.get("reasoning_content") or message.get("reasoning")):
         return None
-    first = content[0]
-    return FirstToken.of([_pair(each, "logprob") for each in first.get("top_logprobs") or []], _pair(first, "logprob"))
+    with suppress(*_MALFORMED):
+        first = choice["logprobs"]["content"][0]
+        top = [_pair(each, "logprob") for each in first.get("top_logprobs") or []]
+        return FirstToken.of(top, _pair(first, "logprob"))
+    return None
 
 
 def gemini_first_token(candidate: Mapping[str, Any]) -> FirstToken | None:
-    """Read it from a candidate of Gemini; None where there is none.
-
-    Raises:
-        Exception: it is malformed.
-    """
-    result = candidate.get("logprobsResult") or {}
-    top, chosen = result.get("topCandidates") or [{}], result.get("chosenCandidates") or []
-    return FirstToken.of(
-        [_pair(each, "logProbability") for each in top[0].get("candidates") or []],
-        _pair(chosen[0], "logProbability") if chosen else None,
-    )
+    """Read it from a candidate of Gemini."""
+    with suppress(*_MALFORMED):
+        result = candidate["logprobsResult"]
+        top = [_pair(each, "logProbability") for each in result["topCandidates"][0]["candidates"]]
+        chosen = result.get("chosenCandidates")
+        return FirstToken.of(top, _pair(chosen[0], "logProbability") if chosen else None)
+    return None
 
 
 def _pair(token: Mapping[str, Any], name: str) -> tuple[str, float]:
-    return str(token.get("token", "")), float(token[name])
+    return str(token["token"]), float(token[name])
