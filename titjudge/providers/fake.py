@@ -19,7 +19,7 @@ class Fake(Provider):
         settings: taken for compatibility with the other providers; may be None.
         answers: a function from Request to text, Reply or Exception; or an iterable of those, used in order; without
             it a structured request gets the smallest valid instance of its schema and any other a fixed sentence. A
-            Reply may hold `tool_calls`, for metrics that ask whether `capabilities` has `tools`.
+            Reply may hold `tool_calls` or a `first_token`, where `capabilities` has `tools` or `probabilities`.
         latency: seconds each answer takes.
 
     `requests` lists every request it was sent (none with the option `remember: false`).

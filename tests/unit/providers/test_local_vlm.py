@@ -417,3 +417,28 @@ def test_the_reply_says_what_answered(qwen: Path) -> None:
     assert "float32" in reply.model_version
     assert "sdpa" in reply.model_version
     assert reply.endpoint == "local cpu"
+
+
+def test_first_tokens_are_weighed_once_and_a_thought_is_no_answer() -> None:
+    """Two spellings may be one token, some spellings are none; where the model thinks first nothing is known."""
+    import math
+    from types import SimpleNamespace
+
+    import torch
+
+    class Tokens:
+        ids = {"Yes": [1], " Yes": [1], "No": [2], "Excellent": [3, 4]}  # noqa: RUF012
+
+        def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:
+            return {"input_ids": self.ids[text]}
+
+        def batch_decode(self, rows: Any) -> list[str]:
+            return [["<think>", "Yes", "No"][row] for row in rows[:, 0].tolist()]
+
+    logits = torch.tensor([[0.1, 0.7, 0.2], [0.1, 0.7, 0.2], [0.8, 0.1, 0.1]]).log() + 3
+    loaded: Any = SimpleNamespace(tokenizer=Tokens())
+    found = generation._first_tokens(loaded, logits, ("Yes", " Yes", "No", "Excellent"), [False, True, False])
+    assert found[1:] == [None, None]
+    assert found[0] is not None
+    assert found[0].tokens == (("Yes", pytest.approx(math.log(0.7))), ("No", pytest.approx(math.log(0.2))))
+    assert found[0].rest == 0

@@ -226,16 +226,19 @@ def _generate(
 def _first_tokens(
     loaded: Loaded, logits: Any, choices: Sequence[str], opened: Sequence[bool]
 ) -> list[FirstToken | None]:
-    """Weigh the choices that are tokens of the model; None for a row whose prompt begins a thought."""
+    """Weigh the choices that are tokens of the model; None for a row that begins, or is begun, with a thought."""
     ids: dict[int, str] = {}
     for text in choices:
         encoded = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
         if len(encoded) == 1:  # two spellings may be one token
             ids.setdefault(encoded[0], text)
     logprobs = logits.float().log_softmax(dim=-1)[:, list(ids)].clamp(min=LEAST).tolist()
+    starts = loaded.tokenizer.batch_decode(logits.argmax(dim=-1)[:, None])
     return [
-        None if thinks else FirstToken(tuple(zip(ids.values(), row, strict=True)))
-        for row, thinks in zip(logprobs, opened, strict=True)
+        None
+        if thinks or start.lstrip().startswith("<think")
+        else FirstToken(tuple(zip(ids.values(), row, strict=True)))
+        for row, start, thinks in zip(logprobs, starts, opened, strict=True)
     ]
 
 
