@@ -54,6 +54,8 @@ class RoleConfig(_Strict):
     """How much a reasoning model thinks."""
     detail: Literal["low", "high", "auto"] | None = None
     """In which detail pictures are read (OpenAI); low is cheap and sees little."""
+    max_side: int | None = Field(default=None, ge=64)
+    """Longest side, in pixels, of images as they are sent to a hosted model; larger ones are scaled down."""
     structured: Literal["auto", "native", "prompt"] = "auto"
     """Answers in JSON: by the server's own schema mode (native), by words in the prompt, or what the model can (auto)."""
     omit: list[str] = Field(default_factory=list)
@@ -72,7 +74,16 @@ class RoleConfig(_Strict):
     @property
     def sampling(self) -> dict[str, Any]:
         """The parameters that go into a request."""
-        names = ("max_tokens", "temperature", "top_p", "seed", "thinking_budget", "reasoning_effort", "detail")
+        names = (
+            "max_tokens",
+            "temperature",
+            "top_p",
+            "seed",
+            "thinking_budget",
+            "reasoning_effort",
+            "detail",
+            "max_side",
+        )
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def settings(self, timeout: float) -> ProviderSettings:

@@ -135,6 +135,24 @@ def as_png(raw: bytes, path: Path) -> bytes:
         return _png(image)
 
 
+def resized(raw: bytes, path: Path, size: tuple[int, int]) -> bytes:
+    """Give an image another size: a JPEG stays one, hardly compressed, any other becomes a PNG.
+
+    Raises:
+        DataError: It cannot be decoded.
+    """
+    from PIL import Image
+
+    out = io.BytesIO()
+    with open_image(raw, path) as image:
+        smaller = upright(image).resize(size, Image.Resampling.LANCZOS)
+        if image.format == "JPEG":
+            smaller.save(out, "JPEG", quality=95, subsampling=0)
+        else:
+            smaller.save(out, "PNG")
+    return out.getvalue()
+
+
 def eight_bits(image: Any) -> Any:
     """Convert 16 bits a pixel to 8 (PIL's own conversion to RGB would turn it white); leave others as they are."""
     if not image.mode.startswith("I"):

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import as_png, inspect
+from titjudge.core.image_decoding import as_png, inspect, resized
 
 _CODE = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from titjudge.core.image_process import serve; serve()"
@@ -35,7 +35,7 @@ _running: list[subprocess.Popen[bytes]] = []  # none or one
 
 
 def call(job: str, raw: bytes, path: Path) -> bytes:
-    """Do a job (`inspect`, as JSON, or `png`) on the bytes of an image.
+    """Do a job (`inspect`, as JSON, `png`, or `scaled WIDTH HEIGHT`) on the bytes of an image.
 
     Raises:
         DataError: The image cannot be decoded.
@@ -109,16 +109,18 @@ def _read(pipe: IO[bytes]) -> bytes:
 def serve() -> None:
     """Work until the other side ends."""
     os.nice(5)  # requests that are on their way go first
-    jobs: dict[str, Callable[[bytes, Path], bytes]] = {
+    jobs: dict[str, Callable[..., bytes]] = {
         "inspect": lambda raw, path: json.dumps(inspect(raw, path)).encode(),
         "png": as_png,
+        "scaled": lambda raw, path, *size: resized(raw, path, (int(size[0]), int(size[1]))),
     }
     came, goes = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(OSError):
         while True:
             job, place, raw = (_read(came) for _ in range(3))
             try:
-                answer = _FINE, jobs[job.decode()](raw, Path(place.decode(errors="surrogateescape")))
+                name, *more = job.decode().split()
+                answer = _FINE, jobs[name](raw, Path(place.decode(errors="surrogateescape")), *more)
             except DataError as error:
                 answer = _BAD, error.message.encode(errors="surrogateescape")
             _write(goes, *answer)

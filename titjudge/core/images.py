@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from titjudge.core import containers, image_process
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import SMALL, as_png, inspect, open_image, quietly
+from titjudge.core.image_decoding import SMALL, as_png, inspect, open_image, quietly, resized
 from titjudge.core.types import ImageFile
 
 MAX_BYTES = 50 * 2**20
@@ -196,6 +196,18 @@ def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
         with contextlib.suppress(OSError):
             return image_process.call("png", raw, path)
     return as_png(raw, path)
+
+
+def scaled(raw: bytes, path: Path, size: tuple[int, int]) -> bytes:
+    """Scale an image that models take to fewer pixels: a JPEG to a JPEG that is hardly compressed, any other to a PNG.
+
+    Raises:
+        DataError: It cannot be decoded.
+    """
+    if _stops_the_loop(raw, path):
+        with contextlib.suppress(OSError):
+            return image_process.call(f"scaled {size[0]} {size[1]}", raw, path)
+    return resized(raw, path, size)
 
 
 @dataclass(frozen=True, slots=True)

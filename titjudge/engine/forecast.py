@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core.config import RoleConfig, RunConfig
@@ -146,6 +146,7 @@ class Forecast:
 
     `items` can be judged, `refused` (item, reason) cannot; `notes` are lines on the data (what `--limit` drew, ...).
     `repairs`: how many of the requests get a repair turn if no answer can be read, and its price at p50; not in the rest.
+    `saved`: image tokens that scaling images down saves, and their price.
     """
 
     items: int
@@ -157,6 +158,7 @@ class Forecast:
     embeddings: int
     repairs: tuple[int, float | None] = (0, None)
     notes: list[str] = field(default_factory=list)
+    saved: tuple[int, float | None] = (0, None)
 
     def lines(self, examples: int = 3) -> list[str]:
         """Say what was found in the data, for people: how much of it can be judged, and why the rest cannot."""
@@ -206,6 +208,7 @@ class Forecast:
                 for name, role in self.roles.items()
             },
             "list_cost": total,
+            "saved_by_max_side": {"image_tokens": self.saved[0], "list_cost": self.saved[1]},
             "repair_turns_at_most": {"requests": self.repairs[0], "list_cost": self.repairs[1]},
         }
 
@@ -228,6 +231,11 @@ class Forecast:
             price = "" if self.repairs[1] is None else f", ${self.repairs[1]:.4f}"
             notes.append(
                 f"an answer that cannot be read is asked for once more: at most {self.repairs[0]} repair turns{price}, beside these"
+            )
+        if self.saved[0]:
+            price = "" if self.saved[1] is None else f", ${self.saved[1]:.4f}"
+            notes.append(
+                f"images scaled down to max_side save {self.saved[0]:,} image tokens{price}, taken off already"
             )
         if any(cost is None for cost in self.costs.values()):
             notes.append("a price is unknown: give it with --price MODEL=IN,OUT (USD per million tokens)")
@@ -256,6 +264,7 @@ class ForecastSum:
         self._planner = planner
         self._roles: dict[str, RoleForecast] = defaultdict(RoleForecast)
         self._repairs, self._repair_cost = 0, 0.0
+        self._saved, self._saved_cost = 0, 0.0
 
     def add(self, requests: Iterable[Expected]) -> None:
         for each in requests:
@@ -267,6 +276,9 @@ class ForecastSum:
             role.low += each.low
             role.middle += each.middle
             role.high += each.high
+            more = replace(each.middle, input=each.middle.input + each.saved, image=each.middle.image + each.saved)
+            self._saved += each.saved
+            self._saved_cost += asked.cost(more) - asked.cost(each.middle)
             if each.structured:
                 self._repairs += 1
                 self._repair_cost += asked.cost(Usage(each.middle.input + each.middle.output, each.middle.output))
@@ -284,6 +296,7 @@ class ForecastSum:
             costs[name] = (
                 None if asked.price is None else (asked.worst(ends[0]), asked.worst(ends[1]), asked.worst(ends[2]))
             )
+        unpriced = any(cost is None for cost in costs.values())
         return Forecast(
             items,
             planner.refused,
@@ -292,7 +305,8 @@ class ForecastSum:
             costs,
             {role.name: role.tally.cached for role in planner.roles.open() if role.tally.cached},
             planner.embeddings,
-            (self._repairs, None if any(cost is None for cost in costs.values()) else self._repair_cost),
+            (self._repairs, None if unpriced else self._repair_cost),
+            saved=(self._saved, None if unpriced else self._saved_cost),
         )
 
 

@@ -35,6 +35,7 @@ SAMPLING_PARAMETERS = frozenset(
         "thinking_level",
         "reasoning_effort",
         "media_resolution",
+        "max_side",
     ]
 )
 """Every parameter that metrics and configurations may name; what a model does not take is in `Capabilities.omit`."""

@@ -13,6 +13,7 @@ from titjudge.core.structured_output import stub
 from titjudge.core.types import STAND_IN, Embedding, Reply, Request, Usage
 from titjudge.providers import token_counts
 from titjudge.providers.base import Embedder, Provider
+from titjudge.providers.image_size import fitted
 from titjudge.providers.wrapper import WrappedProvider
 
 Lengths = tuple[int, int, int]  # output tokens at p10, p50, p90
@@ -25,7 +26,7 @@ _THINKING = (0.05, 0.15, 0.40)  # share of the allowance, where a model thinks a
 class Expected:
     """One request as it would be sent.
 
-    `low`, `middle`, `high` are usages at p10, p50, p90; `bound` is the worst case. `structured`: its answer must fit a schema, so that there may be a repair turn.
+    `low`, `middle`, `high` are usages at p10, p50, p90; `bound` is the worst case. `structured`: its answer must fit a schema, so that there may be a repair turn. `saved`: image tokens that scaling saves.
     """
 
     key: str
@@ -37,6 +38,7 @@ class Expected:
     high: Usage
     bound: Usage
     structured: bool = False
+    saved: int = 0
 
 
 class Estimate(WrappedProvider):
@@ -64,13 +66,16 @@ class Estimate(WrappedProvider):
                 return await self.real.complete(request)
             usage = Usage()
             bound = low = middle = high = usage
-            words = 300
+            words, saved = 300, 0
         else:
             bound = self.real.usage_bound(request)
-            low, middle, high = self._expect(request, bound)
+            low, middle, high = self._expect(fitted(request), bound)
+            saved = self._image_tokens(request) - middle.image
             words = int((middle.output - middle.thinking) * _WORDS_PER_TOKEN)
         key, structured = request_key(request), request.schema is not None
-        self._sink(Expected(key, request.item_id, request.role, request.template, low, middle, high, bound, structured))
+        self._sink(
+            Expected(key, request.item_id, request.role, request.template, low, middle, high, bound, structured, saved)
+        )
         text = stub(request.schema) if request.schema else f"{key} " + "words " * words
         likely = math.log(1 / len(request.choices)) if request.choices else 0.0
         first = FirstToken(tuple((token, likely) for token in request.choices)) if request.choices else None
@@ -83,12 +88,7 @@ class Estimate(WrappedProvider):
         thought = _thinking(request.params, self.capabilities.thinking)
         answer = max(1, most - (thought if self.capabilities.thinking else 0))
         guess: Sequence[float] = self._lengths(request.template) or (0.05 * answer, 0.2 * answer, 0.6 * answer)
-        pictures = sum(
-            token_counts.image_tokens(
-                self.name, self.listed_as or request.model, p.width, p.height, str(request.params.get("detail", ""))
-            )
-            for p in request.images
-        )
+        pictures = self._image_tokens(request)
         text = sum(token_counts.text_tokens_estimate(message.text) for message in request.messages)
         if request.schema:
             text += token_counts.text_tokens_estimate(str(request.schema))
@@ -99,6 +99,10 @@ class Estimate(WrappedProvider):
             thinking = int(thought * share)
             out.append(Usage(text + pictures, min(int(length), answer) + thinking, thinking=thinking, image=pictures))
         return out[0], out[1], out[2]
+
+    def _image_tokens(self, request: Request) -> int:
+        model, detail = self.listed_as or request.model, str(request.params.get("detail", ""))
+        return sum(token_counts.image_tokens(self.name, model, p.width, p.height, detail) for p in request.images)
 
 
 def _thinking(params: Mapping[str, Any], allowance: int) -> int:

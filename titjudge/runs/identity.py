@@ -48,6 +48,10 @@ def identity(config: RunConfig) -> dict[str, Any]:
     for role in (record["captioner"], record["judge"], record["embedder"], *record["panel"]):
         if role and not role["omit"]:
             del role["omit"]  # likewise
+        if role and not role["max_side"]:
+            del role["max_side"]  # likewise
+        if role:
+            role["options"].pop("client", None)  # the same is sent either way
         if role and role["base_url"]:
             role["base_url"] = without_credentials(role["base_url"])
         if role and default_model(role["model"]) != DEFAULT_MODELS.get(role["model"], ""):

@@ -19,6 +19,7 @@ from titjudge.providers import model_families, token_counts
 from titjudge.providers.base import Provider
 from titjudge.providers.hosted import http, tool_calls
 from titjudge.providers.hosted.failures import ProviderFailure, classify
+from titjudge.providers.image_size import fitted
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +100,7 @@ class Hosted(Provider):
 
     def usage_bound(self, request: Request) -> Usage:
         """At most what a request can use, in tokens: every byte of text counts as one."""
+        request = fitted(request)
         params = self.family.sent(request)
         extra = orjson.dumps(request.schema).decode() if request.schema else ""
         total, images = token_counts.input_bound(request, self.name, self.listed_as or self.model, params, extra)

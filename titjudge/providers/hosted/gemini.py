@@ -23,6 +23,7 @@ from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, ga
 from titjudge.providers.hosted.first_tokens import gemini_first_token
 from titjudge.providers.hosted.openai import IN_PROMPT
 from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage
+from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import gemini as gemini_schema
 from titjudge.providers.json_schema import instruction
 
@@ -84,7 +85,7 @@ class Gemini(Hosted):
             raise self.failure(
                 FailureKind.REJECTED,
                 f"the request has {len(body) / 1e6:.1f} MB, and Google takes at most {_MOST_BYTES // 10**6} MB with its "
-                "pictures in it: make the image smaller, or save it as JPEG",
+                "images in it: set max_side for this model, make the image smaller, or save it as JPEG",
             )
         answer, endpoint = await self._post(self._path, body)
         if not 200 <= answer.status < 300:
@@ -101,6 +102,7 @@ class Gemini(Hosted):
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
         """Make what is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
+        request = fitted(request)
         params = self.family.sent(request)
         safety = params.pop("safety_settings", None)
         system = [message.text for message in request.messages if message.role == "system"]

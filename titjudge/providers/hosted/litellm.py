@@ -29,6 +29,7 @@ from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.http import Endpoint
 from titjudge.providers.hosted.openai import IN_PROMPT, append_text, message_of, response_format, status_of, text_of
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
+from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import instruction
 
 logger = logging.getLogger(__name__)
@@ -152,6 +153,7 @@ class LiteLLM(Provider):
 
     def usage_bound(self, request: Request) -> Usage:
         """At most what a request can use, in tokens: every byte of text counts as one."""
+        request = fitted(request)
         params = self.family.sent(request)
         total, images = token_counts.input_bound(request, self.name, self.model, params, str(request.schema or ""))
         return Usage(input=total, output=int(params.get("max_tokens") or self.family.max_output), image=images)
@@ -170,6 +172,7 @@ class LiteLLM(Provider):
         return self._litellm
 
     async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:
+        request = fitted(request)
         params = self.family.sent(request)
         detail, budget = params.pop("detail", None), params.pop("thinking_budget", None)
         messages = [await message_of(each, detail, _data_url) for each in request.messages]

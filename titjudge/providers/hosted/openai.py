@@ -22,6 +22,7 @@ from titjudge.providers.hosted.base import Hosted, encoded, parsed, unreadable
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage
+from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import instruction, name_of, strict
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ class OpenAI(Hosted):
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
         """Make what is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
+        request = fitted(request)
         params = self.family.sent(request)
         detail = params.pop("detail", None)
         messages = [await message_of(each, detail) for each in request.messages]
