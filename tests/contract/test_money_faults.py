@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer
-from google.oauth2.credentials import Credentials
 from servers import Scripted, Seen, Server
+from test_provider_spec import google_credentials
 from wires import ANSWERS, HTML, dump, embeddings, read, text_for
 
 from titjudge.core.config import load_config
@@ -43,7 +43,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting between attempts, and keys that no provider knows."""
     quick = partial(retry.RetryState, retry.Policy(base=0.001, limited=2))
     monkeypatch.setattr(retry, "RetryState", quick)
-    monkeypatch.setattr("google.auth.default", lambda scopes=(): (Credentials("key-of-nobody"), "another"))
+    google_credentials(monkeypatch)
     for name in ("OPENAI", "GEMINI", "ANTHROPIC", "AZURE_OPENAI"):
         monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
 

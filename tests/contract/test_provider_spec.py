@@ -75,6 +75,11 @@ CASES = [
 _OF_LITELLM = pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict class:UserWarning")
 
 
+def google_credentials(monkeypatch: pytest.MonkeyPatch, token: str = KEY) -> None:
+    """Application-default credentials with a token that is good already."""
+    monkeypatch.setattr("google.auth.default", lambda scopes=(): (Credentials(token), "another-project"))
+
+
 def _param(case: Case) -> Any:
     return pytest.param(case, id=case.name, marks=[_OF_LITELLM] if case.make is LiteLLM else [])
 
@@ -82,7 +87,7 @@ def _param(case: Case) -> Any:
 @pytest.fixture(params=[_param(case) for case in CASES])
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.setenv("SPEC_API_KEY", KEY)
-    monkeypatch.setattr("google.auth.default", lambda scopes=(): (Credentials(KEY), "another-project"))
+    google_credentials(monkeypatch)
     return request.param  # type: ignore[no-any-return]
 
 

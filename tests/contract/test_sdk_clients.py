@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from servers import Scripted, Seen, Server
-from test_provider_spec import PICTURE, Verdict
+from test_provider_spec import PICTURE, Verdict, google_credentials
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, MissingExtra
@@ -126,7 +126,7 @@ def test_they_tell_how_likely_the_first_token_is(made: Any, server: Server, monk
 def test_both_ways_send_the_same_and_read_the_same(
     kind: Any, base: str, sdk: Any, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    google(monkeypatch)
+    google_credentials(monkeypatch, TOKEN)
     through_sdk = sdk(server.url)
     own = kind(ProviderSettings(through_sdk.model, f"{server.url}{base}", options={"tools": True}))
     wanted = requests(own.model, OPENAI_PARAMS if kind is OpenAI else GEMINI_PARAMS)
@@ -242,14 +242,8 @@ def answer_of(model: str) -> Any:
 # ---------------------------------------------------------------------- Vertex AI
 
 
-def google(monkeypatch: pytest.MonkeyPatch) -> None:
-    from google.oauth2.credentials import Credentials
-
-    monkeypatch.setattr("google.auth.default", lambda scopes=(): (Credentials(TOKEN), "another"))
-
-
 def test_vertex_is_asked_in_the_project_and_by_a_token(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    google(monkeypatch)
+    google_credentials(monkeypatch, TOKEN)
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
     monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", server.url)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer
-from google.oauth2.credentials import Credentials
 from servers import Scripted, Server
 from test_batch_services import BaseBatchService
 from test_provider_quirks import failure
+from test_provider_spec import google_credentials
 from tls import Untrusted
 
 from titjudge.core.types import FailureKind
@@ -39,7 +39,7 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
     monkeypatch.setenv("GEMINI_API_KEY", "key-of-nobody")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key-of-nobody")
-    monkeypatch.setattr("google.auth.default", lambda scopes=(): (Credentials("key-of-nobody"), "another"))
+    google_credentials(monkeypatch)
 
 
 def made(kind: str, url: str) -> Any:
