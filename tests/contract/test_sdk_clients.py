@@ -104,7 +104,7 @@ def requests(model: str, params: dict[str, Any]) -> list[Request]:
     ids=["openai", "azure", "gemini", "vertex"],
 )
 def test_they_tell_how_likely_the_first_token_is(made: Any, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    google(monkeypatch)
+    google_credentials(monkeypatch, TOKEN)
     server.handler = lambda seen: Scripted("Yes", "length", tops=[("Yes", -0.25), ("No", -2.5)])
     provider = made(server.url)
     assert provider.capabilities.probabilities
