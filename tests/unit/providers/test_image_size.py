@@ -21,12 +21,12 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import DryRun, Item, Message, Request
 from titjudge.engine.forecast import Planner, forecast
 from titjudge.engine.roles import Roles
+from titjudge.metrics.lmm_score import lmm_score
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.local import huggingface, vllm
 from titjudge.runs.identity import identity
-from titjudge.runs.resolve import load_metric
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_dry_run_says_what_it_saves(photo: Path) -> None:
     async def planned(**more: Any) -> Any:
         role = {"model": "gemini/gemini-2.5-pro", **more}
         planner = Planner(load_config(None, {"captioner": role}), PromptLibrary(), None, DryRun.EXPECTED)
-        found = await forecast(planner, [Item("i", "a gradient", photo)], {"lmm-score": load_metric("lmm-score")})
+        found = await forecast(planner, [Item("i", "a gradient", photo)], {"lmm-score": lmm_score})
         await planner.aclose()
         return found
 
