@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from commands import cli, start
+from suite_data import corebench, dpg, lines, qwen, tiif, unigenbench, wise
 
 PROGRAM = """
 import struct, sys, zlib
@@ -42,12 +43,6 @@ def command(tmp_path: Path) -> str:
     return shlex.join([sys.executable, "-S", "-E", str(program), "{prompt}", "{out}", "{seed}"])
 
 
-def lines(path: Path, *records: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
-
-
 def objects(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -72,37 +67,9 @@ def lpg(data: Path) -> tuple[str, ...]:
     return ("--suite", "lpg-bench")
 
 
-def qwen(data: Path) -> tuple[str, ...]:
-    dims = "Quality / Detail / Noise"
-    rows = [{"ID": n, "prompt_cn": text, "dims_en": dims} for n, text in ((1, "一只猫"), (2, "狗"))]
-    (data / "bench_metadata.json").write_text(json.dumps(rows))
-    return ("--suite", "qwen-image-bench")
-
-
-def tiif(data: Path) -> tuple[str, ...]:
-    for kind in ("text", "style"):
-        told = {"type": kind, "short_description": f"a {kind}", "long_description": f"a long {kind}"}
-        asked = {"type": kind, "yn_question_list": ["Is it?"], "yn_answer_list": ["yes"]}
-        lines(data / "testmini_prompts" / f"{kind}_prompts.jsonl", told)
-        lines(data / "testmini_eval_prompts" / f"{kind}_eval_prompts.jsonl", asked)
-    return ("--suite", "tiif")
-
-
-def corebench(data: Path) -> tuple[str, ...]:
-    row = {"Prompt": "a cat", "Main Class": "C", "Sub Class": "M", "Checklist": [{"question": "Is it a cat?"}]}
-    for name in ("C-MI", "R-LR"):
-        (data / f"{name}.json").write_text(json.dumps({f"{name}-001": row}))
-    return ("--suite", "t2i-corebench")
-
-
-def wise(data: Path) -> tuple[str, ...]:
-    for n, name in ((1, "cultural_common_sense"), (410, "spatio-temporal_reasoning"), (701, "natural_science")):
-        row = {"prompt_id": n, "Prompt": f"prompt {n}", "Explanation": "x", "Subcategory": "y"}
-        (data / f"{name}.json").write_text(json.dumps([row]))
-    return ("--suite", "wise")
-
-
 SUITES: dict[Callable[[Path], tuple[str, ...]], int] = {
+    dpg: 2,
+    unigenbench: 2,
     folder: 2,
     tree: 2,
     lpg: 2,

@@ -146,6 +146,7 @@ def generate(
 @_SUITE
 @key_option("columns", "image=COLUMN,prompt=...")
 @key_option("image_root", "DIR", multiple=True)
+@key_option("grid", "ROWSxCOLUMNS")
 @option(
     "--samples",
     "Images that a prompt should have  [default: as many as the one that has most].",
@@ -153,7 +154,7 @@ def generate(
     type=click.IntRange(1),
 )
 @JSON
-def coverage(samples: int | None, length: str, json_file: Path | None, **flags: Any) -> int:
+def coverage(samples: int | None, length: str, grid: str | None, json_file: Path | None, **flags: Any) -> int:
     """Say which images are missing, by generator, before money is spent on the rest.
 
     Exit code 0 when every generator has every image, else 1.
@@ -167,7 +168,7 @@ def coverage(samples: int | None, length: str, json_file: Path | None, **flags: 
     from titjudge.runs.coverage import coverage as look
 
     suite, data = _suite(flags)
-    found = look(suite, data, samples=samples, lengths=_lengths(length))
+    found = look(suite, data, samples=samples, lengths=_lengths(length), grid=grid)
     show_tables([found.table()])
     _problems(found.problems)
     for line in getattr(suite, "notes", ()):

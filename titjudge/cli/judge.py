@@ -50,6 +50,7 @@ from titjudge.cli.terminal import say
     "M",
     type=click.FloatRange(min=0, min_open=True),
 )
+@key_option("grid", "ROWSxCOLUMNS")
 @key_option("per_prompt", "mean|best|any|all")
 @key_option("report", flag="--report/--no-report")
 @key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True)

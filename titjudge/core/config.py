@@ -173,6 +173,8 @@ class RunConfig(_Strict):
     """The prompts of `images`: FILE[:ID,PROMPT] (csv, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
     columns: Columns = Field(default_factory=dict)
     """Which columns of a table hold the images (several: one generator each), prompts, generators, prompt ids and samples."""
+    grid: str | None = None
+    """ROWSxCOLUMNS: each image is a grid of several, for example 2x2; its cells are judged as samples of the prompt."""
     per_prompt: str = "mean"
     """Several images of one prompt count in the leaderboard by their mean, the best, or any or all of them being right (any:0.8: from that score on; without it the metric's best)."""
     suite: str = "folder"

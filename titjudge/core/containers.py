@@ -1,7 +1,7 @@
-"""Files with images inside (parquet and arrow tables, tar archives), and the paths by which these images are read.
+"""Files with images inside (parquet and arrow tables, tar archives, grids), and the paths by which these images are read.
 
 `train.parquet/image/17` is the image in row 17 of the column `image`; `shard.tar/512/20480` are 20,480 bytes of the archive from
-byte 512 on. There are no such files: `holder` recognises the path and `read_cell` reads the bytes, so that no copy of an image
+byte 512 on; `7.png/2x2/3` is the third image of a grid. There are no such files: `holder` recognises the path and `read_cell` reads the bytes, so that no copy of an image
 is ever written.
 """
 
@@ -17,10 +17,11 @@ from stat import S_ISREG
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from titjudge.core import arrow_files, parquet, tar_files
+from titjudge.core import arrow_files, grids, parquet, tar_files
 from titjudge.core.contained import version
 from titjudge.core.errors import DataError
 
+_GRID = "grid"
 _OPEN = 4  # columns with images in memory
 
 
@@ -53,7 +54,8 @@ def holder(path: Path) -> str | None:
     file = os.path.dirname(os.path.dirname(path))  # for every image, often: text is quicker than `Path.parent`
     try:
         found = os.stat(file)
-        return file if S_ISREG(found.st_mode) and _kind(file, found.st_size, found.st_mtime_ns) else None
+        kind = _kind(file, found.st_size, found.st_mtime_ns) if S_ISREG(found.st_mode) else ""
+        return file if kind and (kind != _GRID or grids.is_grid(os.path.basename(os.path.dirname(path)))) else None
     except (OSError, ValueError):  # whoever reads it says so
         return None
 
@@ -66,6 +68,8 @@ def _kind(file: str, _size: int, _changed: int) -> str:
         return parquet.SUFFIX
     if head.startswith(arrow_files.MAGIC):
         return arrow_files.SUFFIX
+    if head.startswith(grids.MAGIC):
+        return _GRID
     return tar_files.SUFFIX if head[257:262] == tar_files.MAGIC else ""
 
 
@@ -89,6 +93,9 @@ def read_cell(path: Path) -> bytes:
     kind = _kind(str(file), size, changed)
     if kind == tar_files.SUFFIX:
         return tar_files.read(file, os.path.basename(column), int(row))
+    if kind == _GRID:
+        with _lock:
+            return grids.read(file, os.path.basename(column), int(row))
     with _lock:
         found = _windows.get(column, parquet.Window if kind == parquet.SUFFIX else arrow_files.Window).read(
             int(row) - 1

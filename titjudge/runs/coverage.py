@@ -12,6 +12,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.images import glance
 from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.samples import cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ class Coverage:
         return Table("Coverage", ("generator", "images", "whole prompts", "images missing"), rows, (note,))
 
 
-def coverage(suite: Any, data: Path, *, samples: int | None = None, lengths: Collection[str] = ()) -> Coverage:
+def coverage(
+    suite: Any, data: Path, *, samples: int | None = None, lengths: Collection[str] = (), grid: str | None = None
+) -> Coverage:
     """Compare the images that are there with the prompts of the suite; without a list of prompts, with all that have images.
 
     Args:
@@ -57,6 +60,7 @@ def coverage(suite: Any, data: Path, *, samples: int | None = None, lengths: Col
         data: Its folder.
         samples: Images that a prompt should have; without it as many as the prompt that has most.
         lengths: Only prompts of these lengths.
+        grid: Each image is a grid of several.
 
     Raises:
         DataError: There is nothing at that place.
@@ -66,7 +70,7 @@ def coverage(suite: Any, data: Path, *, samples: int | None = None, lengths: Col
     reasons: dict[tuple[str, str], str] = {}
     names: dict[str, None] = {}
     bad = []
-    for item in suite.load(data):
+    for item in cells(suite.load(data), grid):
         names.setdefault(item.generator)
         if isinstance(item, InvalidItem):
             bad.append(item)

@@ -40,7 +40,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
         del record[name]
     if config.shard is None:
         del record["shard"]  # a whole run has the identity it had before there were shards
-    for name in ("columns", "images", "prompt_file"):
+    for name in ("columns", "images", "prompt_file", "grid"):
         if not record[name]:
             del record[name]  # likewise
     if not config.metric_options:

@@ -13,6 +13,7 @@ from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.metrics import Metric
 from titjudge.runs.prompt_languages import Foreign
 from titjudge.runs.subset import Drawn, prompt_of
+from titjudge.suites.samples import cells
 
 
 class RunInput:
@@ -47,7 +48,7 @@ class RunInput:
 
     def _load(self) -> Iterator[Item | InvalidItem]:
         assert self._config.data is not None
-        return map(self._foreign.look, map(storable, self._suite.load(self._config.data)))
+        return map(self._foreign.look, map(storable, cells(self._suite.load(self._config.data), self._config.grid)))
 
     def check(self) -> None:
         """Check that something can be judged: data without are an error, and no run.

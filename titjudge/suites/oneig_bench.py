@@ -54,7 +54,7 @@ class OneIGBench(Suite):
         "image without a score. Both: the parents' own answers count (dependencies are not handed on)",
         "official: text is compared with the cell of the table as it stands, `['a', 'b']` with its escapes; strict: with the texts",
         "official: 'No text recognized' without a full stop, as the prompt asks for it, counts as text; strict: it is none",
-        "the four images of a prompt are four files, 000_0.webp to 000_3.webp, or one 000.webp; upstream cuts grids, leaves out "
+        "the four images of a prompt are four files, 000_0.webp to 000_3.webp, or a grid with --grid 2x2; upstream leaves out "
         "parts that are all black, and where all are black takes the text of the image before",
         "the judge is any vision model; upstream's is Qwen2.5-VL-7B-Instruct. A reply cut at 128 tokens (256 for texts of over 60 "
         "words, as upstream) has no score",

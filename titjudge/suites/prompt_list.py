@@ -1,7 +1,8 @@
-"""Prompts without images: FILE, FILE:ID,PROMPT with the columns of a table, or FILE.txt[:FIRST] with a prompt a line."""
+"""Prompts without images: FILE, FILE:ID,PROMPT with the columns of a table (ID may be # or #1: the number of the row, from 0 or 1), or FILE.txt[:FIRST] with a prompt a line."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,9 @@ def read_prompts(
         prompts.update({str(number): text for number, text in enumerate(texts, first) if text})
         return
     key, text = _columns(path, told, given)
-    for number, record in scan_table(path, (key, text) if key and text else ()):
+    counted = int(key[1:] or 0) if re.fullmatch(r"#\d{0,9}", key) else None
+    required = [text] if counted is not None else [key, text]
+    for at, (number, record) in enumerate(scan_table(path, tuple(required) if key and text else ())):
         where = f"{path.name}:{number}"
         if isinstance(record, DataError):
             yield InvalidItem(where, str(record))
@@ -44,7 +47,8 @@ def read_prompts(
         if not own_key or not own_text:
             yield InvalidItem(where, f"{where}: no prompt with its id: name the columns, {path.name}:ID,PROMPT")
             continue
-        name, prompt = str(record[own_key]), record[own_text]
+        name = str(record[own_key]) if counted is None else str(at + counted)
+        prompt = record[own_text]
         if not isinstance(prompt, str) or not prompt.strip():
             yield InvalidItem(where, f"{where}: '{own_text}' is no prompt: {prompt!r}")
         elif prompts.setdefault(name, prompt) != prompt:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+
+from titjudge.core.containers import holder
+from titjudge.core.grids import Grid
+from titjudge.core.types import InvalidItem, Item
 
 COLUMNS = ("sample", "seed")
 _NAME = re.compile(r"(.+?)[_-]([0-9]{1,18})")
@@ -20,6 +25,28 @@ def as_sample(value: Any) -> int:
     """Make the number of a sample from a cell; 0 where it is no whole number."""
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 and not isinstance(value, bool) else 0
+
+
+def cells(items: Iterable[Item | InvalidItem], grid: str | None) -> Iterable[Item | InvalidItem]:
+    """Make an item of each image of a grid; without a grid, the items are as they are.
+
+    Raises:
+        ConfigError: It is no grid.
+    """
+    return items if grid is None else _cells(items, Grid.parse(grid))
+
+
+def _cells(items: Iterable[Item | InvalidItem], grid: Grid) -> Iterator[Item | InvalidItem]:
+    for item in items:
+        if isinstance(item, InvalidItem) or item.image is None:
+            yield item
+            continue
+        if holder(item.image) is not None:
+            yield InvalidItem(item.id, "only images that are files can be cut as grids", item.generator, item.prompt_id)
+            continue
+        places = grid.places(item.image)
+        for at, place in enumerate(places):
+            yield replace(item, id=f"{item.id} ({grid}: {at + 1})", image=place, sample=item.sample * len(places) + at)
 
 
 def split_sample(name: str) -> tuple[str, int] | None:

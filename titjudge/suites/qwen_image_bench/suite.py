@@ -11,10 +11,12 @@ from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite, number_repeats
+from titjudge.suites.manifests import Columns
 from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
     Problem,
+    Rows,
     find_metadata,
     id_text,
     manifests,
@@ -45,6 +47,7 @@ __all__ = [
 ]
 
 METRIC = "checklist"
+_ROLES = {"prompt": "prompt", "prompt_id": "ID", "generator": "model", "sample": "sample"}
 PROMPTS = ("prompt", "prompt_cn", "prompt_en")
 """Columns with the prompt that images are to be made from; those of the published board were made from the Chinese."""
 _OWN = {"file_name", "ID", "prompt", "image_path", "model", "generator", "dims_en"}
@@ -154,6 +157,7 @@ class QwenImageBench(Suite):
 
     def __init__(self, *, metadata: Path | str | None = None) -> None:
         self._metadata = Path(metadata) if metadata else None
+        self.columns: Columns = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Items in the order of the files. `id` is `<generator>/<ID>`, `group` the ID; `meta`: ID, facets, further columns.
@@ -169,7 +173,9 @@ class QwenImageBench(Suite):
             raise DataError("no table of images: expected a csv, json or jsonl with ID, prompt and image_path", folder)
         place = self._metadata or find_metadata(folder if folder.is_dir() else folder.parent)
         known = read_metadata(place) if place else None
-        yield from number_repeats(item for file in files for item in _items(file, known, self.image_roots))
+        yield from number_repeats(
+            item for file in files for item in _items(file, known, self.image_roots, self.columns)
+        )
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace]:
         """Yield the prompts of all tables with ID and prompt (prompt_cn, prompt_en), the metadata among them.
@@ -222,8 +228,8 @@ class QwenImageBench(Suite):
         return {name: summarise(of) for name, of in rows.items()}, counts, problems
 
 
-def _items(file: Path, known: Metadata | None, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
-    for number, row in read_rows(file):
+def _items(file: Path, known: Metadata | None, roots: Sequence[Path], columns: Columns) -> Iterator[Item | InvalidItem]:
+    for number, row in _rows(file, columns):
         where = f"{file.name}:{number}"
         if isinstance(row, DataError):
             yield InvalidItem(where, str(row))
@@ -253,6 +259,24 @@ def _items(file: Path, known: Metadata | None, roots: Sequence[Path]) -> Iterato
             )
         except DataError as error:
             yield InvalidItem(name, error.message, generator, group)
+
+
+def _rows(file: Path, columns: Columns) -> Rows:
+    """Read the rows with the columns that the user has named; one for each image where several hold some."""
+    images = columns.get("image", ())
+    named = {_ROLES[role]: names[0] for role, names in columns.items() if role != "image"}
+    for number, row in read_rows(file):
+        absent = [] if isinstance(row, DataError) else [name for name in named.values() if name not in row]
+        if isinstance(row, DataError) or absent:
+            yield number, row if isinstance(row, DataError) else DataError(f"there is no '{absent[0]}'", file, number)
+            continue
+        row = {**row, **{own: row[name] for own, name in named.items()}}
+        rest = {key: value for key, value in row.items() if key not in images}
+        for name in images:
+            by = {"model": name} if len(images) > 1 else {}
+            yield number, {**rest, "image_path": row.get(name), **by}
+        if not images:
+            yield number, row
 
 
 def _facets(row: Mapping[str, Any], known: Metadata | None, prompt_id: str) -> dict[str, list[list[str]]] | str:

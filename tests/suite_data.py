@@ -1,0 +1,63 @@
+"""Tiny copies of benchmarks: their prompts, as their makers' files have them, and the flags that read them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def lines(path: Path, *records: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def qwen(data: Path) -> tuple[str, ...]:
+    dims = "Quality / Detail / Noise"
+    rows = [{"ID": n, "prompt_cn": text, "dims_en": dims} for n, text in ((1, "一只猫"), (2, "狗"))]
+    (data / "bench_metadata.json").write_text(json.dumps(rows))
+    return ("--suite", "qwen-image-bench")
+
+
+def tiif(data: Path) -> tuple[str, ...]:
+    for kind in ("text", "style"):
+        told = {"type": kind, "short_description": f"a {kind}", "long_description": f"a long {kind}"}
+        asked = {"type": kind, "yn_question_list": ["Is it?"], "yn_answer_list": ["yes"]}
+        lines(data / "testmini_prompts" / f"{kind}_prompts.jsonl", told)
+        lines(data / "testmini_eval_prompts" / f"{kind}_eval_prompts.jsonl", asked)
+    return ("--suite", "tiif")
+
+
+def corebench(data: Path) -> tuple[str, ...]:
+    row = {"Prompt": "a cat", "Main Class": "C", "Sub Class": "M", "Checklist": [{"question": "Is it a cat?"}]}
+    for name in ("C-MI", "R-LR"):
+        (data / f"{name}.json").write_text(json.dumps({f"{name}-001": row}))
+    return ("--suite", "t2i-corebench")
+
+
+def wise(data: Path) -> tuple[str, ...]:
+    for n, name in ((1, "cultural_common_sense"), (410, "spatio-temporal_reasoning"), (701, "natural_science")):
+        row = {"prompt_id": n, "Prompt": f"prompt {n}", "Explanation": "x", "Subcategory": "y"}
+        (data / f"{name}.json").write_text(json.dumps([row]))
+    return ("--suite", "wise")
+
+
+def dpg(data: Path) -> tuple[str, ...]:
+    head = "item_id,text,keywords,proposition_id,dependency,category_broad,category_detailed,tuple,question_natural_language"
+    rows = [f"{name},a dog,,1,0,entity,whole,entity - whole (dog),Is there a dog?" for name in ("midjourney3", "7")]
+    (data / "dpg_bench.csv").write_text("\n".join([head, *rows]) + "\n")
+    return ("--suite", "dpg-bench")
+
+
+def unigenbench(data: Path) -> tuple[str, ...]:
+    told = {
+        "Primary Categories": "Style",
+        "Subjects": "Animals",
+        "Testpoints": ["Style"],
+        "Testpoint Description": ["oil"],
+    }
+    cell = json.dumps(told).replace('"', '""')
+    rows = [f'{n},a cat {n},"{cell}"' for n in (0, 1)]
+    (data / "data").mkdir()
+    (data / "data" / "test_prompts_en.csv").write_text("\n".join(["index,prompt_en,sub_dims_en", *rows]) + "\n")
+    return ("--suite", "unigenbench")

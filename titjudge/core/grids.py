@@ -1,0 +1,92 @@
+"""Images that are grids of several: each cell is an image of its own, cut when it is read.
+
+`out/7.png/2x2/3` is the third cell, row by row, of out/7.png.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from titjudge.core.contained import version
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.image_decoding import open_image, quietly, upright
+
+_SIZE = re.compile(r"([1-9]|1[0-6])x([1-9]|1[0-6])")
+_KEPT = 4  # grids whose cells are in memory: they are read again when they are sent
+MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"GIF8", b"BM", b"II*\0", b"MM\0*")
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """So many rows of so many images."""
+
+    rows: int
+    columns: int
+
+    @classmethod
+    def parse(cls, text: str) -> Grid:
+        """Read `2x2`, rows first.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        found = _SIZE.fullmatch(text)
+        if found is None:
+            raise ConfigError(f"--grid is ROWSxCOLUMNS, each 1 to 16, for example 2x2, not '{text}'")
+        return cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}"
+
+    def places(self, path: Path) -> list[Path]:
+        """List the paths of the cells of an image."""
+        return [path / str(self) / str(at) for at in range(1, self.rows * self.columns + 1)]
+
+
+_cut: OrderedDict[tuple[str, str, tuple[int, int]], list[bytes]] = OrderedDict()
+
+
+def is_grid(folder: str) -> bool:
+    """Tell whether a name is a grid's, as in the path of a cell."""
+    return _SIZE.fullmatch(folder) is not None
+
+
+def read(file: Path, grid: str, cell: int) -> bytes:
+    """Read a cell as a PNG.
+
+    Raises:
+        DataError: The file is no image, is too small, or has no such cell.
+    """
+    size = Grid.parse(grid)
+    if not 1 <= cell <= size.rows * size.columns:
+        raise DataError(f"a grid of {grid} has no image {cell}", file)
+    key = (str(file), grid, version(file))
+    cells = _cut.pop(key, None) or _cells(file, size)
+    _cut[key] = cells
+    while len(_cut) > _KEPT:
+        _cut.popitem(last=False)
+    return cells[cell - 1]
+
+
+def _cells(file: Path, size: Grid) -> list[bytes]:
+    found = []
+    with quietly(), open_image(file.read_bytes(), file) as opened:
+        try:
+            image = upright(opened)
+        except (OSError, SyntaxError, ValueError) as error:
+            raise DataError(f"the file cannot be decoded or is not an image ({type(error).__name__})", file) from error
+        width, height = image.size
+        if width < size.columns or height < size.rows:
+            raise DataError(f"{width} x {height} pixels are too few for a grid of {size}", file)
+        for row in range(size.rows):
+            for column in range(size.columns):
+                left, right = column * width // size.columns, (column + 1) * width // size.columns
+                box = (left, row * height // size.rows, right, (row + 1) * height // size.rows)
+                out = io.BytesIO()
+                image.crop(box).save(out, "PNG")
+                found.append(out.getvalue())
+    return found
