@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from titjudge.core.score_parts import Bounds
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
@@ -47,8 +48,8 @@ def tokens_of(question: Question, *, official: bool) -> list[str]:
 async def soft_tifa(item: Item, ask: Ask) -> Score:
     """Soft-TIFA: how likely the right answers to the questions on a prompt are, as their geometric mean.
 
-    `item.meta["asked"]` is as for `questions`. Parts: am (the arithmetic mean), questions, and upper: what the geometric mean
-    is at most where only the likeliest tokens are known; tokens that are not known count for nothing.
+    `item.meta["asked"]` is as for `questions`. Parts: am (the arithmetic mean) and questions; where only the likeliest
+    tokens are known, the others count for nothing, and lower and upper are what the geometric mean is at least and at most.
     """
     image = image_of(item)
     try:
@@ -73,7 +74,7 @@ async def soft_tifa(item: Item, ask: Ask) -> Score:
         for question, low in zip(asked.questions, lower, strict=True)
     ]
     value, most = geometric_mean(lower), geometric_mean(upper)
-    told: dict[str, Any] = {"upper": most} if most > value else {}
+    told: dict[str, Any] = {**Bounds(lower=value, upper=most)} if most > value else {}
     return Score.of(value, am=sum(lower) / len(lower), questions=shown, **told)
 
 

@@ -64,6 +64,8 @@ class OneIGBench(Suite):
     def __init__(self, *, mode: str = "EN", images: str = "") -> None:
         if mode.upper() not in _FARTHEST:
             raise ConfigError(f"mode is EN or ZH, not '{mode}'")
+        if images and "{class}" not in images:
+            raise ConfigError(f"images={images}: the pattern needs {{class}}, as ids are those of a class")
         self._mode, self._images = mode.upper(), images
         self.notes: dict[str, None] = {}
 

@@ -163,3 +163,16 @@ def test_oneig_says_which_file_is_missing(tmp_path: Path) -> None:
         list(registry.load("suites", "oneig-bench")().load(tmp_path))
     with pytest.raises(ConfigError, match="mode is EN or ZH"):
         registry.load("suites", "oneig-bench")(mode="FR")
+    with pytest.raises(ConfigError, match=r"the pattern needs \{class\}"):
+        registry.load("suites", "oneig-bench")(images="out/{generator}/{prompt_id}.png")
+
+
+def test_where_images_of_the_reading_suites_belong(oneig: Path, tmp_path: Path) -> None:
+    places = registry.load("suites", "oneig-bench")().prompts(oneig)
+    found = [each for each in places if not isinstance(each, InvalidItem)]
+    assert found[0].path(1, 4, 0) == "images/anime/{generator}/000_1.png"
+    assert (found[-1].prompt_id, found[-1].prompt) == ("reasoning/000", "what is it?")
+    line = {"prompt_id": 7, "prompt": "a sign", "text": ["STOP"]}
+    (tmp_path / "text_prompts.jsonl").write_text(json.dumps(line))
+    (place,) = registry.load("suites", "longtext-bench")().prompts(tmp_path)
+    assert place.path(0, 4, 0) == "images/{generator}/0007_0.png"
