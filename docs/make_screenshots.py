@@ -34,6 +34,7 @@ SHOTS = (
     ("report-phone", "#pairs?i=0", 390, 800, False),
 )
 CLAIMS = ("report-claims", "#images?i=3", 1440, 1000, False)  # of a run of the agentic judge, scrolled to its claims
+GENERATORS = ("report-generators", "#generators", 1240, 900, False)  # of the same run
 AGENT = ("--suite", "known-answer", "--metric", "tit-agent", "--captioner", "recorded", "--judge", "recorded")
 
 
@@ -111,6 +112,8 @@ def main() -> int:
         report = write_report([judged(Path(folder) / "agent", *AGENT)], Path(folder) / "agent.html")
         row = "#view-images .claims tbody tr:nth-child(16)"
         save(shoot(browser, report, place, width, height, dark, row), asked.out / f"{name}.webp")
+        name, *about = GENERATORS
+        save(shoot(browser, report, *about), asked.out / f"{name}.webp")
         save(shoot_label(browser, Path(folder)), asked.out / "label.webp")
         browser.close()
     return 0

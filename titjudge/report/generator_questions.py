@@ -17,6 +17,7 @@ from titjudge.stats.bridging import bridge, bridge_table
 from titjudge.stats.planning import SHORT, Pilot, curve, plans
 from titjudge.stats.replay_settling import replay_pairs, verdicts
 from titjudge.stats.scores_table import ScoreTable
+from titjudge.stats.sequential import FEWEST
 from titjudge.stats.two_tier import two_tier
 
 ORDERS = 20
@@ -36,6 +37,8 @@ def settling(scores: ScoreTable, best: str) -> list[Json]:
         except DataError:  # fewer than two common prompts
             continue
         used, of = float(np.mean([each.used for each in found])), found[0].of
+        if of < FEWEST:
+            continue
         spared = (
             DASH if scores.cost is None else cell(money(2 * scores.cost * (of - used)), sort=scores.cost * (of - used))
         )
@@ -43,7 +46,7 @@ def settling(scores: ScoreTable, best: str) -> list[Json]:
         rows.append([name, verdicts(each.verdict for each in found), number(used, 0), of, share, spared])
     notes = [
         f"`judge --settle` replayed on these scores: {ORDERS} random orders of the prompts, stopped when an interval that holds at "
-        "every moment leaves zero (at 30 prompts at the earliest). Open: the prompts did not settle it.",
+        f"every moment leaves zero (at {FEWEST} prompts at the earliest). Open: the prompts did not settle it.",
     ]
     columns = [f"{best} against", "verdict", "prompts used", "of", "share", "spared"]
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from titjudge.core.run_records import MetricResult, PlaceRecord
+from titjudge.core.score_parts import objects
 from titjudge.report import table_cells
 from titjudge.report.model import Loaded, Report
 from titjudge.report.table_cells import DASH, Json, cell, fragment, measured, percent, ranged, table
@@ -60,8 +61,8 @@ def settled(report: Report) -> list[Json]:
     for run in report.runs:
         record = run.results.settle or {}
         rows = []
-        for pair in record.get("pairs", ()):
-            names = pair.get("generators") or [pair.get("a"), pair.get("b")]
+        for pair in objects(record.get("pairs")):
+            names = table_cells.strings(pair.get("generators")) or [pair.get("a"), pair.get("b")]
             ends = table_cells.ends_of(pair.get("interval"))
             told = f"{ends[0]:.4g} – {ends[1]:.4g}" if ends else DASH
             rows.append([", ".join(map(str, names)), str(pair.get("verdict")), pair.get("used"), pair.get("of"), told,
