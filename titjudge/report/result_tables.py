@@ -62,10 +62,10 @@ def settled(report: Report) -> list[Json]:
         record = run.results.settle or {}
         rows = []
         for pair in objects(record.get("pairs")):
-            names = table_cells.strings(pair.get("generators")) or [pair.get("a"), pair.get("b")]
+            names = table_cells.strings(pair.get("generators")) or table_cells.strings([pair.get("a"), pair.get("b")])
             ends = table_cells.ends_of(pair.get("interval"))
             told = f"{ends[0]:.4g} – {ends[1]:.4g}" if ends else DASH
-            rows.append([", ".join(map(str, names)), str(pair.get("verdict")), pair.get("used"), pair.get("of"), told,
+            rows.append([", ".join(names), str(pair.get("verdict")), pair.get("used"), pair.get("of"), told,
                          record.get("images"), record.get("of_images"), table_cells.money(record.get("spent")),
                          table_cells.money(record.get("saved"))])  # fmt: skip
         columns = ["generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared"]
