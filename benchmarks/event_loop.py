@@ -4,7 +4,8 @@
 
 Four images (JPEG, PNG, WebP, AVIF) go, alone and together, through what a hosted captioner does with them. "held" is the
 longest time between two turns of a loop that has nothing else to do, "of it own CPU" what this process computed in the
-turn that computed longest: on a busy machine only the second says something. The best of a few times counts.
+turn that computed longest: on a busy machine only the second says something. "idle" is what the same loop is held for as many
+seconds without any image: what others on the machine do to it. The best of a few times counts.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ def made(folder: Path, side: int) -> list[Path]:
     return files
 
 
-async def held(files: list[Path]) -> tuple[float, float, float]:
+async def held(files: list[Path], idle: float = 0.0) -> tuple[float, float, float]:
     """Longest turn of the loop, and most CPU seconds of this process in one, while the files are encoded; and all seconds."""
     images, encoded = ImageFiles(), _Encoded(len(files))
-    work = asyncio.gather(*(_encode(images, encoded, file) for file in files))
+    work = asyncio.gather(*(_encode(images, encoded, file) for file in files), asyncio.sleep(idle))
     longest = most = 0.0
     began = clock = time.perf_counter()
     cpu = time.process_time()
@@ -64,9 +65,11 @@ def main() -> None:
         for chosen in (*([file] for file in files), files):
             found = [asyncio.run(held(chosen)) for _ in range(options.times)]
             longest, most, seconds = (min(each[i] for each in found) for i in range(3))
+            nothing = min(asyncio.run(held([], seconds))[0] for _ in range(options.times))
             name = " + ".join(file.suffix[1:] for file in chosen)
             print(
-                f"{name}: held {longest * 1000:.1f} ms, of it own CPU {most * 1000:.1f} ms, done in {seconds:.2f} s",
+                f"{name}: held {longest * 1000:.1f} ms, of it own CPU {most * 1000:.1f} ms, idle {nothing * 1000:.1f} ms, "
+                f"done in {seconds:.2f} s",
                 flush=True,
             )
 
