@@ -39,6 +39,7 @@ COMMANDS = {
         "titjudge.cli.facets:facets",
         "Have a judge name the checklist facets that each prompt puts to the test.",
     ),
+    "export": ("titjudge.cli.export:export", "Write finished runs as training data; split data by prompt."),
     "make-prompts": (
         "titjudge.cli.make_prompts:make_prompts",
         "Make a set of prompts after the recipe of a paper, each prompt checked.",

@@ -1,0 +1,128 @@
+"""Training data of the recorded example: conversations, preferences, and splits in which no prompt stands twice."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import cli
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from titjudge.core.files import write_atomic
+from titjudge.runs.training_files import split
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("training")
+    cli(
+        folder,
+        "judge",
+        "--suite",
+        "known-answer",
+        "--metric",
+        "tit",
+        "--metric",
+        "tit-llm",
+        "--out",
+        "run",
+        "--no-report",
+    )
+    return folder
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_conversations_of_what_was_asked_and_answered(run: Path) -> None:
+    cli(run, "export", "sft", "run", "--metric", "tit-llm", "-o", "swift.jsonl")
+    made = lines(run / "swift.jsonl")
+    assert len(made) == 2 * 24
+    described = next(line for line in made if line["provenance"]["template"] == "tit/describe")
+    asked, answered = described["messages"]
+    assert asked["content"].startswith("<image>\nPlease provide a detailed")
+    assert answered["role"] == "assistant"
+    assert len(answered["content"].split()) > 200
+    assert all(Path(image).is_file() for image in described["images"])
+    assert described["provenance"]["model"] == "recorded"
+    compared = next(line for line in made if line["provenance"]["template"] == "tit/compare")
+    assert [turn["role"] for turn in compared["messages"]] == ["system", "user", "assistant"]
+    assert compared["images"] == []
+    assert 0 <= compared["score"] <= 100
+
+
+def test_forms_of_the_trainers(run: Path) -> None:
+    only = ("export", "sft", "run", "--metric", "tit", "--template", "tit/describe")
+    cli(run, *only, "--format", "trl", "-o", "trl.jsonl")
+    content = lines(run / "trl.jsonl")[0]["messages"][0]["content"]
+    assert [part["type"] for part in content] == ["image", "text"]
+    cli(run, *only, "--format", "llama-factory", "-o", "lf.json")
+    assert len(json.loads((run / "lf.json").read_text())) == 24
+    about = json.loads((run / "dataset_info.json").read_text())["lf"]
+    assert (about["file_name"], about["columns"]["images"]) == ("lf.json", "images")
+
+
+def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(run: Path) -> None:
+    cli(run, "export", "preferences", "run", "--metric", "tit", "--margin", "0.02", "-o", "all.jsonl")
+    made = lines(run / "all.jsonl")
+    assert all(line["chosen_score"] - line["rejected_score"] == pytest.approx(line["margin"]) for line in made)
+    assert min(line["margin"] for line in made) >= 0.02
+    pairs = Path(__file__).resolve().parents[3] / "examples/known_answer/pairs.jsonl"
+    told = cli(
+        run, "export", "preferences", "run", "--metric", "tit", "--margin", "0.02", "--agree", "tit-llm",
+        "--pairs", str(pairs), "-o", "trusted.jsonl",
+    )  # fmt: skip
+    trusted = lines(run / "trusted.jsonl")
+    assert "another metric disagrees" in told
+    assert 0 < len(trusted) < len(made)
+    ordered = {
+        (row["image_a"], row["image_b"]) if row["preference"] == "a" else (row["image_b"], row["image_a"])
+        for row in lines(pairs)
+    }
+    root = str(pairs.parent.resolve()) + "/"
+    assert {(each["chosen"].removeprefix(root), each["rejected"].removeprefix(root)) for each in trusted} <= ordered
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["sft", "run", "-o", "x"], "several metrics"),
+        (["sft", "run", "--metric", "viescore", "-o", "x"], "no metric 'viescore'"),
+        (["sft", "run", "--metric", "tit", "--template", "a/b", "-o", "x"], "no answer behind a score of tit to a/b"),
+        (["sft", "none", "-o", "x"], "none"),
+        (["preferences", "run", "--metric", "tit", "--margin", "2", "-o", "x"], "no pair is left"),
+        (["split", "none.jsonl", "--out", "x"], "none.jsonl"),
+        (["split", "bad.jsonl", "--out", "x"], "bad.jsonl:2: neither prompt_id nor prompt"),
+        (["split", "two.jsonl", "--out", "x"], "2 prompts are too few for 3 parts"),
+        (["split", "two.jsonl", "--val", "0.9", "--test", "0.9", "--out", "x"], "not train -0.8, val 0.9, test 0.9"),
+    ],
+)
+def test_errors_are_one_line(run: Path, arguments: list[str], reason: str) -> None:
+    (run / "bad.jsonl").write_text('{"prompt": "a"}\n{"x": 1}\n')
+    (run / "two.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    assert reason in cli(run, "export", *arguments, code=2)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=60), st.integers(0, 5))
+def test_no_prompt_stands_in_two_parts(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int]], seed: int
+) -> None:
+    folder = tmp_path_factory.mktemp("split")
+    table = [{"prompt_id": f"p{one}", "prompt": f"text {two}"} for one, two in rows]
+    table += [{"prompt_id": f"more{n}", "prompt": f"own {n}"} for n in range(3)]
+    write_atomic(folder / "t.jsonl", "".join(json.dumps(row) + "\n" for row in table))
+    counts = split(folder / "t.jsonl", {"train": 0.6, "val": 0.2, "test": 0.2}, seed, folder)
+    assert sum(counts.values()) == len(table)
+    assert all(counts.values())
+    where: dict[str, set[str]] = defaultdict(set)
+    for part in counts:
+        for line in lines(folder / f"{part}.jsonl"):
+            where[line["prompt_id"]].add(part)
+            where[line["prompt"]].add(part)
+    assert all(len(parts) == 1 for parts in where.values())
