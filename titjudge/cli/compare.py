@@ -93,7 +93,7 @@ def runs(
 
     folders = [RunFolder(path) for path in runs]
     stored = [folder.results() for folder in folders]
-    pairs = read_pairs(pairs_file) if pairs_file else stored[0].human_pairs
+    pairs = read_pairs(pairs_file, items=folders[0].judged) if pairs_file else stored[0].human_pairs
     drift = refuse_drift(
         {str(path): folder.manifest() for path, folder in zip(runs, folders, strict=True)}, allow=allow_drift
     )
@@ -231,7 +231,8 @@ def votes(
 ) -> int:
     """Votes to preferences by the three steps of the TIT-Score paper (A.11), with Krippendorff's alpha.
 
-    FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, annotator, preference (a, b or tie).
+    FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, annotator, preference (a, b, tie or
+    both_bad).
     """
     from titjudge.cli.output import show_tables, write_json
     from titjudge.core.files import Appender

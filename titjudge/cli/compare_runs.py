@@ -80,7 +80,7 @@ def _people(run: Path, metric: str | None, pairs_file: Path | None, level: float
 
     folder = RunFolder(run)
     folder.manifest()
-    human = read_pairs(pairs_file) if pairs_file else folder.results().human_pairs
+    human = read_pairs(pairs_file, items=folder.judged) if pairs_file else folder.results().human_pairs
     if not human:
         raise _nothing(pairs_file or run, "no human pairs: give some with --pairs FILE, or collect them with `label`")
     found = study(folder, human, metric)

@@ -307,6 +307,8 @@ class PairRecord(_Record):
     a: str
     b: str
     preference: str
+    both_bad: bool = False
+    """The tie is one of two bad images."""
 
 
 class TableRecord(_Record):
@@ -376,7 +378,7 @@ class Results(_File):
     def human_pairs(self) -> list[Pair]:
         """The pairs as statistics take them."""
         source = "construction" if self.reference == "construction" else ""
-        return [Pair(pair.group, pair.a, pair.b, pair.preference, source) for pair in self.pairs or ()]
+        return [Pair(pair.group, pair.a, pair.b, pair.preference, source, pair.both_bad) for pair in self.pairs or ()]
 
 
 def record_schema(kind: type[Manifest | Results]) -> dict[str, Any]:

@@ -81,6 +81,7 @@ class Pair:
         b: Id of the other.
         preference: `a`, `b` or `tie`.
         source: Who says so, where that is known.
+        both_bad: The tie is one of two images that people find bad, both.
     """
 
     prompt_id: str
@@ -88,6 +89,12 @@ class Pair:
     b: str
     preference: str
     source: str = ""
+    both_bad: bool = False
+
+    @property
+    def choice(self) -> str:
+        """The preference as files have it: `a`, `b`, `tie` or `both_bad`."""
+        return "both_bad" if self.both_bad else self.preference
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,11 @@ def summarize(
             "items": len(items),
             "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
             "failures": [{"item": item, "status": state, "reason": reason} for item, state, reason in failures],
-            "pairs": [{"group": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs],
+            "pairs": [
+                {"group": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference}
+                | ({"both_bad": True} if p.both_bad else {})
+                for p in pairs
+            ],
             "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
             "cut": _cut(scores),
             "intervals": WAY,

@@ -79,6 +79,10 @@ class RunFolder:
                 record |= {"prompt": "", "image": None, "meta": NOTHING}
             yield item_from(record)
 
+    def judged(self) -> Iterator[Item]:
+        """Read the items that could be judged."""
+        return (item for item in self.items() if isinstance(item, Item))
+
     def stats(self) -> dict[str, Any]:
         """Read size and time (ns) of each item's image file when it was listed, by item id."""
         return {record["id"]: record["stat"] for record in self.read("items.jsonl") if record.get("stat")}

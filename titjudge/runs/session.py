@@ -123,7 +123,10 @@ class Session:
         from titjudge.suites.folder import known_prompts, read_pairs
 
         if self.config.pairs is not None:
-            return read_pairs(self.config.pairs, known_prompts(self.config.data) if self.config.data else None)
+            prompts = known_prompts(self.config.data) if self.config.data else None
+            return read_pairs(
+                self.config.pairs, prompts, lambda: (item for item in self.items() if isinstance(item, Item))
+            )
         assert self.config.data is not None
         pairs: list[Pair] = self.suite.pairs(self.config.data)
         return pairs

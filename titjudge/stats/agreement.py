@@ -118,6 +118,8 @@ def agreement(
     index = PairIndex.of(grouped)
     human = human_scores(index)
     warnings += _pair_warnings(index, images)
+    bad = sum(pair.both_bad for pair in grouped)
+    warnings += [f"people find both images bad in {bad} of {len(grouped)} pairs: they count as ties"] if bad else []
     base = {name: _without(images, apart.get(name.partition(" [")[0], ())) for name in own}
     standings = {
         name: standing(

@@ -10,16 +10,15 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_table
 from titjudge.core.types import Pair
-from titjudge.stats.votes import Vote
+from titjudge.stats.votes import Vote, read_choice
 
 COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
-_SAME = {"left": "a", "right": "b"}
 
 
 def read_votes(path: Path | str) -> list[Vote]:
     """Votes from a `.csv` with a header or from JSON lines, with the columns of `COLUMNS`; others are ignored.
 
-    `preference` is a, b or tie (left and right mean a and b; case does not matter).
+    `preference` is a, b, tie or both_bad (left and right mean a and b; case does not matter).
 
     Raises:
         DataError: with file and line, for a missing column or value, another preference, or a line that is no object.
@@ -31,7 +30,7 @@ def read_votes(path: Path | str) -> list[Vote]:
 def pair_records(pairs: Sequence[Pair]) -> list[dict[str, str]]:
     """Pairs as the lines of a `pairs.jsonl`, or the rows of a `pairs.csv`."""
     return [
-        {"prompt_id": p.prompt_id, "image_a": p.a, "image_b": p.b, "preference": p.preference, "source": p.source}
+        {"prompt_id": p.prompt_id, "image_a": p.a, "image_b": p.b, "preference": p.choice, "source": p.source}
         for p in pairs
     ]
 
@@ -44,10 +43,10 @@ def _vote(record: Mapping[str, Any], path: Path, line: int) -> Vote:
             raise DataError(f"'{name}' is missing or no text", path, line)
         cells.append(str(value).strip())
     group, a, b, annotator, choice = cells
-    choice = _SAME.get(choice.lower(), choice.lower())
-    if choice not in ("a", "b", "tie"):
-        raise DataError(f"preference '{cells[-1]}' is not a, b or tie", path, line)
-    return Vote(group, a, b, annotator, choice)
+    chosen = read_choice(choice) or read_choice(choice, "left", "right")
+    if chosen is None:
+        raise DataError(f"preference '{choice}' is not a, b, tie or both_bad", path, line)
+    return Vote(group, a, b, annotator, chosen)
 
 
 def read_human_scores(path: Path | str) -> dict[str, float]:

@@ -17,20 +17,34 @@ from titjudge.stats.intervals import share_intervals
 
 ANNOTATORS = 15
 PANEL = 3
-CHOICES = ("a", "b", "tie")
-_MIRROR = {"a": "b", "b": "a", "tie": "tie"}
+BOTH_BAD = "both_bad"
+CHOICES = ("a", "b", "tie", BOTH_BAD)
+_MIRROR = {"a": "b", "b": "a", "tie": "tie", BOTH_BAD: BOTH_BAD}
+_BAD_WORDS = frozenset({BOTH_BAD, "both bad", "bothbad", "tie (bothbad)", "tie (both bad)"})
 Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One person on one pair: `choice` is "a" (the first image is better), "b" or "tie"."""
+    """One person on one pair: `choice` is "a" (the first image is better), "b", "tie" or "both_bad"."""
 
     prompt_id: str
     a: str
     b: str
     annotator: str
     choice: str
+
+
+def read_choice(text: Any, first: str = "a", second: str = "b") -> str | None:
+    """Read a choice as a file has it, whose words for the two images are `first` and `second`; None for anything else."""
+    word = str(text).strip().lower()
+    return BOTH_BAD if word in _BAD_WORDS else {first: "a", second: "b", "tie": "tie"}.get(word)
+
+
+def pair_of(prompt_id: str, a: str, b: str, choice: str, source: str = "") -> Pair:
+    """Make a pair of a choice: where both are bad, neither is better."""
+    bad = choice == BOTH_BAD
+    return Pair(prompt_id, a, b, "tie" if bad else choice, source, bad)
 
 
 class Rule(StrEnum):
@@ -54,6 +68,7 @@ class Outcome:
     votes_a: int
     votes_b: int
     votes_tie: int
+    votes_bad: int
     rule: Rule
     preference: str | None
 
@@ -110,7 +125,7 @@ class VoteSummary:
     @property
     def pairs(self) -> list[Pair]:
         """The pairs that have an outcome."""
-        return [Pair(o.prompt_id, o.a, o.b, o.preference, f"votes: {o.rule}") for o in self.outcomes if o.preference]
+        return [pair_of(o.prompt_id, o.a, o.b, o.preference, f"votes: {o.rule}") for o in self.outcomes if o.preference]
 
     @property
     def needs_experts(self) -> list[Outcome]:
@@ -123,6 +138,7 @@ class VoteSummary:
         return {
             "pairs": len(self.outcomes),
             "decided": len(self.pairs),
+            "both_bad": sum(outcome.preference == BOTH_BAD for outcome in self.outcomes),
             "rules": dict(self.rules),
             "needs_experts": [{"prompt_id": o.prompt_id, "image_a": o.a, "image_b": o.b} for o in self.needs_experts],
             "alpha": alpha.alpha,
@@ -136,6 +152,8 @@ class VoteSummary:
     def table(self) -> Table:
         """Show the numbers to people."""
         rows: list[tuple[Any, ...]] = [(rule, count) for rule, count in self.rules.items()]
+        bad = sum(outcome.preference == BOTH_BAD for outcome in self.outcomes)
+        rows += [("both bad", bad)] if bad else []
         rows += [("pairs", len(self.outcomes)), ("annotators", self.agreement.annotators)]
         low, high = self.agreement.interval or (None, None)
         rows += [("Krippendorff's alpha", self.agreement.alpha), ("  95% low", low), ("  95% high", high)]
@@ -148,7 +166,7 @@ def decide(
 ) -> tuple[Rule, str | None]:
     """Go through the three steps of A.11 for one pair: `(rule, preference)`.
 
-    1. a / b / tie with at least two thirds of the votes (10 of 15);
+    1. a / b / tie / both_bad with at least two thirds of the votes (10 of 15);
     2. at least 8 of 15 votes are preferences, and at least 75% of those are for one image;
     3. the majority of the expert panel (3), or a tie when the panel has none.
 
@@ -186,7 +204,7 @@ def aggregate_votes(
     The two images of a pair may come in either order; the outcome has the order of the first vote.
 
     Raises:
-        DataError: a choice that is not a / b / tie, someone voting twice on a pair, an image paired with itself.
+        DataError: a choice that is not a / b / tie / both_bad, someone voting twice on a pair, an image paired with itself.
     """
     tally, orientation = _tally(votes)
     second, _ = _tally(experts, orientation)
@@ -195,10 +213,12 @@ def aggregate_votes(
         counts = Counter(by_annotator.values())
         rule, preference = decide(counts, Counter(second.get(key, {}).values()), annotators, panel)
         group, a, b = orientation[key]
-        outcomes.append(Outcome(group, a, b, counts["a"], counts["b"], counts["tie"], rule, preference))
+        outcomes.append(
+            Outcome(group, a, b, counts["a"], counts["b"], counts["tie"], counts[BOTH_BAD], rule, preference)
+        )
     used = Counter(outcome.rule for outcome in outcomes)
     agreement = krippendorff_alpha(
-        [(o.votes_a, o.votes_b, o.votes_tie) for o in outcomes],
+        [(o.votes_a, o.votes_b, o.votes_tie, o.votes_bad) for o in outcomes],
         annotators=len({vote.annotator for vote in votes}),
         resamples=resamples,
         seed=seed,
@@ -238,7 +258,9 @@ def _tally(
     tally: dict[Key, dict[str, str]] = {}
     for vote in votes:
         if vote.choice not in CHOICES:
-            raise DataError(f"vote of {vote.annotator} on {vote.a} / {vote.b}: '{vote.choice}' is not a, b or tie")
+            raise DataError(
+                f"vote of {vote.annotator} on {vote.a} / {vote.b}: '{vote.choice}' is not a, b, tie or both_bad"
+            )
         if vote.a == vote.b:
             raise DataError(f"vote of {vote.annotator}: {vote.a} is paired with itself")
         key = (vote.prompt_id, min(vote.a, vote.b), max(vote.a, vote.b))

@@ -2,7 +2,7 @@
 
     DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl or DATA.csv  image, prompt[, generator, prompt_id]
     DATA/images.jsonl   image, prompt_id[, generator]
-    DATA/pairs.jsonl    prompt_id, image_a, image_b, preference (a, b or tie); optional
+    DATA/pairs.jsonl    prompt_id, image_a, image_b, preference (a, b, tie or both_bad), or model_a, model_b, winner; optional
     DATA/facets.jsonl   prompt, facets, as the command `facets` writes it; optional
     or
     descriptions instead of images: a manifest with `description` (and optionally `id`) in the place of `image`
@@ -22,7 +22,7 @@ used is a BadItem with its reason; the rest is judged.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -35,6 +35,7 @@ from titjudge.core.images import SUFFIXES
 from titjudge.core.png_prompts import left_prompt
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.stats.votes import pair_of, read_choice
 from titjudge.suites.base import Suite
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import NAMES, Columns, ManifestReader, check_manifest, find_tables, item_of
@@ -87,7 +88,8 @@ class Folder(Suite):
     def pairs(self, folder: Path) -> list[Pair]:
         """Preferences of `pairs.jsonl`, if the folder has one."""
         file = folder / "pairs.jsonl"
-        return read_pairs(file, known_prompts(folder)) if file.is_file() else []
+        items = lambda: (item for item in self.load(folder) if isinstance(item, Item))  # noqa: E731
+        return read_pairs(file, known_prompts(folder), items) if file.is_file() else []
 
 
 def read_items(
@@ -144,36 +146,36 @@ def known_prompts(folder: Path) -> dict[str, str]:
     return {str(record["image"]): str(record["prompt_id"]) for _, record in rows if isinstance(record, Mapping)}
 
 
-def read_pairs(file: Path, prompts: Mapping[str, str] | None = None) -> list[Pair]:
-    """Read pairs from a JSONL or CSV file with prompt_id, image_a, image_b, preference.
+def read_pairs(
+    file: Path, prompts: Mapping[str, str] | None = None, items: Callable[[], Iterable[Item]] | None = None
+) -> list[Pair]:
+    """Read pairs from a table with prompt_id, image_a, image_b, preference, or an arena's battles (`suites.battles`).
 
     Args:
         file: The file of pairs.
         prompts: Image -> prompt id, where they are known: a pair must name the prompt of its images.
+        items: What battles are about, where they name models and no images.
 
     Raises:
         DataError: A line is malformed, or its images belong to another prompt; names file and line.
     """
+    from titjudge.suites.battles import is_battles, read_battles
+
+    if is_battles(file):
+        return read_battles(file, items)
     pairs = []
     for number, record in read_table(file, ("prompt_id", "image_a", "image_b", "preference")):
-        preference = str(record["preference"]).strip().lower()
-        if preference not in ("a", "b", "tie"):
-            raise DataError(f"the preference is a, b or tie, not '{record['preference']}'", file, number)
+        choice = read_choice(record["preference"])
+        if choice is None:
+            raise DataError(f"the preference is a, b, tie or both_bad, not '{record['preference']}'", file, number)
         if record["image_a"] == record["image_b"]:
             raise DataError(f"'{record['image_a']}' is paired with itself", file, number)
         for image in (str(record["image_a"]), str(record["image_b"])):
             prompt, named = (prompts or {}).get(image, ""), str(record["prompt_id"])
             if prompt and named and prompt != named:
                 raise DataError(f"'{image}' is an image of the prompt '{prompt}', not '{named}'", file, number)
-        pairs.append(
-            Pair(
-                str(record["prompt_id"]),
-                str(record["image_a"]),
-                str(record["image_b"]),
-                preference,
-                str(record.get("source", "")),
-            )
-        )
+        names = (str(record["prompt_id"]), str(record["image_a"]), str(record["image_b"]))
+        pairs.append(pair_of(*names, choice, str(record.get("source", ""))))
     return pairs
 
 

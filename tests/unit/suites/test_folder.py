@@ -120,7 +120,7 @@ def test_nothing_to_judge_is_said(tmp_path: Path) -> None:
 def test_pairs_name_the_line_that_is_wrong(tmp_path: Path) -> None:
     good = {"prompt_id": "p", "image_a": "a", "image_b": "b", "preference": "Tie"}
     assert read_pairs(write_lines(tmp_path / "p.jsonl", good))[0].preference == "tie"
-    with pytest.raises(DataError, match=r"p\.jsonl:2: the preference is a, b or tie, not 'left'"):
+    with pytest.raises(DataError, match=r"p\.jsonl:2: the preference is a, b, tie or both_bad, not 'left'"):
         read_pairs(write_lines(tmp_path / "p.jsonl", good, {**good, "preference": "left"}))
 
 

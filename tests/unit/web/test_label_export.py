@@ -86,7 +86,7 @@ def test_disagreement_goes_to_experts_and_comes_back(tmp_path: Path) -> None:
     result, _ = export_labels(tmp_path / "v.db", out)
     assert result["rules"]["needs experts"] == 1
     assert (out / "pairs.jsonl").read_text() == ""
-    assert "p,i0,i1,,votes: needs experts,7,6,2,15" in (out / "open.csv").read_text()
+    assert "p,i0,i1,,votes: needs experts,7,6,2,15,0" in (out / "open.csv").read_text()
     (entry,) = [json.loads(line) for line in experts.read_text().splitlines()]
     assert entry == {"prompt_id": "p", "image_a": "i0", "image_b": "i1", "prompt": "the prompt", "verdicts": []}
     experts.write_text(json.dumps(entry | {"verdicts": ["b", "tie", "b"]}) + "\n")
@@ -194,7 +194,7 @@ def test_annotations_of_label_studio_become_votes(tmp_path: Path) -> None:
     assert read_annotations(tmp_path / "ls.json", tmp_path / "v.db") == 0, "an annotation counts once"
     result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
     assert result["rules"]["needs experts"] == 1
-    assert "p,i0,i1,,votes: needs experts,7,6,2,15" in (tmp_path / "out" / "open.csv").read_text()
+    assert "p,i0,i1,,votes: needs experts,7,6,2,15,0" in (tmp_path / "out" / "open.csv").read_text()
 
 
 def annotated(result: object, **more: object) -> list[dict]:

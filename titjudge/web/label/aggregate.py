@@ -15,7 +15,7 @@ from typing import Any
 
 from titjudge.core.numbers import mean
 from titjudge.core.types import Pair, Table
-from titjudge.stats.votes import CHOICES, Outcome
+from titjudge.stats.votes import BOTH_BAD, Outcome
 from titjudge.stats.votes import Vote as Choice
 from titjudge.web.label.question_order import implied
 from titjudge.web.label.store import Vote
@@ -42,12 +42,15 @@ def casts(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]], *, sorti
     """
     place = {image: number for number, image in enumerate(images)}
     answers: dict[tuple[str, str], dict[tuple[str, str], int]] = defaultdict(dict)
+    bad: dict[tuple[str, str], set[frozenset[str]]] = defaultdict(set)
     sorted_by: set[tuple[str, str]] = set()
     for vote in votes:
         if vote.kind != "pair" or vote.left not in place or vote.right not in place:
             continue
         outcome = vote.outcome
         answers[vote.annotator, vote.prompt_id] |= {(vote.left, vote.right): outcome, (vote.right, vote.left): -outcome}
+        if vote.answer == BOTH_BAD:
+            bad[vote.annotator, vote.prompt_id].add(frozenset((vote.left, vote.right)))
         if sorting and vote.source == "page":
             sorted_by.add((vote.annotator, vote.prompt_id))
     found = []
@@ -56,17 +59,40 @@ def casts(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]], *, sorti
         following = None
         if (annotator, group) in sorted_by:
             following = implied(outcomes, sorted({image for pair in outcomes for image in pair}, key=place.__getitem__))
+        called = bad[annotator, group]
+        each_bad = frozenset[str]().union(*called)
         for (a, b), outcome in {**(following or {}), **direct}.items():
-            found.append(Cast(Choice(group, a, b, annotator, CHOICES[{1: 0, -1: 1, 0: 2}[outcome]]), (a, b) in direct))
+            shown = (a, b) in direct
+            both = frozenset((a, b)) in called if shown else {a, b} <= each_bad
+            choice = {1: "a", -1: "b", 0: BOTH_BAD if both else "tie"}[outcome]
+            found.append(Cast(Choice(group, a, b, annotator, choice), shown))
     return found
 
 
-def counts(found: Iterable[Cast]) -> list[tuple[int, int, int]]:
-    """Votes for a, for b and for a tie of every pair that has one."""
+def battles(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]]) -> list[dict[str, str]]:
+    """Write every standing vote on a pair as arenas do, with its images; model_a was shown on the left."""
+    winners = {"left": "model_a", "right": "model_b", "tie": "tie", BOTH_BAD: "tie (bothbad)"}
+    return [
+        {
+            "prompt_id": vote.prompt_id,
+            "model_a": images[vote.left][1],
+            "model_b": images[vote.right][1],
+            "winner": winners[vote.answer],
+            "judge": vote.annotator,
+            "image_a": vote.left,
+            "image_b": vote.right,
+        }
+        for vote in votes
+        if vote.kind == "pair" and vote.undone_at is None and vote.left in images and vote.right in images
+    ]
+
+
+def counts(found: Iterable[Cast]) -> list[tuple[int, int, int, int]]:
+    """Votes for a, for b, for a tie and for both bad of every pair that has one."""
     table: dict[PairKey, Counter[str]] = defaultdict(Counter)
     for cast in found:
         table[cast.pair][cast.choice.choice] += 1
-    return [(row["a"], row["b"], row["tie"]) for row in table.values()]
+    return [(row["a"], row["b"], row["tie"], row[BOTH_BAD]) for row in table.values()]
 
 
 def ranks(
@@ -81,7 +107,15 @@ def ranks(
     for outcome in outcomes:
         for image, mine in ((outcome.a, "a"), (outcome.b, "b")):
             result = outcome.preference
-            word = "open" if result is None else "tie" if result == "tie" else "win" if result == mine else "loss"
+            word = (
+                "open"
+                if result is None
+                else "tie"
+                if result in ("tie", BOTH_BAD)
+                else "win"
+                if result == mine
+                else "loss"
+            )
             tallies[outcome.prompt_id][image][word] += 1
     rows = []
     for group, tally in tallies.items():
@@ -103,9 +137,19 @@ def annotator_table(votes: Sequence[Vote], gold: Sequence[Pair]) -> tuple[list[d
     for vote in votes:
         everyone[vote.annotator].append(vote)
     records = [_annotator(name, everyone[name], truth) for name in sorted(everyone)]
-    columns = ("annotator", "votes", "undone", "ties", "left of decided", "median seconds", "checks", "checks right")
+    columns = (
+        "annotator",
+        "votes",
+        "undone",
+        "ties",
+        "both bad",
+        "left of decided",
+        "median seconds",
+        "checks",
+        "checks right",
+    )
     rows = tuple(
-        (r["annotator"], r["votes"], r["undone"], r["tie_share"], r["left_share"], r["median_seconds"], r["gold"],
+        (r["annotator"], r["votes"], r["undone"], r["tie_share"], r["both_bad_share"], r["left_share"], r["median_seconds"], r["gold"],
         r["gold_accuracy"]) for r in records
     )  # fmt: skip
     note = "left of decided: far from 0.5 over many votes means that someone favours a side"
@@ -115,7 +159,7 @@ def annotator_table(votes: Sequence[Vote], gold: Sequence[Pair]) -> tuple[list[d
 def _annotator(name: str, all_votes: Sequence[Vote], truth: Mapping[tuple[str, ...], Pair]) -> dict[str, Any]:
     votes = [vote for vote in all_votes if vote.undone_at is None]
     pairs = [vote for vote in votes if vote.kind == "pair"]
-    decided = [vote for vote in pairs if vote.answer != "tie"]
+    decided = [vote for vote in pairs if vote.outcome]
     seconds = [vote.duration_ms / 1000 for vote in pairs if vote.duration_ms is not None]
     checks = [
         (vote, truth.get((vote.prompt_id, *sorted((vote.left, vote.right))))) for vote in votes if vote.kind == "gold"
@@ -126,6 +170,7 @@ def _annotator(name: str, all_votes: Sequence[Vote], truth: Mapping[tuple[str, .
         "votes": len(pairs),
         "undone": len(all_votes) - len(votes),
         "tie_share": mean(vote.answer == "tie" for vote in pairs),
+        "both_bad_share": mean(vote.answer == BOTH_BAD for vote in pairs),
         "left_share": mean(vote.answer == "left" for vote in decided),
         "median_seconds": statistics.median(seconds) if seconds else None,
         "gold": len(right),

@@ -4,6 +4,7 @@ pairs.jsonl, pairs.csv   decided pairs: prompt_id, image_a, image_b, preference,
 open.csv                 pairs without a decision, and why
 experts.jsonl            pairs for the panel: fill in `verdicts`, then export again with `experts`
 ranks.csv                images of a prompt from best to worst
+battles.jsonl            every vote on a pair as arenas write it: model_a, model_b, winner
 votes.jsonl              every vote, those taken back included
 labels.json              agreement, annotators, counts
 """
@@ -22,8 +23,8 @@ from titjudge.core.files import csv_text, write_atomic
 from titjudge.core.types import Table
 from titjudge.web.label.store import Store
 
-_VOTES = ("votes_a", "votes_b", "votes_tie", "direct")
-_VERDICTS = ("a", "b", "tie")
+_VOTES = ("votes_a", "votes_b", "votes_tie", "direct", "votes_bad")
+_VERDICTS = ("a", "b", "tie", "both_bad")
 _PANEL = 3
 
 
@@ -36,7 +37,7 @@ def export_labels(
         store: the SQLite file of the votes; it is only read.
         out: made when absent; its files of these names are replaced. Filled-in verdicts of `out/experts.jsonl` are
             kept.
-        experts: an `experts.jsonl` whose `verdicts` (a, b or tie, three a pair) the panel has filled in.
+        experts: an `experts.jsonl` whose `verdicts` (a, b, tie or both_bad, three a pair) the panel has filled in.
         annotators: how many votes a pair should have; as many as there were links (or voters, if more) when None.
 
     Returns:
@@ -48,7 +49,7 @@ def export_labels(
         DataError: the experts' file is malformed; names file and line.
     """
     from titjudge.stats.votes import aggregate_votes, krippendorff_alpha
-    from titjudge.web.label.aggregate import annotator_table, casts, counts, ranks
+    from titjudge.web.label.aggregate import annotator_table, battles, casts, counts, ranks
 
     opened = Store(store, create=False)
     try:
@@ -80,7 +81,8 @@ def export_labels(
     }
     records = [
         {"prompt_id": o.prompt_id, "image_a": o.a, "image_b": o.b, "preference": o.preference, "source": f"votes: {o.rule}",
-         "votes_a": o.votes_a, "votes_b": o.votes_b, "votes_tie": o.votes_tie, "direct": asked[o.prompt_id, o.a, o.b]}
+         "votes_a": o.votes_a, "votes_b": o.votes_b, "votes_tie": o.votes_tie,
+         "direct": asked[o.prompt_id, o.a, o.b], "votes_bad": o.votes_bad}
         for o in summary.outcomes
     ]  # fmt: skip
     decided = [record for record in records if record["preference"] is not None]
@@ -93,6 +95,7 @@ def export_labels(
         "open.csv": csv_text(columns, ([record[key] for key in columns] for record in pending)),
         "experts.jsonl": _jsonl(_for_experts(summary.needs_experts, prompts, {**kept, **verdicts})),
         "ranks.csv": csv_text(("prompt_id", "image", "generator", "rank", "wins", "ties", "losses", "open"), ranked),
+        "battles.jsonl": _jsonl(battles(votes, images)),
         "votes.jsonl": _jsonl(asdict(vote) for vote in votes),
         "labels.json": json.dumps(result, indent=2, ensure_ascii=False),
     }
@@ -128,7 +131,7 @@ def _read_verdicts(file: Path) -> dict[tuple[str, str, str], list[str]]:
     for number, record in read_jsonl(file, ("prompt_id", "image_a", "image_b", "verdicts")):
         verdicts = record["verdicts"]
         if not isinstance(verdicts, list) or any(verdict not in _VERDICTS for verdict in verdicts):
-            raise DataError('verdicts is a list of "a", "b" or "tie"', file, number)
+            raise DataError('verdicts is a list of "a", "b", "tie" or "both_bad"', file, number)
         if len(verdicts) > _PANEL:
             raise DataError(f"a pair has {len(verdicts)} verdicts, the panel has {_PANEL} experts", file, number)
         key = (str(record["prompt_id"]), str(record["image_a"]), str(record["image_b"]))

@@ -2,7 +2,7 @@
 
 A task is `{"data": {prompt_id, prompt, left_image, right_image, left, right}}`; `left_image` and `right_image` are
 image ids, `left` and `right` the addresses that Label Studio shows. Answers are read from a Choices control (left,
-right, tie) and from a Pairwise control, which knows no tie. Format: Label Studio's documentation, "Label Studio Task
+right, tie, both_bad) and from a Pairwise control, which knows no tie. Format: Label Studio's documentation, "Label Studio Task
 Format".
 """
 
@@ -34,6 +34,7 @@ CONFIG = """<View>
     <Choice value="left" hotkey="1"/>
     <Choice value="tie" hotkey="2"/>
     <Choice value="right" hotkey="3"/>
+    <Choice value="both_bad" hotkey="4"/>
   </Choices>
 </View>
 """
@@ -123,7 +124,7 @@ def _votes(task: Mapping[str, Any], number: int, file: Path) -> Iterable[dict[st
         if annotation.get("was_cancelled") or annotation.get("result") in (None, []):
             continue
         if answer is None:
-            raise DataError(f"task {number}, annotation {place}: neither left, right nor tie", file)
+            raise DataError(f"task {number}, annotation {place}: none of left, right, tie and both_bad", file)
         person = annotation.get("completed_by")
         if isinstance(person, dict):
             person = person.get("email") or person.get("id")

@@ -80,14 +80,14 @@ class LabelingService:
             return self._state(annotator, turn, ballot)
 
     def vote(self, annotator: str, question: str, answer: str, duration_ms: object = None) -> dict[str, Any]:
-        """Put an answer (left, right, tie) on disk and return the next state.
+        """Put an answer (left, right, tie, both_bad) on disk and return the next state.
 
         Raises:
-            DataError: the answer is none of the three.
+            DataError: the answer is none of these.
             Stale: `question` is not the current one.
         """
         if answer not in ANSWERS:
-            raise DataError("the answer is left, right or tie")
+            raise DataError("the answer is left, right, tie or both_bad")
         with self._lock:
             with self.store.writing():
                 turn, ballot = self._ballot(annotator)

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
+from titjudge.stats.votes import BOTH_BAD, pair_of
 from titjudge.web.label.dataset import LabelingData
 
 SCHEMA_VERSION = "1"
-ANSWERS = ("left", "right", "tie")
+ANSWERS = ("left", "right", "tie", BOTH_BAD)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS prompts(id TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT;
@@ -53,7 +54,7 @@ class Vote:
     Attributes:
         left: Id of the image that was shown on the left.
         right: Id of the one on the right.
-        answer: left, right or tie.
+        answer: left, right, tie or both_bad.
         duration_ms: How long the pair was in view (pauses taken out); None when unknown.
         turn: How many votes and undos of the annotator there were before.
         undone_at: When it was taken back. Times are Unix seconds.
@@ -75,12 +76,12 @@ class Vote:
 
     @property
     def outcome(self) -> int:
-        """1 when left is better, -1 when right is, 0 for a tie."""
-        return {"left": 1, "right": -1, "tie": 0}[self.answer]
+        """1 when left is better, -1 when right is, 0 when neither is."""
+        return {"left": 1, "right": -1}.get(self.answer, 0)
 
 
 _SELECT = (
-    "SELECT v.id, v.annotator, v.turn, v.kind, v.prompt_id, v.left_image, v.right_image, v.answer, v.shown_at,"
+    "SELECT v.id, v.annotator, v.turn, v.kind, v.prompt_id, v.left_image, v.right_image, CASE WHEN v.both_bad THEN 'both_bad' ELSE v.answer END, v.shown_at,"
     " v.voted_at, v.duration_ms, v.source, u.undone_at FROM votes v LEFT JOIN undos u ON u.vote_id = v.id"
 )
 
@@ -108,6 +109,8 @@ class Store:
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
                 self._db.execute(f"PRAGMA {pragma}").fetchall()
             self._db.executescript(_SCHEMA + _APPEND_ONLY)
+            if "both_bad" not in {row[1] for row in self._db.execute("PRAGMA table_info(votes)")}:
+                self._db.execute("ALTER TABLE votes ADD COLUMN both_bad INTEGER NOT NULL DEFAULT 0")
             version = self.setting("schema_version", SCHEMA_VERSION)
         except sqlite3.Error as error:
             self._db.close()
@@ -179,7 +182,7 @@ class Store:
         with self.writing():
             self._db.executemany("INSERT OR IGNORE INTO prompts VALUES(?, ?)", prompts.items())
             self._db.executemany("INSERT OR IGNORE INTO images VALUES(?, ?, ?)", images)
-            rows = [(pair.prompt_id, pair.a, pair.b, pair.preference) for pair in gold]
+            rows = [(pair.prompt_id, pair.a, pair.b, pair.choice) for pair in gold]
             self._db.executemany("INSERT OR REPLACE INTO gold VALUES(?, ?, ?, ?)", rows)
 
     def prompts(self) -> dict[str, str]:
@@ -197,7 +200,7 @@ class Store:
             rows = self._db.execute(
                 "SELECT prompt_id, image_a, image_b, preference FROM gold ORDER BY rowid"
             ).fetchall()
-        return [Pair(group, a, b, preference, "gold") for group, a, b, preference in rows]
+        return [pair_of(group, a, b, preference, "gold") for group, a, b, preference in rows]
 
     # -- votes -----------------------------------------------------------------------------------------------------
 
@@ -235,10 +238,11 @@ class Store:
         with self.writing():
             turn = self.turn(annotator)
             values = (annotator, turn, kind, prompt_id, left, right, answer, shown_at, now, duration_ms, source)
+            bad = answer == BOTH_BAD
             cursor = self._db.execute(
                 "INSERT INTO votes(annotator, turn, kind, prompt_id, left_image, right_image, answer, shown_at,"
-                " voted_at, duration_ms, source) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                values,
+                " voted_at, duration_ms, source, both_bad) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*values[:6], "tie" if bad else answer, *values[7:], bad),
             )
         return Vote(int(cursor.lastrowid or 0), *values)
 

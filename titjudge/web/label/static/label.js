@@ -3,7 +3,7 @@
 
 const $ = (id) => document.getElementById(id);
 const token = decodeURIComponent(location.hash.slice(1));
-const KEYS = { ArrowLeft: "left", 1: "left", ArrowDown: "tie", 2: "tie", ArrowRight: "right", 3: "right" };
+const KEYS = { ArrowLeft: "left", 1: "left", ArrowDown: "tie", 2: "tie", ArrowRight: "right", 3: "right", ArrowUp: "both_bad", 4: "both_bad" };
 const RETRY_MS = 1000;
 const KEEP_BLOBS = 32;
 

@@ -1,0 +1,87 @@
+"""Votes of an arena: `model_a`, `model_b` and `winner` (model_a, model_b, tie, "tie (bothbad)") on a prompt.
+
+The prompt is `prompt_id`, `question_id` or the text `prompt`. Images are `image_a` and `image_b`, or those that the two models
+made of the prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_table, scan_table
+from titjudge.core.types import Item, Pair
+from titjudge.stats.votes import pair_of, read_choice
+
+COLUMNS = ("model_a", "model_b", "winner")
+_PROMPTS = ("prompt_id", "question_id", "prompt")
+
+
+def is_battles(file: Path) -> bool:
+    """Tell whether the first line of a table is a battle."""
+    first = next((record for _, record in scan_table(file) if not isinstance(record, DataError)), {})
+    return all(name in first for name in COLUMNS)
+
+
+def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) -> list[Pair]:
+    """Read battles as pairs; votes on two images of one model are left out, for nobody wins them.
+
+    Args:
+        file: The table.
+        items: The images; asked for where a battle names none.
+
+    Raises:
+        DataError: A battle has another winner, or an image cannot be told; names file and line.
+    """
+    pairs = []
+    images: _Images | None = None
+    for number, record in read_table(file, COLUMNS):
+        choice = read_choice(record["winner"], "model_a", "model_b")
+        if choice is None:
+            told = "model_a, model_b, tie or 'tie (bothbad)'"
+            raise DataError(f"the winner is {told}, not '{record['winner']}'", file, number)
+        models = str(record["model_a"]), str(record["model_b"])
+        if models[0] == models[1]:
+            continue
+        prompt = next((str(record[name]) for name in _PROMPTS if record.get(name) not in (None, "")), None)
+        if prompt is None:
+            raise DataError(f"a battle needs one of {', '.join(_PROMPTS)}", file, number)
+        judge = str(record.get("judge") or record.get("source") or "")
+        if record.get("image_a") and record.get("image_b"):
+            prompt_id, a, b = prompt, str(record["image_a"]), str(record["image_b"])
+        elif items is None:
+            raise DataError("here battles need the columns image_a and image_b", file, number)
+        else:
+            images = images or _Images(items())
+            try:
+                found = [images.of(prompt, model) for model in models]
+            except LookupError as error:
+                raise DataError(f"{error}", file, number) from error
+            prompt_id, a, b = found[0].prompt_id, found[0].id, found[1].id
+        pairs.append(pair_of(prompt_id, a, b, choice, judge))
+    return pairs
+
+
+class _Images:
+    """The images of a data set by prompt (its id or its text) and generator."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._found: dict[tuple[str, str], list[Item]] = {}
+        for item in items:
+            for prompt in {item.prompt_id, item.prompt}:
+                self._found.setdefault((prompt, item.generator), []).append(item)
+
+    def of(self, prompt: str, model: str) -> Item:
+        """Find the image.
+
+        Raises:
+            LookupError: There is none, or there are several; says so.
+        """
+        found = self._found.get((prompt, model), [])
+        if len(found) == 1:
+            return found[0]
+        shown = prompt if len(prompt) <= 60 else f"{prompt[:59]}…"
+        if found:
+            raise LookupError(f"'{model}' has {len(found)} images of '{shown}': name image_a and image_b")
+        raise LookupError(f"there is no image of '{shown}' by '{model}'")
