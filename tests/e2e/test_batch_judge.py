@@ -148,7 +148,7 @@ COMMAND = ("judge", "--data", "data", "--metric", "tit-llm", "--batch", "--confi
 
 def hosted(folder: Path, server: BatchServer) -> dict[str, str]:
     """Also writes the configuration that COMMAND names."""
-    (folder / "run.yaml").write_text(json.dumps({"limits": {"batch_poll": 0.05, "batch_idle": 0.3}}))
+    (folder / "run.yaml").write_text(json.dumps({"limits": {"batch_poll": 0.05, "batch_idle": 0.3}, "report": False}))
     openai = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
     return {**openai, "GEMINI_API_KEY": "AIza-test-0123456789", "GOOGLE_GEMINI_BASE_URL": server.url}
 

@@ -9,12 +9,21 @@ import time
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
-from commands import cli, start
 from PIL import Image
 from servers import Scripted, Seen, Server
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def quiet(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Without the report: `main_job` writes one, and tests/unit/report/ and the browser tests look at others."""
+    return (*arguments, *(("--no-report",) if arguments[0] == "judge" else ()))
+
+
+def cli(folder: Path, *arguments: str, code: int = 0, **variables: str) -> str:
+    return commands.cli(folder, *quiet(arguments), code=code, **variables)
 
 
 def results(folder: Path, name: str = "out.json") -> Any:
@@ -322,7 +331,7 @@ def test_killed_in_the_middle_nothing_is_asked_twice(tmp_path: Path, number: sig
         "out.json",
     )
     with Server(good, latency=0.05) as server:
-        with start(tmp_path, *arguments, **hosted(server)) as process:
+        with commands.start(tmp_path, *quiet(arguments), **hosted(server)) as process:
             deadline = time.monotonic() + 60
             while server.answered < 30 and time.monotonic() < deadline:
                 time.sleep(0.01)

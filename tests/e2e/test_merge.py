@@ -66,6 +66,7 @@ def judged(folder: Path, out: str, **changes: Any) -> Path:
         "metrics": ["tit-llm"],
         "out": folder / out,
         "cache": folder / f"cache-{out}",
+        "report": False,
     }
     return Session(load_config(None, settings | changes)).run().folder
 

@@ -63,7 +63,18 @@ def test_a_made_folder_is_judged_with_a_captioner_and_compared(tmp_path: Path) -
         return Scripted(prompt)
 
     with Server(describe) as server:
-        command = ("judge", "--suite", "known-answer", "--data", str(data), "--metric", "tit", "--out", str(run))
+        command = (
+            "judge",
+            "--suite",
+            "known-answer",
+            "--data",
+            str(data),
+            "--metric",
+            "tit",
+            "--no-report",
+            "--out",
+            str(run),
+        )
         model = ("--captioner", "openai/gpt-4o", "--base-url", server.openai)
         told = cli(tmp_path, *command, *model, OPENAI_API_KEY="x")
         assert server.count() >= 12

@@ -74,6 +74,7 @@ def sweep_file(folder: Path, data: Path, **changes: Any) -> Path:
         "prices": {name: {"input": 2.0, "output": 8.0} for name in ("gpt-4o", "gpt-4.1")},
         "cache": str(folder / "cache"),
         "out": str(folder / "out"),
+        "report": False,
     }
     file = folder / "sweep.yaml"
     file.write_text(yaml.safe_dump({name: value for name, value in (content | changes).items() if value is not None}))

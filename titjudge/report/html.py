@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -22,6 +23,9 @@ from titjudge.report.generator_sections import Section, generator_sections
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.summary import summary
 from titjudge.report.thumbnails import Thumbnail, thumbnails
+
+if TYPE_CHECKING:
+    import jinja2
 
 LIMIT = 15_000_000  # bytes of the whole file, but for full_images
 _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
@@ -122,6 +126,14 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
     )
 
 
+@functools.cache
+def _template() -> jinja2.Template:
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    return environment.from_string(web_file("page.html"))
+
+
 def _fields(chart: Any) -> Mapping[str, Any]:
     return {name: getattr(chart, name) for name in chart.__dataclass_fields__}
 
@@ -137,23 +149,23 @@ def _page(
     data: str,
     images: str,
 ) -> bytes:
-    import jinja2
-
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    page = environment.from_string(web_file("page.html"))
-    return page.render(
-        title=title,
-        charts=people,
-        curves=stops,
-        sections=sections,
-        chart_data=numbers,
-        style=style,
-        script=script,
-        data=data,
-        images=images,
-        script_hash=sha256(script),
-        style_hash=sha256(style),
-    ).encode(errors="replace")
+    return (
+        _template()
+        .render(
+            title=title,
+            charts=people,
+            curves=stops,
+            sections=sections,
+            chart_data=numbers,
+            style=style,
+            script=script,
+            data=data,
+            images=images,
+            script_hash=sha256(script),
+            style_hash=sha256(style),
+        )
+        .encode(errors="replace")
+    )
 
 
 def _chart_data(drawn: Sequence[Mapping[str, Any]]) -> str:

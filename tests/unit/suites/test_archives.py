@@ -121,7 +121,7 @@ def test_a_folder_of_archives_is_judged(tmp_path: Path) -> None:
     ask = ("--captioner", "fake/c", "--metric", "tit")
     said = cli(tmp_path, "judge", "--data", "data", *ask, "--dry-run")
     assert "'txt' is read as prompt" in said
-    cli(tmp_path, "judge", "--data", "data", *ask, "--out", "run")
+    cli(tmp_path, "judge", "--data", "data", *ask, "--no-report", "--out", "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
     assert sorted(line["item"] for line in lines) == ["000.tar:1", "000.tar:2", "001.tar:1", "001.tar:2"]
     assert all(line["value"] is not None for line in lines)
