@@ -102,7 +102,7 @@ def write_out(tables: Sequence[Table], out: Path | None) -> None:
 @option("--baseline", "Compare every other generator with this one  [default: all pairs].", "GENERATOR")
 @option(
     "--by",
-    "Also by category: a column of the table, what the suite knows (type, theme, ...), prompt_length, language, element, pillar; repeatable.",
+    "Also by category: a column of the table, what the suite knows (type, theme, ...), prompt_length, language, element, pillar, sub_capability, facet; repeatable.",
     "COLUMN",
     multiple=True,
 )

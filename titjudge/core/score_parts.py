@@ -14,6 +14,8 @@ from titjudge.core.numbers import is_number
 
 Parts = Mapping[str, Any]
 
+LEVELS = ("pillar", "sub_capability", "facet")  # of a checklist, each within the one before
+
 
 # -- texts that a model read -------------------------------------------------------------------------------------------
 
@@ -182,14 +184,21 @@ def alignment(parts: Parts) -> Mapping[str, Any] | None:
     return found if isinstance(found, Mapping) else None
 
 
-def pillars(parts: Parts) -> Mapping[str, float]:
-    """`checklist`: the points of each pillar that was judged."""
-    found = parts.get("level1")
-    return (
-        {str(name): float(each) for name, each in found.items() if is_number(each)}
-        if isinstance(found, Mapping)
-        else {}
-    )
+def levels(parts: Parts) -> dict[str, dict[tuple[str, ...], float]]:
+    """`checklist`: the points of each pillar, sub-capability and facet that was judged, by its names from the pillar down."""
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for depth, column in enumerate(LEVELS, 1):
+        tree: list[tuple[tuple[str, ...], Any]] = [((), parts.get(f"level{depth}"))]
+        for _ in range(depth):
+            tree = [
+                ((*names, str(name)), each)
+                for names, of in tree
+                if isinstance(of, Mapping)
+                for name, each in of.items()
+            ]
+        if points := {names: float(each) for names, each in tree if is_number(each)}:
+            found[column] = points
+    return found
 
 
 # -- the agentic judge -------------------------------------------------------------------------------------------------

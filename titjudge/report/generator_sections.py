@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.score_parts import LEVELS
 from titjudge.core.types import Item
 from titjudge.report.charts import MAX_METRICS, Chart
 from titjudge.report.generator_questions import across_judges, planning, settling
@@ -19,7 +20,7 @@ from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.intervals import mean_intervals
-from titjudge.stats.part_scores import PILLAR, part_scores
+from titjudge.stats.part_scores import part_scores
 from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores_table import Entry, ScoreTable, score_table
 from titjudge.stats.slices import averages, first_places, tiers
@@ -27,7 +28,7 @@ from titjudge.stats.slices import averages, first_places, tiers
 MOST = 4  # metrics; the command has all
 WORST = 6  # prompts
 _IMAGES = 6  # of a prompt among the worst
-_CELLS = 40, 30  # values and generators of a heat map
+_CELLS = 60, 30  # values and generators of a heat map
 _AXES = 12  # of a radar
 
 
@@ -84,7 +85,7 @@ def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
     try:
         told = part_scores(items, scores.values())
     except DataError:  # a claim that is malformed: `compare forgetting` names it
-        told = part_scores(items, scores.values(), [PILLAR])
+        told = part_scores(items, scores.values(), LEVELS)
     parts = {
         column: [
             (items[id].prompt_id or id, items[id].generator, value, each)
@@ -105,7 +106,13 @@ def judged_scores(run: Loaded, judge: Judge) -> ScoreTable | None:
         categories=categories(list(items.values())), parts=parts, cost=cost or None,
         per_prompt=rule if judge.higher else rule.negated(),
     )  # fmt: skip
-    slices = {name: made.slices[name] for name in [*parts, *made.slices] if len(made.slices[name]) > 1}
+    enough = {
+        name: {
+            value: means for value, means in made.slices[name].items() if np.isfinite(means).any(axis=1).sum() >= FEWEST
+        }
+        for name in [*parts, *made.slices]
+    }
+    slices = {name: values for name, values in enough.items() if len(values) > 1}
     return replace(made, slices=dict(list(slices.items())[:COLUMNS]))
 
 

@@ -14,12 +14,11 @@ from titjudge.probes.canary import refuse_drift
 from titjudge.runs.human_study import choose
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.run_folder import RunFolder
-from titjudge.stats.part_scores import ELEMENT, PILLAR, part_scores
+from titjudge.stats.part_scores import PARTS, part_scores
 from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores_table import DERIVED, Entry, ScoreTable, score_table
 
 LANGUAGE = "language"
-PARTS = {ELEMENT: "claims", PILLAR: "pillars"}  # categories of parts of a score, and what these are called
 
 
 def run_scores(
@@ -41,7 +40,7 @@ def run_scores(
         metric: its name; needed where the runs have several.
         allow_drift: join runs whose models have drifted or differ, with a note.
         by: `type`, `theme`, ... (what the suite knows of a prompt), `prompt_length`, `language`, `element`
-            (claims by kind), `pillar`.
+            (claims by kind), `pillar`, `sub_capability`, `facet`.
         per_prompt: how several images of a prompt become one score.
 
     Raises:

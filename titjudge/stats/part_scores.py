@@ -1,38 +1,48 @@
-"""Parts of scores that stand for a capability of their own: pillars of a checklist, claims by kind of element."""
+"""Parts of scores that stand for a capability of their own: pillars and facets of a checklist, claims by kind of element."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from titjudge.core.score_parts import pillars
+from titjudge.core.score_parts import LEVELS, levels
 from titjudge.core.types import Item, Score
 from titjudge.stats.claims import claims_of
 
 ELEMENT = "element"  # share of claims met, by kind: entity, attribute, relation, ...
-PILLAR = "pillar"
+PARTS = {ELEMENT: "claims"} | dict.fromkeys(LEVELS, "pillars")  # columns, and what they are of
 
 
 def part_scores(
-    items: Mapping[str, Item], scores: Iterable[Score], columns: Iterable[str] = (ELEMENT, PILLAR)
+    items: Mapping[str, Item], scores: Iterable[Score], columns: Iterable[str] = PARTS
 ) -> dict[str, dict[str, Mapping[str, float]]]:
     """Read the parts of scores: column -> item id -> value -> number; a column without any is left out.
+
+    A facet, or sub-capability, whose name several pillars have is named with its pillar.
 
     Raises:
         DataError: a claim is malformed.
     """
-    found: dict[str, dict[str, Mapping[str, float]]] = {}
     wanted = set(columns)
+    told: dict[str, dict[str, dict[tuple[str, ...], float]]] = {}
     for score in scores:
         if score.item_id not in items or score.value is None:
             continue
-        told: dict[str, Mapping[str, float]] = {PILLAR: pillars(score.parts)} if PILLAR in wanted else {}
+        mine = levels(score.parts) if wanted & set(LEVELS) else {}
         if ELEMENT in wanted:
-            met: dict[str, list[bool]] = {}
+            met: dict[tuple[str, ...], list[bool]] = {}
             for claim in claims_of([items[score.item_id]], [score]):
                 if claim.met is not None:
-                    met.setdefault(claim.kind, []).append(claim.met)
-            told[ELEMENT] = {kind: sum(each) / len(each) for kind, each in met.items()}
-        for column, values in told.items():
-            if values:
-                found.setdefault(column, {})[score.item_id] = values
-    return found
+                    met.setdefault((claim.kind,), []).append(claim.met)
+            mine[ELEMENT] = {kind: sum(each) / len(each) for kind, each in met.items()}
+        for column in wanted & set(mine):
+            if mine[column]:
+                told.setdefault(column, {})[score.item_id] = mine[column]
+    return {column: _named(told[column]) for column in PARTS if column in told}
+
+
+def _named(by_item: Mapping[str, Mapping[tuple[str, ...], float]]) -> dict[str, Mapping[str, float]]:
+    every = {names for values in by_item.values() for names in values}
+    count = Counter(names[-1] for names in every)
+    shown = {names: names[-1] if count[names[-1]] == 1 else f"{names[-1]} ({names[0]})" for names in every}
+    return {id: {shown[names]: each for names, each in values.items()} for id, values in by_item.items()}

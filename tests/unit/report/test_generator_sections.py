@@ -21,6 +21,7 @@ from titjudge.report.svg import heat_map, radar
 from titjudge.runs.generator_scores import run_scores
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.generator_differences import generator_differences
+from titjudge.stats.part_scores import part_scores
 from titjudge.stats.slices import first_places, maturity, tier_means, tiers
 
 
@@ -226,7 +227,26 @@ def test_claims_by_kind_and_pillars_are_categories(tmp_path: Path) -> None:
     points = {(row[0], row[1]): row[2]["v"] for row in tables["By pillar"]["rows"]}
     assert points["Quality", "low"] == pytest.approx(30 + 7)
     assert points["Aesthetics", "top"] - points["Aesthetics", "low"] == pytest.approx(10, abs=1)
-    assert [chart.title for chart in found.charts] == ["Generators by pillar", "Generators by element"]
+    assert [chart.title for chart in found.charts] == ["Generators by element", "Generators by pillar"]
+
+
+def test_facets_of_one_name_are_told_apart_by_their_pillar() -> None:
+    item = Item("i", PROMPT, None, "g", "p")
+    tree = {
+        "Aesthetics": {"Design": {"Composition": 60.0, "Colour": 100.0}},
+        "Alignment": {"Space": {"Composition": 0.0, "odd": None}},
+    }
+    parts = {
+        "level1": {"Aesthetics": 80.0, "Alignment": 0.0},
+        "level2": {"Aesthetics": {"Design": 80.0}},
+        "level3": tree,
+    }
+    assert part_scores({"i": item}, [score(item, "checklist", 40.0, **parts)]) == {
+        "pillar": {"i": {"Aesthetics": 80.0, "Alignment": 0.0}},
+        "sub_capability": {"i": {"Design": 80.0}},
+        "facet": {"i": {"Composition (Aesthetics)": 60.0, "Colour": 100.0, "Composition (Alignment)": 0.0}},
+    }
+    assert part_scores({"i": item}, [score(item, "checklist", 40.0, level1=3, level3={"a": 1})]) == {}
 
 
 def test_what_a_verdict_takes_stands_in_the_report(tmp_path: Path) -> None:
