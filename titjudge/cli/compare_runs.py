@@ -231,4 +231,33 @@ def _nothing(place: Path, message: str) -> Any:
     return DataError(message, place)
 
 
-COMMANDS = (people, cascade, forgetting)
+@click.command(short_help="Agreement on single questions, facets and graph elements.")
+@click.argument("run", type=PATH)
+@option("--human", "People's marks: rows of image, element, value.", "FILE", type=PATH, required=True)
+@METRIC
+@option("--out", "Write the table: Markdown, LaTeX or CSV (.md, .tex, .csv).", "FILE", type=PATH)
+@JSON
+def elements(run: Path, human: Path, metric: str | None, out: Path | None, json_file: Path | None) -> int:
+    """Compare what RUN says of single elements with people: TP, FP, FN, TN, accuracy and kappa, by type or pillar.
+
+    The metric is yes-no (an element is the text of a question), checklist (a facet, as pillar / sub-capability / facet) or
+    graph-alignment (cat, cat | black, cat | on | mat). People say yes or no, of facets 0, 1, 2 or n/a. Intervals are over
+    prompts.
+
+    \b
+    Examples:
+      python cli.py compare elements runs/mine --human marks.csv
+      python cli.py compare elements runs/mine --metric yes-no --human marks.jsonl
+    """
+    from titjudge.runs.element_marks import element_marks
+    from titjudge.stats.element_agreement import agreement_table, element_agreement
+
+    check_files(None, out)
+    chosen, marks, notes = element_marks(run, human, metric)
+    found = element_agreement(marks)
+    record = {"run": str(run), "metric": chosen, "elements": {kind: of.to_json() for kind, of in found.items()}}
+    _tell([agreement_table(f"{chosen} against people, by element", found, notes)], [], json_file, record, out)
+    return 0
+
+
+COMMANDS = (people, cascade, forgetting, elements)

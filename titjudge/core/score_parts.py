@@ -201,6 +201,19 @@ def levels(parts: Parts) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
+def facet_points(parts: Parts) -> Mapping[tuple[str, str, str], float | None]:
+    """`checklist`: the points of each facet that was judged, None where it does not apply; what could not be read is left out."""
+    found = parts.get("level3")
+    unread = {(pillar, str(facet)) for pillar, of in (parts.get("unread") or {}).items() for facet in of}
+    return {
+        (str(pillar), str(sub), str(facet)): points
+        for pillar, subs in (found.items() if isinstance(found, Mapping) else ())
+        for sub, of in subs.items()
+        for facet, points in of.items()
+        if (pillar, facet) not in unread
+    }
+
+
 # -- the agentic judge -------------------------------------------------------------------------------------------------
 
 

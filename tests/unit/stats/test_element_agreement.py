@@ -1,0 +1,113 @@
+"""Agreement by element: published confusion tables, brute-force kappa, and the command over real runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import cli
+from hypothesis import given
+from hypothesis import strategies as st
+
+from titjudge.stats.element_agreement import Mark, element_agreement
+
+
+def table(tp: int, fp: int, fn: int, tn: int) -> list[Mark]:
+    cells = [("yes", "yes", tp), ("yes", "no", fp), ("no", "yes", fn), ("no", "no", tn)]
+    marks = [Mark("", "q", judge, people) for judge, people, count in cells for _ in range(count)]
+    return [Mark(f"p{number % 20}", "q", mark.judge, mark.people) for number, mark in enumerate(marks)]
+
+
+@pytest.mark.parametrize(
+    ("counts", "accuracy"),
+    [((91, 0, 1, 16), 107 / 108), ((81, 2, 11, 14), 95 / 108), ((20, 1, 0, 19), 0.975)],  # TIIF-Bench paper, A7 and A6
+)
+def test_confusion_tables_of_the_tiif_paper(counts: tuple[int, int, int, int], accuracy: float) -> None:
+    found = element_agreement(table(*counts))
+    assert list(found) == ["all"]
+    assert list(found["all"].confusion.values()) == list(counts)
+    assert found["all"].accuracy == pytest.approx(accuracy)
+    interval = found["all"].interval
+    assert interval is not None
+    assert interval[0] < accuracy < interval[1]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["0", "1", "2", "n/a"]), st.sampled_from(["0", "1", "2", "n/a"])), min_size=2))  # fmt: skip
+def test_kappa_is_the_brute_force_one(rows: list[tuple[str, str, str]]) -> None:
+    found = element_agreement(Mark(prompt, "k", judge, people) for prompt, judge, people in rows)["all"]
+    observed = sum(judge == people for _, judge, people in rows) / len(rows)
+    chance = (
+        sum(
+            sum(judge == value for _, judge, _ in rows) * sum(people == value for _, _, people in rows)
+            for value in ("0", "1", "2", "n/a")
+        )
+        / len(rows) ** 2
+    )
+    if chance > 1 - 1e-12:
+        assert found.kappa is None
+    else:
+        assert found.kappa == pytest.approx((observed - chance) / (1 - chance))
+    assert found.elements == len(rows)
+
+
+def test_kinds_stand_beside_all_of_them() -> None:
+    found = element_agreement([Mark("p", "entity", "yes", "yes"), Mark("q", "relation", "no", "yes")])
+    assert {kind: each.accuracy for kind, each in found.items()} == {"all": 0.5, "entity": 1.0, "relation": 0.0}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("elements")
+    cli(
+        folder, "judge", "--suite", "known-answer", "--metric", "graph-alignment", "--metric", "yes-no", "--out", "run",
+        "--no-report",
+    )  # fmt: skip
+    return folder
+
+
+def test_the_command_on_graphs_and_questions(run: Path) -> None:
+    scores = [json.loads(line) for line in (run / "run/scores.jsonl").read_text().splitlines()]
+    graph = next(score for score in scores if score["metric"] == "graph-alignment")
+    rows = [
+        {"image": graph["item"], "element": " | ".join(element), "value": "yes" if met else "no"}
+        for marks in graph["parts"]["alignment"].values()
+        for element, met in marks
+    ]
+    rows[0]["value"] = "no" if rows[0]["value"] == "yes" else "yes"
+    (run / "marks.jsonl").write_text(
+        "\n".join(map(json.dumps, [*rows, {"image": "x", "element": "y", "value": "yes"}]))
+    )
+    told = cli(
+        run, "compare", "elements", "run", "--human", "marks.jsonl", "--metric", "graph-alignment", "--json", "e.json"
+    )
+    found = json.loads((run / "e.json").read_text())["elements"]
+    assert found["all"]["accuracy"] == pytest.approx(1 - 1 / len(rows))
+    assert set(found) == {"all", "entity", "attribute", "relation"}
+    assert "1 of people's marks are on elements that the judge has not marked" in told
+    asked = next(score for score in scores if score["metric"] == "yes-no")
+    lines = ["image,element,value"]
+    lines += [f'{asked["item"]},"{question}",{int(answer == "yes")}' for question, answer in
+              zip(asked["parts"]["questions"], asked["parts"]["preds"], strict=True)]  # fmt: skip
+    (run / "marks.csv").write_text("\n".join(lines))
+    cli(run, "compare", "elements", "run", "--human", "marks.csv", "--metric", "yes-no", "--json", "q.json")
+    assert json.loads((run / "q.json").read_text())["elements"]["all"]["accuracy"] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "reason"),
+    [
+        ('{"image": "a", "element": "b", "value": "perhaps"}', [], "m.jsonl:1: the value is yes, no, 0, 1, 2 or n/a"),
+        ('{"image": "a", "element": "b"}', [], "m.jsonl:1"),
+        ('{"image": "a", "element": "b", "value": "no"}', [], "several metrics"),
+        ('{"image": "a", "element": "b", "value": "no"}', ["--metric", "yes-no"], "no element of it is one of yes-no"),
+        (
+            '{"image": "a", "element": "b", "value": "no"}\n{"image": "a", "element": "b", "value": "yes"}',
+            ["--metric", "yes-no"],
+            "m.jsonl:2: 'b' of 'a' is there twice",
+        ),
+    ],
+)
+def test_errors_are_one_line(run: Path, content: str, arguments: list[str], reason: str) -> None:
+    (run / "m.jsonl").write_text(content)
+    assert reason in cli(run, "compare", "elements", "run", "--human", "m.jsonl", *arguments, code=2)

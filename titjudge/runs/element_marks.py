@@ -1,0 +1,105 @@
+"""Elements of a run beside what people have marked: questions, facets, and elements of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from titjudge.core.errors import DataError
+from titjudge.core.files import read_table
+from titjudge.core.score_parts import alignment, facet_points, predictions, sequence
+from titjudge.core.types import Item, Score
+from titjudge.metrics.checklist import POINTS
+from titjudge.runs.human_study import choose
+from titjudge.runs.run_folder import RunFolder
+from titjudge.stats.element_agreement import Mark
+
+BETWEEN = " | "  # the words of an element of a graph
+_WORDS = {
+    "yes": "yes",
+    "true": "yes",
+    "no": "no",
+    "false": "no",
+    "n/a": "n/a",
+    "na": "n/a",
+    "0": "0",
+    "1": "1",
+    "2": "2",
+}
+_MARKS = {points: str(mark) for mark, points in POINTS.items()}
+
+
+def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[str, list[Mark], list[str]]:
+    """Join the elements that a metric of a run has judged with people's marks.
+
+    Args:
+        run: The run folder.
+        human: Rows of image, element, value: the text of a question, a facet as `pillar / sub-capability / facet`, or an
+            element of a graph (`cat`, `cat | black`, `cat | on | mat`); yes or no, for facets 0, 1, 2 or n/a.
+        metric: yes-no, checklist or graph-alignment; needed where the run has several with elements.
+
+    Returns:
+        The metric, the marks, and notes on what could not be joined.
+
+    Raises:
+        ConfigError: no such metric. DataError: the file is malformed (names file and row), or nothing is in common.
+    """
+    people = _people(human)
+    folder = RunFolder(run)
+    folder.manifest()
+    items = {item.id: item for item in folder.items() if isinstance(item, Item)}
+    scores = [score for score in folder.scores().values() if score.value is not None and score.item_id in items]
+    with_elements = [score for score in scores if next(_elements(items[score.item_id], score), None)]
+    if not with_elements:
+        raise DataError("no score of it has elements (yes-no, checklist and graph-alignment have)", run)
+    chosen = choose({score.metric for score in with_elements}, metric, folder)
+    marks, seen = [], set()
+    for score in with_elements:
+        if score.metric == chosen:
+            for element, kind, value in _elements(items[score.item_id], score):
+                key = (score.item_id, element.casefold())
+                if key in people and key not in seen:
+                    seen.add(key)
+                    marks.append(Mark(items[score.item_id].prompt_id, kind, value, _same_scale(people[key], value)))
+    if not marks:
+        first = next(iter(people), None)
+        raise DataError(f"no element of it is one of {chosen} of this run{f', not {first}' if first else ''}", human)
+    left = len(people) - len(seen)
+    return chosen, marks, [f"{left:,} of people's marks are on elements that the judge has not marked"] if left else []
+
+
+def _people(file: Path) -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for number, record in read_table(file, ("image", "element", "value")):
+        value = _WORDS.get(str(record["value"]).strip().casefold())
+        if value is None:
+            raise DataError(f"the value is yes, no, 0, 1, 2 or n/a, not '{record['value']}'", file, number)
+        key = (str(record["image"]), str(record["element"]).strip().casefold())
+        if found.setdefault(key, value) != value:
+            raise DataError(
+                f"'{record['element']}' of '{record['image']}' is there twice, with two values", file, number
+            )
+    return found
+
+
+def _same_scale(people: str, judge: str) -> str:
+    """Read 1 and 0 as yes and no, where that is what the judge says."""
+    return {"1": "yes", "0": "no"}.get(people, people) if judge in ("yes", "no") else people
+
+
+def _elements(item: Item, score: Score) -> Iterator[tuple[str, str, str]]:
+    """Yield the elements of a score: name, kind, and what the judge says."""
+    aligned = alignment(score.parts)
+    for kind, marks in (aligned or {}).items():
+        for element, met in marks:
+            yield BETWEEN.join(map(str, sequence(element))), str(kind), "yes" if met else "no"
+    answers = predictions(score.parts)
+    if answers:
+        kind = str(item.meta.get("type") or "question")
+        for question, answer in zip(score.parts.get("questions", ()), answers, strict=False):
+            if answer in ("yes", "no"):
+                yield str(question), kind, answer
+    for (pillar, sub, facet), points in facet_points(score.parts).items():
+        mark = "n/a" if points is None else _MARKS.get(points)
+        if mark is not None:
+            yield f"{pillar} / {sub} / {facet}", pillar, mark
