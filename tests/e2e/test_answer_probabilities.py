@@ -237,6 +237,15 @@ def test_a_score_says_how_far_the_tokens_that_are_not_told_can_move_it(
 
 
 @pytest.mark.usefixtures("asked")
+def test_a_server_that_tells_fewer_tokens_is_asked_for_fewer(data: Path, tmp_path: Path, server: Server) -> None:
+    server.handler = lambda seen: Scripted("Yes", "length", tops=TOPS)
+    role = {"model": "openai/m", "top_logprobs": 2, "max_tokens": 3, "base_url": server.openai}
+    scores = judged(data, tmp_path / "run", metrics=["soft"], captioner=role)
+    assert (server.last.body["top_logprobs"], server.last.body["max_tokens"]) == (2, 3)
+    assert [(score.value, score.parts["upper"]) for score in scores] == [(pytest.approx(0.7), pytest.approx(1.0))] * 3
+
+
+@pytest.mark.usefixtures("asked")
 def test_an_empty_answer_has_probabilities_all_the_same(data: Path, tmp_path: Path, server: Server) -> None:
     """A model that would end its answer at once: the first token is known, and nothing is asked again."""
     server.handler = lambda seen: Scripted(kind="empty", tops=[("<|im_end|>", math.log(0.7)), ("Yes", math.log(0.3))])

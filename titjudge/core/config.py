@@ -56,6 +56,8 @@ class RoleConfig(_Strict):
     """In which detail pictures are read (OpenAI); low is cheap and sees little."""
     max_side: int | None = Field(default=None, ge=64)
     """Longest side, in pixels, of images as they are sent to a hosted model; larger ones are scaled down."""
+    top_logprobs: Positive | None = None
+    """How many of the likeliest tokens a server tells where probabilities are asked for (20; some tell 5, some more)."""
     structured: Literal["auto", "native", "prompt"] = "auto"
     """Answers in JSON: by the server's own schema mode (native), by words in the prompt, or what the model can (auto)."""
     omit: list[str] = Field(default_factory=list)

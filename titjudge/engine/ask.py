@@ -15,8 +15,6 @@ from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import ProviderRole
 
-_ONE_TOKEN = {"max_tokens": 1, "temperature": 0}  # at 0 every server tells the model's own probabilities
-
 
 class BoundAsk:
     """Ask on behalf of one item.
@@ -109,7 +107,7 @@ class BoundAsk:
             template=template,
             item_id=self._item.id,
             schema=schema,
-            params={**(_ONE_TOKEN if tokens else {}), **(params or {})},
+            params={**(_one_token(asked) if tokens else {}), **(params or {})},
             choices=tuple(token for each in tokens.values() for token in each),
             sample=replace(self._sample if self._sample.repeats(role) else ONCE, attempt=sample).number,
         )
@@ -159,3 +157,9 @@ class BoundAsk:
         pairs = await self._engine.embed(texts, self._reservation)
         self.keys.extend(key for key, _ in pairs)
         return [vector for _, vector in pairs]
+
+
+def _one_token(asked: ProviderRole) -> dict[str, Any]:
+    """Parameters of an answer of one token; at temperature 0 every server tells the model's own probabilities."""
+    told = asked.config.top_logprobs
+    return {"max_tokens": 1, "temperature": 0, **({"top_logprobs": told} if told else {})}
