@@ -46,10 +46,9 @@ def identity(config: RunConfig) -> dict[str, Any]:
     if not config.metric_options:
         del record["metric_options"]  # likewise
     for role in (record["captioner"], record["judge"], record["embedder"], *record["panel"]):
-        if role and not role["omit"]:
-            del role["omit"]  # likewise
-        if role and not role["max_side"]:
-            del role["max_side"]  # likewise
+        for name in ("omit", "max_side", "top_logprobs"):
+            if role and not role[name]:
+                del role[name]  # likewise
         if role:
             role["options"].pop("client", None)  # the same is sent either way
         if role and role["base_url"]:
