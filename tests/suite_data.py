@@ -61,3 +61,38 @@ def unigenbench(data: Path) -> tuple[str, ...]:
     (data / "data").mkdir()
     (data / "data" / "test_prompts_en.csv").write_text("\n".join(["index,prompt_en,sub_dims_en", *rows]) + "\n")
     return ("--suite", "unigenbench")
+
+
+def oneig(data: Path) -> tuple[str, ...]:
+    table = ["category,id,prompt_en,type,prompt_length,class", "Anime_Stylization,000,a cat,NP,short,None"]
+    (data / "scripts/alignment/Q_D").mkdir(parents=True)
+    (data / "OneIG-Bench.csv").write_text("\n".join(table) + "\n")
+    for name in ("anime", "human", "object"):
+        asked = {"000": {"question": json.dumps({"1": "Is it a cat?"}), "dependency": json.dumps({"1": [0]})}}
+        (data / f"scripts/alignment/Q_D/{name}.json").write_text(json.dumps(asked if name == "anime" else {}))
+    (data / "scripts/text").mkdir()
+    (data / "scripts/text/text_content.csv").write_text("id,text_content\n")
+    (data / "scripts/reasoning").mkdir()
+    (data / "scripts/reasoning/gt_answer.json").write_text("{}")
+    return ("--suite", "oneig-bench")
+
+
+def geneval2(data: Path) -> tuple[str, ...]:
+    row = {"atom_count": 3, "vqa_list": [["Is there a dog?", "Yes"]], "skills": ["object"]}
+    lines(data / "geneval2_data.jsonl", *({"prompt": f"a dog {n}", **row} for n in range(2)))
+    return ("--suite", "geneval2")
+
+
+def not_geneval(data: Path) -> tuple[str, ...]:
+    wanted = [{"class": "dog", "count": 1}]
+    rows = ({"tag": "single_object", "include": wanted, "prompt": f"a photo of a dog {n}"} for n in range(2))
+    lines(data / "evaluation_metadata.jsonl", *rows)
+    return ("--suite", "not-geneval")
+
+
+def longtext(data: Path) -> tuple[str, ...]:
+    rows = (
+        {"prompt_id": n, "prompt": "a sign", "text": ["STOP"], "category": "sign", "length": "short"} for n in (0, 1)
+    )
+    lines(data / "text_prompts.jsonl", *rows)
+    return ("--suite", "longtext-bench")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from commands import cli
 from PIL import Image
-from suite_data import corebench, dpg, lines, tiif, unigenbench, wise
+from suite_data import corebench, dpg, lines, oneig, tiif, unigenbench, wise
 
 from titjudge.core import images
 from titjudge.core.errors import ConfigError, DataError
@@ -57,19 +57,9 @@ def corebench_tree(root: Path) -> None:
 
 
 def oneig_tree(root: Path) -> None:
-    data = root / "OneIG-Benchmark"
-    table = ["category,id,prompt_en,type,prompt_length,class"]
-    table += ["Anime_Stylization,000,a cat,NP,short,None"]
-    (data / "scripts/alignment/Q_D").mkdir(parents=True)
-    (data / "OneIG-Bench.csv").write_text("\n".join(table) + "\n")
-    for name in ("anime", "human", "object"):
-        asked = {"000": {"question": json.dumps({"1": "Is it a cat?"}), "dependency": json.dumps({"1": [0]})}}
-        (data / f"scripts/alignment/Q_D/{name}.json").write_text(json.dumps(asked if name == "anime" else {}))
-    (data / "scripts/text").mkdir()
-    (data / "scripts/text/text_content.csv").write_text("id,text_content\n")
-    (data / "scripts/reasoning").mkdir()
-    (data / "scripts/reasoning/gt_answer.json").write_text("{}")
-    image(data / "images/anime/flux/000.webp")
+    (root / "OneIG-Benchmark").mkdir()
+    oneig(root / "OneIG-Benchmark")
+    image(root / "OneIG-Benchmark/images/anime/flux/000.webp")
 
 
 def wise_tree(root: Path) -> None:

@@ -132,7 +132,7 @@ def generate(
     failed: list[tuple[str, str]] = []
     wanted = list(read_wanted(todo, out, generator or maker.name, failed))[part]
     found = run(wanted, out, maker, failed, _Watch().show)
-    _problems(found.failed)
+    _problems(found.failed, "images were not made")
     if found.stopped:
         say(f"stopped: the first {len(found.failed)} images failed, and no other was made", err=True, colour="red")
     left = found.total - found.made - found.there

@@ -341,7 +341,7 @@ def _notes(metrics: Mapping[str, Mapping[str, Any]], pairs: int, named: bool, pe
         lost = each["pairs"] - each["pairs_scored"]
         if lost:
             notes.append(f"{name}: {lost} of {each['pairs']} pairs lack a score, left out.")
-    if per_prompt.kind != "mean":
+    if named and per_prompt.kind != "mean":
         notes.append(f"Leaderboard: {per_prompt.about}.")
     if not named:
         notes.append("No leaderboard: the images name no generator.")

@@ -258,7 +258,7 @@ def generators_table(table: ScoreTable) -> Table:
     for k in np.argsort(np.where(there.any(axis=0), -average, np.inf), kind="stable").tolist():
         known = np.isfinite(table.means[:, k])
         values = table.means[known, k]
-        interval = mean_intervals(values, np.ones(len(values)), table.bounds)[0] if len(values) > 1 else None
+        interval = table.per_prompt.intervals(values[:, None], table.bounds)[0] if len(values) > 1 else None
         variance = table.seed_variance[k]
         rows.append((
             table.generators[k], float(values.mean()) if len(values) else None, *(interval or (None, None)),

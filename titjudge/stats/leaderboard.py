@@ -104,7 +104,7 @@ def standing(
     if intervals:
         ends = (1.0, float(shape[1]))
         spans = [
-            mean_intervals(np.where(present, mean, 0.0), present * 1.0, bounds),
+            rule.intervals(mean, bounds),
             mean_intervals(np.where(ranked, ranks, 0.0), ranked * 1.0, ends),
         ]
     with np.errstate(invalid="ignore"):

@@ -10,6 +10,7 @@ import numpy as np
 from titjudge.core.errors import ConfigError
 from titjudge.stats.bootstrap import Floats, Interval, Ints
 from titjudge.stats.equality import reaches
+from titjudge.stats.intervals import mean_intervals, share_intervals
 
 KINDS = ("mean", "best", "any", "all")
 
@@ -114,6 +115,12 @@ class PerPrompt:
         certain = hits > 0 if self.kind == "any" else hits < count
         found = np.where(certain, 1.0 if self.kind == "any" else 0.0, known)
         return np.where(images > 0, found, np.nan)
+
+    def intervals(self, scores: Floats, bounds: Interval | None) -> list[Interval | None]:
+        """Compute the intervals of the mean of each column of scores of prompts, NaN left out; shape (prompts, statistics)."""
+        there = np.isfinite(scores)
+        sums, counts = np.where(there, scores, 0.0), there * 1.0
+        return share_intervals(sums, counts) if self.counts else mean_intervals(sums, counts, bounds)
 
 
 MEAN = PerPrompt()
