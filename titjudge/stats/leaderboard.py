@@ -128,7 +128,8 @@ def standing(
         for k in range(shape[1])
     ]
     places.sort(key=lambda place: (place.rank is None, place.rank, place.generator))
-    return Standing(tuple(places), tuple(_coverage_warnings(places, present, name)))
+    uneven = rule.warnings(np.bincount(cell, minlength=shape[0] * shape[1]), name)
+    return Standing(tuple(places), (*_coverage_warnings(places, present, name), *uneven))
 
 
 def prompt_ranks(scores: Floats) -> Floats:

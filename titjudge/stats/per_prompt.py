@@ -116,6 +116,15 @@ class PerPrompt:
         found = np.where(certain, 1.0 if self.kind == "any" else 0.0, known)
         return np.where(images > 0, found, np.nan)
 
+    def warnings(self, images: Ints, name: str) -> list[str]:
+        """Say that scores are not comparable where prompts have unequal numbers of images, by cell; 0 is none."""
+        found = np.unique(images[images > 0])
+        if self.kind == "mean" or len(found) < 2:
+            return []
+        return [
+            f"{name}: prompts have {found[0]} to {found[-1]} images, and --per-prompt {self} depends on their number"
+        ]
+
     def intervals(self, scores: Floats, bounds: Interval | None) -> list[Interval | None]:
         """Compute the intervals of the mean of each column of scores of prompts, NaN left out; shape (prompts, statistics)."""
         there = np.isfinite(scores)

@@ -178,7 +178,10 @@ def score_table(
         bounds=bounds,
         cost=cost,
         slices=slices,
-        notes=tuple(notes),
+        notes=(
+            *notes,
+            *per_prompt.warnings(np.bincount(np.concatenate((cell, failed)), minlength=len(images)), metric),
+        ),
         per_prompt=per_prompt,
     )
 

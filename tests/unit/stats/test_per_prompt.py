@@ -77,6 +77,9 @@ def test_a_prompt_counts_once_however_many_images_it_has() -> None:
     assert (places["y"].mean, places["y"].spread) == (0.4, None)
     best = {p.generator: p for p in standing(images, values, bounds=(0, 1), per_prompt=PerPrompt("best")).places}
     assert (best["x"].mean, best["x"].mean_rank) == (0.5, 1.5)
+    (told,) = standing(images, values, bounds=(0, 1), per_prompt=PerPrompt("best"), name="m").warnings
+    assert told == "m: prompts have 1 to 3 images, and --per-prompt best depends on their number"
+    assert standing(images, values, bounds=(0, 1)).warnings == ()
     found = {p.generator: p for p in standing(images, values, bounds=(0, 1), per_prompt=PerPrompt("any")).places}
     assert (found["x"].mean, found["y"].mean) == (0.5, 0.0)
 
