@@ -29,7 +29,8 @@ def known_answer() -> None:
 @option("--scenes", "How many prompts.", "N", type=click.IntRange(1, 9999), default=6)
 @option("--seed", "Another seed, other scenes.", "S", type=click.IntRange(min=0), default=0)
 @option("--out", "A new folder, or one to go on with.", "DIR", type=PATH, required=True)
-@option("--size", "Width and height of the images.", "PX", type=click.IntRange(16, 4096), default=512)
+@option("--hard", "Crowded scenes: 40 to 80 small things, counts to 12, small text, near-duplicates.", is_flag=True)
+@option("--size", "Width and height of the images; 512, or 768 with --hard.", "PX", type=click.IntRange(16, 4096))
 @option("--samples", "Rays a pixel: more is finer and slower.", "N", type=click.IntRange(1, 4096), default=16)
 @option(
     "--levels",
@@ -37,7 +38,7 @@ def known_answer() -> None:
     "LIST",
     default="0,1,2,3",
 )
-def make(scenes: int, seed: int, out: Path, size: int, samples: int, levels: str) -> int:
+def make(scenes: int, seed: int, out: Path, hard: bool, size: int | None, samples: int, levels: str) -> int:
     """Compose scenes, write long prompts, render each at levels of adherence, and annotate what is really to be seen.
 
     Needs Mitsuba 3 (pip install 'titjudge[scenes]'). Ctrl-C ends; the same command goes on, a larger --scenes adds some.
@@ -45,17 +46,23 @@ def make(scenes: int, seed: int, out: Path, size: int, samples: int, levels: str
     \b
     Examples:
       python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
+      python cli.py known-answer make --hard --scenes 10 --out my_hard_answers
       python cli.py judge --suite known-answer --data my_answers --captioner openai/gpt-4o --judge openai/gpt-4o
     """
     from titjudge.suites.known_answer.scenes.generate import make as make_folder
     from titjudge.suites.known_answer.scenes.render import Stage, mitsuba
     from titjudge.suites.known_answer.scenes.scene import Options
-    from titjudge.suites.known_answer.scenes.visibility import look
+    from titjudge.suites.known_answer.scenes.visibility import look, look_crowd
 
     mitsuba()
-    options = Options(seed, size, samples, _levels(levels))
+    pixels = size or (768 if hard else 512)
     folder = make_folder(
-        out, scenes, options, look=look, render=lambda scene: Stage(scene, size).picture(samples), watch=_Watch().show
+        out,
+        scenes,
+        options := Options(seed, pixels, samples, _levels(levels), hard),
+        look=look_crowd if hard else look,
+        render=lambda scene: Stage(scene, pixels).picture(samples),
+        watch=_Watch().show,
     )
     say(f"{folder}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {folder / 'README.md'}")
     return 0

@@ -175,12 +175,12 @@ def test_a_group_that_shows_one_less_is_miscounted() -> None:
 def test_words_must_be_seen_whole_and_large() -> None:
     sign = Thing("sign", "sign", {"text": "A B", "frame colour": "red"}, 0, "back")
     frame, board = mask(20, 40, 40, 60), mask(22, 38, 42, 58)
-    parts = {"sign__0": frame & ~board, visibility.WORDS: board}
-    whole = GOOD | {"sign__0": frame, visibility.WORDS: board}
+    parts = {"sign__0": frame & ~board, "sign__words": board}
+    whole = GOOD | {"sign__0": frame, "sign__words": board}
     assert wrong(parts, MUG, RING, sign, whole=whole) == ""
-    assert "of its board" in wrong(parts | {visibility.WORDS: mask(22, 35, 42, 58)}, MUG, RING, sign, whole=whole)
+    assert "of its board" in wrong(parts | {"sign__words": mask(22, 35, 42, 58)}, MUG, RING, sign, whole=whole)
     small = mask(36, 38, 42, 58)
-    assert "high" in wrong(parts | {visibility.WORDS: small}, MUG, RING, sign, whole=whole | {visibility.WORDS: small})
+    assert "high" in wrong(parts | {"sign__words": small}, MUG, RING, sign, whole=whole | {"sign__words": small})
 
 
 def test_surfaces_are_told_apart_by_their_pictures() -> None:

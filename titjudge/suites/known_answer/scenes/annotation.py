@@ -91,7 +91,7 @@ class Question:
             here = scene.get(a) is not None and (b == TABLE or scene.get(b) is not None)
             return here and bool(holds(scene, a, word, b))
         if len(self.about) == 1:
-            return any(thing.kind == self.about[0] for thing in scene.things)
+            return any(self.about[0] in (thing.kind, thing.name) for thing in scene.things)
         return value_of(scene, self.about[0], self.about[1]) == self.about[2]
 
 
@@ -205,14 +205,13 @@ def _stranger(scene: Scene, rng: Random) -> Question:
 
 def prompt_record(prompt_id: str, prompt: str, asked: Scene, graph: Graph, asks: list[Question]) -> dict[str, Any]:
     """Make a line of prompts.jsonl."""
-    sign = asked.get(SIGN)
     return {
         "prompt_id": prompt_id,
         "prompt": prompt,
         "questions": [question.text for question in asks],
         "gold_answers": [question.answer(asked) for question in asks],
         "graph": graph.to_json(),
-        "text_words": sign.traits["text"].split() if sign else [],
+        "text_words": asked.words(),
     }
 
 
@@ -225,7 +224,6 @@ def image_record(shown: Shown, graph: Graph, asks: list[Question]) -> dict[str, 
     found = marks(graph, shown.scene)
     if found is None:
         raise ValueError("a relation of this scene is neither clearly so nor clearly not so")
-    sign = shown.scene.get(SIGN)
     return {
         "level": shown.level,
         "alignment": round(found.alignment, 4),
@@ -238,7 +236,7 @@ def image_record(shown: Shown, graph: Graph, asks: list[Question]) -> dict[str, 
             for (a, word, b), so in found.relations.items()
         ],
         "answers": [question.answer(shown.scene) for question in asks],
-        "text_present": sign.traits["text"].split() if sign else [],
+        "text_present": shown.scene.words(),
         "errors": [error.to_json() for error in shown.errors],
     }
 

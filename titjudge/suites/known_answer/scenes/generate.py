@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -18,10 +18,10 @@ from typing import Any
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic
-from titjudge.suites.known_answer.scenes import annotation
+from titjudge.suites.known_answer.scenes import annotation, crowd
 from titjudge.suites.known_answer.scenes.annotation import Question
 from titjudge.suites.known_answer.scenes.composition import alike_behind, compose, graph_of
-from titjudge.suites.known_answer.scenes.errors import KINDS_OF_ERROR, TEXT, draw
+from titjudge.suites.known_answer.scenes.errors import KINDS_OF_ERROR, PLANTS, TEXT, Plant, draw
 from titjudge.suites.known_answer.scenes.prompt_text import write
 from titjudge.suites.known_answer.scenes.scene import Graph, Options, Scene, Shown
 
@@ -58,40 +58,68 @@ class Progress:
     fresh: int
 
 
-def plan(seed: int, number: int, levels: Sequence[int], look: Look) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """How scenes of one sort are drawn, worded and spoilt."""
+
+    compose: Callable[[Random, str], Scene]
+    graph_of: Callable[[Scene, Random], Graph]
+    write: Callable[[Scene, Graph, Random], str]
+    questions: Callable[[Scene, Graph, Random], list[Question]]
+    plants: Mapping[str, Plant]
+    unfit: Callable[[Scene], bool] = lambda _: False
+
+
+SIMPLE = Grammar(
+    lambda rng, kind: compose(rng, with_sign=kind == TEXT or rng.random() < 0.7),
+    graph_of,
+    write,
+    annotation.questions,
+    PLANTS,
+    lambda scene: alike_behind(scene.things),
+)
+CROWDED = Grammar(crowd.compose, crowd.graph_of, crowd.write, crowd.questions, crowd.PLANTS)
+
+
+def plan(seed: int, number: int, levels: Sequence[int], look: Look, *, hard: bool = False) -> Plan:
     """Plan the scene of that number: drawn from the seed until `look` finds nothing wrong at any level.
 
     Raises:
         DataError: no such scene was found in a bounded number of draws.
     """
+    grammar = CROWDED if hard else SIMPLE
     kind = KINDS_OF_ERROR[number % len(KINDS_OF_ERROR)]
     for attempt in range(_TRIES):
-        rng = Random(f"titjudge scenes {VERSION}/{seed}/{number}/{attempt}")
-        asked = compose(rng, with_sign=kind == TEXT or rng.random() < 0.7)
-        graph = graph_of(asked, rng)
+        rng = Random(f"titjudge {'crowds' if hard else 'scenes'} {VERSION}/{seed}/{number}/{attempt}")
+        asked = grammar.compose(rng, kind)
+        graph = grammar.graph_of(asked, rng)
         found = annotation.marks(graph, asked)
-        if found is None or found.wrong or alike_behind(asked.things) or look(asked, graph):
+        if found is None or found.wrong or grammar.unfit(asked) or look(asked, graph):
             continue
-        shown = list(_levels(asked, graph, kind, levels, rng, look))
+        shown = list(_levels(asked, graph, kind, levels, rng, look, grammar))
         if len(shown) < len(levels):
             continue
         try:
-            prompt = write(asked, graph, rng)
+            prompt = grammar.write(asked, graph, rng)
         except ValueError:
             continue
-        asks = annotation.questions(asked, graph, rng)
-        return Plan(prompt_id(seed, number), prompt, asked, graph, asks, tuple(shown), _models(len(levels), rng))
+        asks = grammar.questions(asked, graph, rng)
+        return Plan(
+            prompt_id(seed, number, hard=hard), prompt, asked, graph, asks, tuple(shown), _models(len(levels), rng)
+        )
     raise DataError(f"no scene {number} of seed {seed} in which all is to be seen; take another --seed")
 
 
-def prompt_id(seed: int, number: int) -> str:
-    return f"scene_{seed}_{number + 1:04d}"
+def prompt_id(seed: int, number: int, *, hard: bool = False) -> str:
+    return f"{'crowd' if hard else 'scene'}_{seed}_{number + 1:04d}"
 
 
-def _levels(asked: Scene, graph: Graph, kind: str, levels: Sequence[int], rng: Random, look: Look) -> Iterator[Shown]:
+def _levels(
+    asked: Scene, graph: Graph, kind: str, levels: Sequence[int], rng: Random, look: Look, grammar: Grammar
+) -> Iterator[Shown]:
     for level in levels:
         for _ in range(_REDRAWS):
-            shown = draw(level, asked, graph, kind, rng)
+            shown = draw(level, asked, graph, kind, rng, grammar.plants)
             if shown is None:
                 return
             if level == 0 or not look(shown.scene, graph):
@@ -120,12 +148,12 @@ def make(
     total, done, fresh = scenes * len(options.levels), 0, 0
     try:
         for number in range(scenes):
-            state = _State(out, prompt_id(options.seed, number))
+            state = _State(out, prompt_id(options.seed, number, hard=options.hard))
             ready = state.ready(options.levels)
             done += len(ready)
             if len(ready) == len(options.levels):
                 continue
-            planned = plan(options.seed, number, options.levels, look)
+            planned = plan(options.seed, number, options.levels, look, hard=options.hard)
             for shown, model in zip(planned.shown, planned.models, strict=True):
                 if shown.level in ready:
                     continue
@@ -185,12 +213,17 @@ def _open(out: Path, options: Options) -> None:
     """Check that a folder is new or made with these options, and say so in it."""
     file = out / "made.json"
     wanted = {"version": VERSION, **asdict(options), "levels": list(options.levels)}
+    if not options.hard:
+        del wanted["hard"]  # as folders say that were made before there were hard scenes
     if file.is_file():
         found = read_json(file)
-        other = [key for key in wanted if not isinstance(found, dict) or found.get(key) != wanted[key]]
+        keys = [*wanted, "hard"] if isinstance(found, dict) and found.get("hard") else wanted
+        other = [key for key in keys if not isinstance(found, dict) or found.get(key) != wanted.get(key)]
         if other:
             was = found.get(other[0]) if isinstance(found, dict) else None
-            raise UserError(f"{out} was made with {other[0]} {was}, not {wanted[other[0]]}: take another --out")
+            raise UserError(
+                f"{out} was made with {other[0]} {was}, not {wanted.get(other[0], False)}: take another --out"
+            )
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} holds something else: --out takes a new folder, or one this command made")
     write_atomic(file, _json(wanted))
@@ -200,14 +233,14 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
     """Write the jsonl files and the README from what is finished."""
     prompts, images, pairs = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     for number in range(scenes):
-        state = _State(out, prompt_id(options.seed, number))
+        state = _State(out, prompt_id(options.seed, number, hard=options.hard))
         if not state.ready(options.levels):
             continue
         prompts.append(state.record["prompt"])
         images += state.record["images"]
         ranked = [(each["image"], each["alignment"]) for each in state.record["images"]]
         rng = Random(f"titjudge pairs {VERSION}/{options.seed}/{number}")
-        pairs += annotation.pair_records(prompt_id(options.seed, number), ranked, rng)
+        pairs += annotation.pair_records(prompt_id(options.seed, number, hard=options.hard), ranked, rng)
     for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
         write_atomic(out / f"{name}.jsonl", b"".join(_json(line) for line in lines))
     from titjudge.suites.known_answer.scenes.readme import readme

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from titjudge.suites.known_answer.scenes.scene import SIGN, TABLE, WALL, Scene, Thing
 from titjudge.suites.known_answer.scenes.shapes import Body, Point, bodies, moved, top
 
-COLUMN_X = {"front": 1.98, "back": 2.3}  # units left and right of the middle
-ROW_Y = {"front": -1.35, "back": 1.55}
+COLUMN_X = {"front": 1.98, "back": 2.3, "near": 0.75, "middle": 0.83, "far": 0.92}  # units for each column
+ROW_Y = {"front": -1.35, "back": 1.55, "near": -1.95, "middle": -0.1, "far": 1.75}
 WALL_Y = 3.1
 BEFORE = 1.25  # how far towards the viewer a load lies that is not where it should be
 FOV = 40.0  # degrees, across
@@ -59,17 +59,25 @@ def placed(scene: Scene) -> Iterator[Placed]:
         for number, body in enumerate(found):
             body = moved(body, at, turn)
             words = tuple(part for part in body if part.form == "face")
-            yield Placed(thing.name, label_of(thing.name, number), tuple(part for part in body if part not in words))
+            label = label_of(thing, number) if number < thing.count else tray_of(thing)
+            yield Placed(thing.name, label, tuple(part for part in body if part not in words))
             if words:
-                yield Placed(thing.name, WORDS, words)
+                yield Placed(thing.name, words_of(thing), words)
 
 
-WORDS = "sign__words"  # the label of what is written on the sign
-
-
-def label_of(name: str, number: int) -> str:
+def label_of(thing: Thing, number: int) -> str:
     """Make the label of one object of a thing, counted from 0."""
-    return f"{name.replace(' ', '-')}__{number}"
+    return f"{thing.slug}__{number}"
+
+
+def words_of(thing: Thing) -> str:
+    """Make the label of what is written on a sign or card."""
+    return f"{thing.slug}__words"
+
+
+def tray_of(thing: Thing) -> str:
+    """Make the label of what a thing lies on that is no object of it."""
+    return f"{thing.slug}__tray"
 
 
 def _at_home(body: Body) -> Body:

@@ -53,7 +53,9 @@ _BEFORE_WALL = {  # what would not stand out against the wall
     "pale pink": {*_PALE, "pink"},
 }
 
-NUMBERS = ("zero", "one", "two", "three", "four", "five", "six")
+NUMBERS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+)  # fmt: skip
 
 SIGN_FIRST = ("FRESH", "HAPPY", "GRAND", "QUIET", "SUNNY", "NORTH", "SMALL", "BRIGHT", "GOLDEN", "SIMPLE", "FAMOUS")
 SIGN_SECOND = ("MARKET", "GARDEN", "CORNER", "STUDIO", "KITCHEN", "MUSEUM", "WINTER", "SUMMER", "HARBOUR", "PLANET")

@@ -9,7 +9,7 @@ _TEXT = """\
 
 {prompts} prompts, {images} images, {pairs} pairs for testing text-to-image judges, made by
 
-    python cli.py known-answer make --scenes {scenes} --seed {seed} --size {size} --samples {samples} --levels {levels} --out DIR
+    python cli.py known-answer make --scenes {scenes} --seed {seed} --size {size} --samples {samples} --levels {levels}{hard} --out DIR
 
 The adherence of every image to its long prompt is known by construction: the scenes are still lifes on a table, composed
 from a seeded grammar and path traced (Mitsuba 3, {samples} samples a pixel, then smoothed along surfaces). Nobody's
@@ -18,7 +18,7 @@ alone, and a scene is drawn again until each object that the annotation names is
 groups have as many objects in sight as they should, left, right and behind agree with where the pixels are, and nothing
 stands before the words of the sign. Camera, light and places are the same at all levels of a scene.
 
-* level 0: everything the prompt asks for
+{crowd}* level 0: everything the prompt asks for
 * level 1: one error; its kind goes round from scene to scene (missing entity, wrong attribute, wrong count, swapped
   relation, misspelt text). A missing entity takes its attributes and relations with it, and a swap concerns up to two relations
 * level 2: 26-34 % of the graph elements wrong or missing
@@ -49,10 +49,17 @@ later without a model, answer the questions of a run elsewhere (`batch export`, 
 
 ## Limits
 
-Simple synthetic scenes of one composition: two rows on a table. Images at level 3 are tidy images of something else
+Simple synthetic scenes of one composition: {composition} on a table. Images at level 3 are tidy images of something else
 rather than failed ones. Sign words and counts weigh no more than other elements.
 
 No third-party images or textures; the sign text is drawn with the font that Pillow ships.
+"""
+
+_CROWD = """\
+Each scene is a crowd (`--hard`): 40 to 80 small things on twelve trays, two to twelve alike on each, some of them partly behind
+others (at least 30 % of every one is to be seen, and at least eight stand partly behind others), four small cards, and groups
+that differ in their colour only. A missing group has a near-duplicate in its place; a swap mirrors two neighbours.
+
 """
 
 
@@ -67,4 +74,7 @@ def readme(options: Options, prompts: int, images: int, pairs: int) -> str:
         size=options.size,
         samples=options.samples,
         levels=",".join(map(str, options.levels)),
+        hard=" --hard" if options.hard else "",
+        crowd=_CROWD if options.hard else "",
+        composition="three rows of trays" if options.hard else "two rows",
     )

@@ -16,12 +16,16 @@ LEVELS = (0, 1, 2, 3)  # how wrong an image is: 0 is flawless
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What decides every byte of a folder, together with the versions of titjudge, Mitsuba, numpy and Pillow."""
+    """What decides every byte of a folder, together with the versions of titjudge, Mitsuba, numpy and Pillow.
+
+    `hard`: crowded scenes (`crowd`), not the ones of six to nine things.
+    """
 
     seed: int
     size: int = 512
     samples: int = 16
     levels: tuple[int, ...] = LEVELS
+    hard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,11 @@ class Thing:
     row: str
     carrier: str = ""
     place: str = "table"
+
+    @property
+    def slug(self) -> str:
+        """Its name as the labels of its objects begin."""
+        return self.name.replace(" ", "-")
 
     @property
     def count(self) -> int:
@@ -90,6 +99,10 @@ class Scene:
     def with_thing(self, thing: Thing) -> Scene:
         """Copy the scene with the thing of that name replaced."""
         return replace(self, things=tuple(thing if each.name == thing.name else each for each in self.things))
+
+    def words(self) -> list[str]:
+        """List the words that can be read in the scene, thing by thing."""
+        return [word for thing in self.things for word in thing.traits.get("text", "").split()]
 
     def without(self, name: str) -> Scene:
         return replace(self, things=tuple(each for each in self.things if each.name != name))

@@ -299,6 +299,49 @@ def _sign(traits: Mapping[str, str]) -> list[Body]:
 
 SIGN_HALF, SIGN_FOOT = (1.15, 0.62), 0.5
 
+TRAY = (0.70, 0.56)  # half width and half depth
+_CARD = (0.34, 0.12)
+_ON_TRAY = {2: (2,), 3: (3,), 4: (2, 2), 5: (3, 2), 6: (3, 3), 7: (4, 3), 8: (4, 4), 9: (3, 3, 3), 10: (4, 3, 3), 11: (4, 4, 3), 12: (4, 4, 4)}  # fmt: skip
+"""How many stand in each row of a tray, from the back."""
+SMALL: dict[str, tuple[str, float]] = {  # what lies on a tray: built as which kind, how large
+    "balls": ("sphere", 0.34),
+    "cubes": ("cube", 0.36),
+    "cones": ("small cone", 0.5),
+    "cylinders": ("cylinder", 0.33),
+    "bottles": ("bottle", 0.36),
+    "mugs": ("mug", 0.40),
+    "rings": ("ring", 0.22),
+}
+
+
+def _set(traits: Mapping[str, str]) -> list[Body]:
+    """Build small things of one kind on a tray, in rows, and a card before it where it bears words."""
+    kind, scale = SMALL[traits["of"]]
+    (one,) = _BUILDERS[kind]({"colour": traits["colour"], "contents": "coffee"})
+    one = tuple(_scaled(part, scale) for part in one)
+    rows = _ON_TRAY[_number(traits)]
+    found: list[Body] = []
+    for row, columns in enumerate(rows):
+        for column in range(columns):
+            nudge = 0.025 * math.sin(5.0 * len(found) + len(traits["colour"]))
+            x = (column - (columns - 1) / 2) * 0.345 + nudge
+            y = ((len(rows) - 1) / 2 - row) * 0.345 - nudge
+            found.append(moved(one, (x, y, 0.04), 31.0 * len(found) if traits["of"] == "cubes" else 0.0))
+    tray = [Part("box", finish(traits["tray colour"]), (0, 0, 0.02), (*TRAY, 0.02))]
+    if "text" in traits:
+        y, z = -TRAY[1] - 0.05, _CARD[1] + 0.01
+        tray.append(Part("box", plain((0.86, 0.86, 0.84)), (0, y, z), (_CARD[0], 0.015, _CARD[1])))
+        tray.append(Part("face", Finish("words", traits["text"]), (0, y - 0.018, z), (*_CARD, 0)))
+    return [*found, tuple(tray)]
+
+
+def _scaled(part: Part, by: float) -> Part:
+    x, y, z = part.at
+    profile = tuple((radius * by, height * by) for radius, height in part.profile)
+    size = part.size if part.profile else (part.size[0] * by, part.size[1] * by, part.size[2] * by)
+    return replace(part, at=(x * by, y * by, z * by), size=size, profile=profile)
+
+
 _BUILDERS: dict[str, Builder] = {
     "bottle": _bottle,
     "vase": _vase,
@@ -322,4 +365,5 @@ _BUILDERS: dict[str, Builder] = {
     "oranges": lambda traits: _group(_number(traits), 0.235, _orange),
     "lemons": lambda traits: _group(_number(traits), 0.29, _lemon),
     "sign": _sign,
+    "set": _set,
 }

@@ -109,9 +109,10 @@ def words(text: str, width: int = 1120, height: int = 570) -> Pixels:
     import numpy as np
     from PIL import Image, ImageDraw, ImageFont
 
+    lines = text.split()
+    height = height if len(lines) > 1 else width * 12 // 34  # a card
     picture = Image.new("RGB", (width, height), (238, 238, 234))
     draw = ImageDraw.Draw(picture)
-    lines = text.split()
     size, stroke = height // len(lines), 0
     while size > 20:
         font, stroke = ImageFont.load_default(size), max(1, size // 22)

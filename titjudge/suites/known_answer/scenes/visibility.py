@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from titjudge.suites.known_answer.scenes.layout import WORDS, holds, label_of
+from titjudge.suites.known_answer.scenes.layout import holds, label_of, tray_of, words_of
 from titjudge.suites.known_answer.scenes.objects import KINDS
 from titjudge.suites.known_answer.scenes.scene import SIGN, Graph, Scene, Thing
+from titjudge.suites.known_answer.scenes.shapes import Body
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +28,9 @@ _SEEN_INSIDE = 0.42  # what is in a bowl, and the bowl
 _SEEN_IN_STACK = 0.3
 _SEEN_WORDS = 0.96
 _STACKS = ("books", "blocks")
+_SMALLEST_IN_CROWD, _SEEN_IN_CROWD = 0.0002, 0.3  # about 11 x 11 pixels of 768 x 768
+_SEEN_TRAY, _CARD_LETTER = 0.25, 0.016  # 12 pixels of 768
+_PARTLY, _HIDDEN = 0.85, 8  # so many things show less than that of their outline
 
 
 def look(scene: Scene, graph: Graph, size: int = CHECK_SIZE) -> list[str]:
@@ -35,14 +39,59 @@ def look(scene: Scene, graph: Graph, size: int = CHECK_SIZE) -> list[str]:
     Raises:
         MissingExtra: the renderer is not installed.
     """
+    return problems(scene, graph, *_masks(scene, size))
+
+
+def _masks(scene: Scene, size: int) -> tuple[dict[str, Mask], dict[str, Mask]]:
+    """Render the pixels of each object as object ids: in the image, and if it were alone."""
     from titjudge.suites.known_answer.scenes.render import Stage
 
     stage = Stage(scene, size)
     ids = stage.ids()
-    labels = [each.label for each in stage.objects]
-    seen = {label: ids == number for number, label in enumerate(labels, 1)}
-    whole = {label: stage.ids(label) > 0 for label in labels}
-    return problems(scene, graph, seen, whole)
+    seen = {each.label: ids == number for number, each in enumerate(stage.objects, 1)}
+    whole: dict[str, Mask] = {}
+    for each in stage.objects:
+        key = (size, scene.view.height, each.body)
+        if key not in _alone:
+            while len(_alone) >= _REMEMBERED:
+                del _alone[next(iter(_alone))]
+            _alone[key] = stage.ids(each.label) > 0
+        whole[each.label] = _alone[key]
+    return seen, whole
+
+
+_REMEMBERED = 200  # outlines: most objects are the same at all levels of a scene
+_alone: dict[tuple[int, float, Body], Mask] = {}
+
+
+def look_crowd(scene: Scene, graph: Graph, size: int = 5 * CHECK_SIZE // 4) -> list[str]:
+    """List what is wrong with the sight of a crowded scene: nothing may be hidden, but much is to hide in part.
+
+    Raises:
+        MissingExtra: the renderer is not installed.
+    """
+    seen, whole = _masks(scene, size)
+    found = []
+    hidden = 0
+    for thing in scene.things:
+        for number in range(thing.count):
+            label = label_of(thing, number)
+            share = seen[label].sum() / max(1, whole[label].sum())
+            hidden += share < _PARTLY
+            if seen[label].mean() < _SMALLEST_IN_CROWD:
+                found.append(f"{label}: only {seen[label].mean():.3%} of the picture")
+            if share < _SEEN_IN_CROWD:
+                found.append(f"{label}: {share:.0%} of it to be seen")
+            if _at_the_edge(whole[label]):
+                found.append(f"{label}: cut by the edge of the picture")
+        tray = tray_of(thing)
+        if seen[tray].sum() < _SEEN_TRAY * whole[tray].sum():
+            found.append(f"{tray}: {seen[tray].sum() / whole[tray].sum():.0%} of it to be seen")
+        if "text" in thing.traits:
+            found += _words(thing, seen, whole, lines=1, least=_CARD_LETTER)
+    if hidden < _HIDDEN:
+        found.append(f"only {hidden} things stand partly behind others")
+    return found or _relations(scene, graph, seen)
 
 
 def problems(scene: Scene, graph: Graph, seen: Mapping[str, Mask], whole: Mapping[str, Mask]) -> list[str]:
@@ -56,18 +105,19 @@ def problems(scene: Scene, graph: Graph, seen: Mapping[str, Mask], whole: Mappin
     """
     found: list[str] = []
     for thing in scene.things:
-        labels = [label_of(thing.name, number) for number in range(thing.count)]
+        labels = [label_of(thing, number) for number in range(thing.count)]
         shown = [label for label in labels if label in seen and seen[label].any()]
         if len(shown) != thing.count:
             found.append(f"{thing.name}: {len(shown)} of {thing.count} to be seen")
             continue
         for label in labels:
-            if thing.kind == SIGN and WORDS in seen:  # the board is behind its words
-                seen = {**seen, label: seen[label] | seen[WORDS]}
-                whole = {**whole, label: whole[label] | whole[WORDS]}
+            if thing.kind == SIGN and (words := words_of(thing)) in seen:  # the board is behind its words
+                seen = {**seen, label: seen[label] | seen[words]}
+                whole = {**whole, label: whole[label] | whole[words]}
             found += [f"{label}: {what}" for what in _object(scene, thing, seen[label], whole[label])]
-    if scene.get(SIGN) is not None:
-        found += _words(seen, whole)
+    sign = scene.get(SIGN)
+    if sign is not None:
+        found += _words(sign, seen, whole, lines=3, least=LETTER)
     return found or _relations(scene, graph, seen)
 
 
@@ -92,13 +142,15 @@ def _at_the_edge(mask: Mask) -> bool:
     return bool(mask[0].any() or mask[-1].any() or mask[:, 0].any() or mask[:, -1].any())
 
 
-def _words(seen: Mapping[str, Mask], whole: Mapping[str, Mask]) -> list[str]:
-    if WORDS not in seen or not seen[WORDS].any():
-        return ["sign: its words are not to be seen"]
-    share = seen[WORDS].sum() / whole[WORDS].sum()
-    rows = whole[WORDS].any(axis=1).sum() / len(whole[WORDS])
-    found = [f"sign: {share:.0%} of its board to be seen"] if share < _SEEN_WORDS else []
-    return found + ([f"sign: a line is {rows / 3:.1%} of the picture high"] if rows / 3 < LETTER else [])
+def _words(thing: Thing, seen: Mapping[str, Mask], whole: Mapping[str, Mask], *, lines: int, least: float) -> list[str]:
+    words = words_of(thing)
+    if words not in seen or not seen[words].any():
+        return [f"{thing.name}: its words are not to be seen"]
+    share = seen[words].sum() / whole[words].sum()
+    rows = whole[words].any(axis=1).sum() / len(whole[words])
+    found = [f"{thing.name}: {share:.0%} of its board to be seen"] if share < _SEEN_WORDS else []
+    low = rows / lines < least
+    return found + ([f"{thing.name}: a line is {rows / lines:.1%} of the picture high"] if low else [])
 
 
 def _relations(scene: Scene, graph: Graph, seen: Mapping[str, Mask]) -> list[str]:
@@ -126,6 +178,6 @@ def _place(thing: Thing, seen: Mapping[str, Mask]) -> tuple[float, float]:
     """(middle across, lowest point) of a thing's pixels, each from 0 to 1."""
     import numpy as np
 
-    mask = np.logical_or.reduce([seen[label_of(thing.name, number)] for number in range(thing.count)])
+    mask = np.logical_or.reduce([seen[label_of(thing, number)] for number in range(thing.count)])
     rows, columns = np.nonzero(mask)
     return float(columns.mean()) / mask.shape[1], float(rows.max()) / mask.shape[0]
