@@ -19,7 +19,7 @@ from titjudge.suites.known_answer.scenes.generate import Plan, make, plan
 from titjudge.suites.known_answer.scenes.scene import LEVELS, Graph, Options, Scene, Thing, View
 from titjudge.suites.known_answer.suite import KnownAnswer
 
-NUMBERS = range(10)
+NUMBERS = range(5)
 VIEW = View("bright", 6.6, {}, 1)
 
 
@@ -46,7 +46,7 @@ def test_two_groups_differ_in_their_colour_only() -> None:
         looks = Counter(tuple(thing.traits[key] for key in ("of", "count", "tray colour")) for thing in scene.things)
         return max(looks.values()) > 1
 
-    assert sum(alike(crowd(number).asked) for number in NUMBERS) >= 6
+    assert sum(alike(crowd(number).asked) for number in NUMBERS) >= 3
 
 
 def test_the_prompt_asks_for_every_element(scene: Plan) -> None:

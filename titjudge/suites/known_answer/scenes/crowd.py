@@ -201,12 +201,7 @@ def _missing(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     alike = [] if _LOOKS_LIKE[of] in _TALL and thing.count > 8 else [(_LOOKS_LIKE[of], colour)]
     other = rng.choice([(of, each) for each in _COLOURS if each != colour] + alike)
     name = f"{other[1]} {other[0]}"
-    if (
-        asked.get(thing.name) != thing
-        or asked.get(name)
-        or scene.get(name)
-        or near(other[1], thing.traits["tray colour"])
-    ):
+    if _touched(asked, thing) or asked.get(name) or scene.get(name) or near(other[1], thing.traits["tray colour"]):
         return None
     stranger = replace(thing, name=name, traits={**thing.traits, "of": other[0], "colour": other[1]})
     things = tuple(stranger if each == thing else each for each in scene.things)
@@ -217,7 +212,7 @@ def _attribute(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     thing = rng.choice(scene.things)
     was = thing.traits["tray colour"]
     values = [each for each in _TRAYS if not near(each, was) and not near(each, thing.traits["colour"]) and not lost_on(each, scene.surface)]  # fmt: skip
-    if asked.get(thing.name) != thing or not values:
+    if _touched(asked, thing) or not values:
         return None
     value = rng.choice(values)
     return scene.with_thing(thing.having("tray colour", value)), Error(
@@ -227,7 +222,7 @@ def _attribute(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 
 def _count(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     thing = rng.choice(scene.things)
-    if asked.get(thing.name) != thing:
+    if _touched(asked, thing):
         return None
     was, value = thing.traits["count"], _other_count(thing, rng)
     return scene.with_thing(thing.having("count", value)), Error(COUNT, (thing.name, "count"), was, value)
@@ -245,10 +240,16 @@ def _relation(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 def _text(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     thing = rng.choice([each for each in scene.things if "text" in each.traits])
     was = thing.traits["text"]
-    if asked.get(thing.name) != thing:
+    if _touched(asked, thing):
         return None
     text = misspell(was[:-2], rng) + was[-2:]
     return scene.with_thing(thing.having("text", text)), Error(TEXT, (thing.name, "text"), was, text)
+
+
+def _touched(asked: Scene, thing: Thing) -> bool:
+    """Whether an error was planted in a group before, its place apart."""
+    was = asked.get(thing.name)
+    return was is None or was.traits != thing.traits
 
 
 PLANTS: dict[str, Plant] = {
