@@ -198,8 +198,12 @@ def serve_rewards(
     """
     if not token and not is_loopback(host):
         raise UserError(f"--no-token goes with a loopback address only, and {host} is none")
-    rewards = Rewards(config)
-    sock = listen(host, port, PORT)
+    sock = listen(host, port, PORT)  # first: what cannot be served begins no run
+    try:
+        rewards = Rewards(config)
+    except TitjudgeError:
+        sock.close()
+        raise
     if ready is not None:
         ready(address(host, sock), rewards.folder)
     app = build_app(rewards, token=token, host=host, missing=missing, ignore_inputs=ignore_inputs)

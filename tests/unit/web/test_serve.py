@@ -21,7 +21,9 @@ import pytest
 from servers import Scripted, Server
 from serving import TOKEN, expected, picture, rating, serving, text_of
 
+from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, UserError
+from titjudge.runs.reward_server import serve_rewards
 from titjudge.runs.run_folder import RunFolder
 
 A, B, C = (picture(number) for number in (1, 2, 3))
@@ -320,6 +322,15 @@ def test_the_description_of_the_server_fits_its_answers(judge: Server, tmp_path:
         jsonschema.validate(answer, post["responses"][str(status)]["content"]["application/json"]["schema"])
         status, answer = own(address, (A, BAD))
         jsonschema.validate(answer, post["responses"][str(status)]["content"]["application/json"]["schema"])
+
+
+def test_an_address_that_cannot_be_had_begins_no_run(tmp_path: Path) -> None:
+    keys = {"metrics": ["lmm-score"], "captioner": {"model": "fake/any"}, "out": tmp_path / "run"}
+    with pytest.raises(UserError, match="cannot listen on"):
+        serve_rewards(load_config(None, keys), token=TOKEN, host="203.0.113.9", port=0)
+    with pytest.raises(UserError, match="--no-token goes with a loopback address"):
+        serve_rewards(load_config(None, keys), token="", host="0.0.0.0", port=0)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_metric_without_its_model_or_a_folder_of_another_run_stops_the_start(judge: Server, tmp_path: Path) -> None:
