@@ -32,6 +32,7 @@ from titjudge.runs.run_folder import RunFolder, resumed_budget
 from titjudge.runs.score_digests import compares
 from titjudge.runs.score_stream import ScoreStream
 
+_SMALL = 2**18  # bytes of an image file in memory that is written aside in less time than a thread takes
 _RUNNING = (
     "an event loop is running here, as in every notebook: `async with Judge(...) as judge: "
     "score = await judge.ascore(image, prompt)`, or `await judge.ascore_many(pairs)`"
@@ -169,9 +170,9 @@ class Judge:
         ready: dict[int, Item] = {}
 
         async def place(image: Any) -> Placed:
-            in_memory = not isinstance(image, str | os.PathLike)
+            quick = isinstance(image, str | os.PathLike) or (isinstance(image, bytes) and len(image) <= _SMALL)
             async with gate:
-                return await asyncio.to_thread(self._place, image) if in_memory else self._memory.place(image)
+                return self._memory.place(image) if quick else await asyncio.to_thread(self._place, image)
 
         async def judged(number: int) -> list[JudgedScore]:
             image, prompt = pairs[number]
