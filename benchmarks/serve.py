@@ -1,6 +1,6 @@
-"""The reward server on two machines' worth of traffic: a training loop, and rewards that are in the cache.
+"""The reward server under load: a training loop, and rewards that are in the cache.
 
-    python -m benchmarks.serve [--steps 200] [--images 64] [--in-flight 128] [--latency 0.5]
+    python -m benchmarks.serve [--steps 200] [--images 64] [--in-flight 128] [--latency 1]
 
 Starts a loopback model (OpenAI's wire format, one request an image) and `cli.py serve` as processes of their own. The training
 loop sends each step as one pickle of JPEGs, as flow_grpo does, and keeps as many steps under way as fill `--in-flight`.
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--images", type=int, default=64)
     parser.add_argument("--in-flight", type=int, default=128)
-    parser.add_argument("--latency", type=float, default=0.5)
+    parser.add_argument("--latency", type=float, default=1.0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
