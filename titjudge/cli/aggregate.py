@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -106,26 +107,66 @@ def _write_scores(scores: Iterable[Any], file: Path) -> None:
     file.write_text(csv_text(("image", "score"), rows), encoding="utf-8")
 
 
-def _judged(run_folder: Path, metric: str) -> tuple[list[Any], list[Any]]:
-    """Read the items of a run, and its scores of one metric."""
+def _judged(run_folder: Path, *metrics: str) -> tuple[list[Any], list[Any]]:
+    """Read the items of a run, and its scores of the metrics."""
     from titjudge.core.types import Item
     from titjudge.runs.run_folder import RunFolder
 
     folder = RunFolder(run_folder)
     folder.manifest()
-    scores = [score for score in folder.scores().values() if score.metric == metric]
+    scores = [score for score in folder.scores().values() if score.metric in metrics]
     return [item for item in folder.items() if isinstance(item, Item)], scores
 
 
 @aggregate.command("tiif-text")
-@option("--ocr", "PaddleOCR results (2 or 3) with the gold words.", "FILE", type=PATH, required=True)
+@option(
+    "--ocr",
+    "PaddleOCR results (2 or 3) with the gold words; repeatable, one file a model.",
+    "FILE",
+    type=PATH,
+    multiple=True,
+)
 @option("--questions", "The text questions, when the results hold no gold words.", "FILE", type=PATH)
+@option("--run", "A run of the tiif suite instead of OCR results.", "RUN", name="run_folder", type=PATH)
+@option(
+    "--write-ocr", "Write what was read in the run as the official OCR script does, GENERATOR.json.", "DIR", type=PATH
+)
+@option("--official", "Write the official file: file_name, GNED_score_short, ... of each model.", "FILE", type=PATH)
 @JSON
-def tiif_text(ocr: Path, questions: Path | None, json_file: Path | None) -> int:
-    """TIIF-Bench text rendering: GNED and recall."""
-    from titjudge.suites.tiif.text_rendering import aggregate_text
+def tiif_text(
+    ocr: tuple[Path, ...],
+    questions: Path | None,
+    run_folder: Path | None,
+    write_ocr: Path | None,
+    official: Path | None,
+    json_file: Path | None,
+) -> int:
+    """TIIF-Bench text rendering: GNED, recall and PNED.
 
-    return _show(lambda: aggregate_text(ocr, questions), json_file)
+    \b
+    Examples:
+      python cli.py aggregate tiif-text --ocr a.json --ocr b.json --official gned.json
+      python cli.py aggregate tiif-text --run runs/mine --write-ocr ocr
+    """
+    from titjudge.core.errors import UserError
+    from titjudge.core.files import write_atomic
+    from titjudge.suites.tiif import text_rendering
+
+    if run_folder is not None:
+        if ocr or write_ocr is None:
+            raise UserError("--run RUN goes with --write-ocr DIR, and without --ocr")
+        count = text_rendering.write_ocr(*_judged(run_folder, *text_rendering.METRICS), write_ocr)
+        say(f"{count} files written to {write_ocr}")
+        ocr = tuple(sorted(write_ocr.glob("*.json")))
+    if not ocr:
+        raise UserError("give --ocr FILE, or --run RUN with --write-ocr DIR")
+    found = {file: text_rendering.aggregate_text(file, questions) for file in ocr}
+    if official is not None:
+        keyed = [text_rendering.official_keys(file, result) for file, (result, _) in found.items()]
+        write_atomic(official, json.dumps(keyed, ensure_ascii=False, indent=4))
+    results = {file.stem: result for file, (result, _) in found.items()}
+    tables = [table for _, shown in found.values() for table in shown]
+    return _show(lambda: (results if len(found) > 1 else next(iter(results.values())), tables), json_file)
 
 
 @aggregate.command("qwen-image-bench")

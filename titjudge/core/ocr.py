@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from titjudge.core.errors import MissingExtra
 from titjudge.core.image_decoding import inspect
@@ -34,8 +34,23 @@ def words_read(strings: Sequence[str]) -> list[str]:
     return [word for string in strings or [""] for word in string.lower().split(" ")]
 
 
-def gned_and_recall(gold: Sequence[str], read: Sequence[str]) -> tuple[float, float]:
-    """Global normalised edit distance (0 is perfect, 1 is worst) and recall, both in [0, 1].
+class TextErrors(NamedTuple):
+    """How far the words read are from those asked for.
+
+    Attributes:
+        gned: Global normalised edit distance, in [0, 1]; 0 is perfect.
+        recall: Share of the words asked for that were read, in [0, 1].
+        pned: Pairwise normalised edit distance, 0 or more: GNED before it is divided by the number of words (LeX-Art,
+            cal_pned_and_recall.py @48a80d5), so that longer texts count more.
+    """
+
+    gned: float
+    recall: float
+    pned: float
+
+
+def text_errors(gold: Sequence[str], read: Sequence[str]) -> TextErrors:
+    """Compare the words that were read with those asked for.
 
     Args:
         gold: the words asked for; never split, lowercased here.
@@ -59,14 +74,14 @@ def gned_and_recall(gold: Sequence[str], read: Sequence[str]) -> tuple[float, fl
     costs = cdist(words, wanted, scorer=Levenshtein.normalized_distance, dtype=np.float64)
     rows, columns = linear_sum_assignment(costs)
     matched = float(costs[rows, columns].sum())
-    gned = (matched + abs(len(words) - len(wanted))) / max(len(words), len(wanted))
+    pned = matched + abs(len(words) - len(wanted))
     used: set[int] = set()
     for column in range(len(wanted)):
         hits = (row for row in range(len(words)) if row not in used and costs[row, column] <= RECALL_THRESHOLD)
         hit = next(hits, None)
         if hit is not None:
             used.add(hit)
-    return gned, len(used) / len(wanted)
+    return TextErrors(pned / max(len(words), len(wanted)), len(used) / len(wanted), pned)
 
 
 def strings_of(result: Any) -> list[str]:

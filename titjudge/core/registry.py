@@ -48,6 +48,7 @@ TABLES: dict[str, dict[str, str]] = {
         "pairwise-text": "titjudge.metrics.pairwise:pairwise_text",
         "yes-no": "titjudge.metrics.yes_no:yes_no",
         "text-rendering": "titjudge.metrics.text_rendering:text_rendering",
+        "text-rendering-vlm": "titjudge.metrics.text_rendering:text_rendering_vlm",
         **{row.key: f"titjudge.metrics.learned:{row.key}" for row in BUILT_IN},
         **{row.key: f"titjudge.metrics.external:{row.key}" for row in EXTERNAL},
         "dsg": "titjudge.metrics.dsg:dsg",

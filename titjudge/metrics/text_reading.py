@@ -131,13 +131,14 @@ async def text_reading(item: Item, ask: Ask) -> Score:
 
     `item.meta["text"]` is a `Wanted`; suites make it. Parts: matched, wanted, read, and distance (OneIG-Bench).
     """
+    image = image_of(item)
     try:
         wanted = Wanted.model_validate(item.meta.get("text"))
     except ValidationError as error:
         return Score.none(Status.BAD_INPUT, f"the item's text: {first_problem(error)}")
     official = ask.protocol == "official"
     params = {"max_tokens": wanted.max_tokens, **({} if official else {"temperature": 0.0})}
-    reply = await ask("text_reading/read", role="judge", images=[image_of(item)], params=params)
+    reply = await ask("text_reading/read", role="judge", images=[image], params=params)
     read = read_reply(reply.text, official=wanted.rule if official else "")
     found = compare(wanted, read, official=official)
     if found is None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
 from titjudge.core import ocr
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
+from titjudge.metrics.text_reading import read_reply
+
+_MOST_TOKENS = 512  # of what a model reads
 
 
 def gold_words(item: Item) -> list[str] | None:
@@ -37,12 +43,41 @@ def asks_for_words(item: Item) -> bool:
 async def text_rendering(item: Item, ask: Ask) -> Score:
     """GNED: how far the words in the image are from those that were asked for; 0 is perfect, 1 is worst.
 
-    Needs the extra `ocr`. Parts: recall, gold, read (the strings as OCR gave them), engine. To an item without words
+    Needs the extra `ocr`. Parts: recall, pned, gold, read (the strings as OCR gave them), engine. To an item without words
     to look for it does not apply; an image that cannot be read has none (bad input).
 
     Raises:
         MissingExtra: rapidocr is not installed.
     """
+    return await _measured(item, _by_ocr)
+
+
+@metric(
+    "text-rendering-vlm",
+    roles=("captioner",),
+    range=(0, 1),
+    source="TIIF-Bench paper, 3.3; the request to read is LongText-Bench's",
+    needs=("text_words",),
+    higher_is_better=False,
+    applies=asks_for_words,
+)
+async def text_rendering_vlm(item: Item, ask: Ask) -> Score:
+    """GNED as `text-rendering`, the words being read by the captioner model instead of an OCR engine."""
+
+    async def read(image: Path) -> tuple[list[str], str]:
+        params = {"max_tokens": _MOST_TOKENS, "temperature": 0.0}
+        reply = await ask("text_reading/read", role="captioner", images=[image], params=params)
+        return read_reply(reply.text, official="").splitlines(), reply.model_version
+
+    return await _measured(item, read)
+
+
+async def _by_ocr(image: Path) -> tuple[list[str], str]:
+    return await ocr.read_text_async(image), ocr.engine_version()
+
+
+async def _measured(item: Item, reader: Callable[[Path], Awaitable[tuple[list[str], str]]]) -> Score:
+    """Measure the words that a reader finds in an item's image; the reader says who it is."""
     gold = gold_words(item)
     if gold is None:
         return Score.none(Status.BAD_INPUT, "text_words is not a list of words")
@@ -50,8 +85,8 @@ async def text_rendering(item: Item, ask: Ask) -> Score:
         return Score.none(Status.MISSING, "no words are asked for in this image")
     image = image_of(item)
     try:
-        read = await ocr.read_text_async(image)
+        read, engine = await reader(image)
     except ValueError as error:
         return Score.none(Status.BAD_INPUT, str(error))
-    gned, recall = ocr.gned_and_recall(gold, read)
-    return Score.of(gned, recall=recall, gold=gold, read=read, engine=ocr.engine_version())
+    found = ocr.text_errors(gold, read)
+    return Score.of(found.gned, recall=found.recall, pned=found.pned, gold=gold, read=read, engine=engine)

@@ -14,9 +14,9 @@ from titjudge.core.files import Appender, scan_jsonl, scan_table, write_atomic
 from titjudge.core.image_decoding import inspect
 from titjudge.core.images import MAX_BYTES, SUFFIXES, glance
 from titjudge.runs.image_makers import Maker
+from titjudge.suites.base import check_generator
 from titjudge.suites.prompt_places import GENERATOR
 from titjudge.suites.samples import as_sample
-from titjudge.suites.tiif.layout import check_generator
 
 LIST = "metadata.jsonl"  # as an imagefolder of Hugging Face has it, so that `judge --data` and `datasets` read it
 MADE = "made_with"  # the key of a line that is ours

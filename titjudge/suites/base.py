@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.prompt_places import PromptPlace
 
@@ -51,6 +51,17 @@ class Suite(Protocol):
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Compute the official tables."""
         return []
+
+
+def check_generator(name: str) -> str:
+    """Return the name when it is safe as the name of a file or folder.
+
+    Raises:
+        DataError: it is empty or would lead out of its folder.
+    """
+    if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
+        raise DataError(f"'{name}' cannot be the name of a generator: it must be one file name")
+    return name
 
 
 def number_repeats(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]:

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from servers import Server
 
 from titjudge.core import registry
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.ocr import gned_and_recall, strings_of, words_from_questions, words_read
+from titjudge.core.ocr import strings_of, text_errors, words_from_questions, words_read
 from titjudge.core.types import Item, Reply, Request, Score, Status, Usage
 from titjudge.providers import Capabilities
 from titjudge.runs.resolve import resolve
@@ -59,30 +61,30 @@ word = st.text("abC", min_size=1, max_size=4)
     st.lists(word, min_size=1, max_size=4), st.lists(st.one_of(word, st.sampled_from(["a b", "a  b", ""])), max_size=3)
 )
 def test_equals_the_slow_implementation(gold: list[str], read: list[str]) -> None:
-    gned, recall = gned_and_recall(gold, read)
+    gned, recall, _ = text_errors(gold, read)
     assert (gned, recall) == pytest.approx(slow(gold, read))
     assert 0 <= gned <= 1
     assert 0 <= recall <= 1
 
 
 def test_nothing_read_is_the_worst_score() -> None:
-    assert gned_and_recall(["a", "b"], []) == (1.0, 0.0)
+    assert text_errors(["a", "b"], [])[:2] == (1.0, 0.0)
     assert words_read([]) == [""]
 
 
 def test_case_spaces_and_repetitions() -> None:
-    assert gned_and_recall(["Tea", "TEA"], ["tea tea"]) == (0.0, 1.0)
-    assert gned_and_recall(["tea", "tea"], ["tea"]) == (0.5, 0.5)
+    assert text_errors(["Tea", "TEA"], ["tea tea"])[:2] == (0.0, 1.0)
+    assert text_errors(["tea", "tea"], ["tea"])[:2] == (0.5, 0.5)
     assert words_read(["A  b\tc"]) == ["a", "", "b\tc"]
 
 
 def test_recall_threshold_is_inclusive() -> None:
-    assert gned_and_recall(["abcdefghij"], ["abcdefg"]) == (0.3, 1.0)
+    assert text_errors(["abcdefghij"], ["abcdefg"])[:2] == (0.3, 1.0)
 
 
 def test_no_gold_words_is_an_error() -> None:
     with pytest.raises(ValueError, match="no gold words"):
-        gned_and_recall([], ["a"])
+        text_errors([], ["a"])
 
 
 def test_words_from_questions_keep_order_and_repetitions() -> None:
@@ -207,10 +209,48 @@ def test_gold_words_from_the_questions(tmp_path: Path) -> None:
 def test_table_from_scores() -> None:
     meta = {"type": "text", "length": "short", "text_words": ["a"], "questions": ["?"], "gold_answers": ["yes"]}
     items = [Item(f"g/text/short/{n}", "p", None, "g", "", {**meta, "index": n}) for n in range(3)]
-    scores = [Score(items[n].id, "text-rendering", 0.5 * n, parts={"recall": 1.0}) for n in range(2)]
+    scores = [Score(items[n].id, "text-rendering", 0.5 * n, parts={"recall": 1.0, "pned": float(n)}) for n in range(2)]
     scores.append(Score(items[2].id, "text-rendering", None, Status.BAD_INPUT, "unreadable"))
     table = Tiif().aggregate(items, scores)[-1]
-    assert table.rows == (("g", "short", 0.25, 1.0, 2, 3),)
+    assert table.rows == (("g", "short", "OCR", 0.25, 1.0, 0.5, 2, 3),)
+
+
+def test_pned_is_gned_before_it_is_divided() -> None:
+    """cal_pned_and_recall.py of LeX-Art: the best assignment of words, plus one for each too many or missing."""
+    assert text_errors(["tea", "cake"], ["tea", "cat", "dog"]) == (pytest.approx(1.5 / 3), 0.5, pytest.approx(1.5))
+    assert text_errors(["a"], ["a"]).pned == 0
+
+
+def test_several_files_and_the_official_keys(tmp_path: Path) -> None:
+    for name, read in (("one", ["tea"]), ("two", ["toe"])):
+        (tmp_path / f"{name}.json").write_text(json.dumps([entry(short_image_ocr_results=read)]))
+    cli(tmp_path, "aggregate", "tiif-text", "--ocr", "one.json", "--ocr", "two.json", "--official", "gned.json")
+    found = json.loads((tmp_path / "gned.json").read_text())
+    assert [list(each) for each in found] == [
+        ["file_name", "GNED_score_short", "GNED_score_long", "Recall_score_short", "Recall_score_long"]
+    ] * 2
+    assert [(each["file_name"], each["GNED_score_short"]) for each in found] == [("one.json", 0), ("two.json", 2 / 3)]
+
+
+def test_what_a_run_has_read_is_written_as_upstream_does_and_read_again(tmp_path: Path) -> None:
+    """A vision model reads in the place of OCR; the file has the lines of PaddleOCR 2."""
+    small_set(tmp_path)
+    with Server(lambda seen: "Tea\nTime" if "Recognize the text" in seen.text else "yes") as server:
+        cli(
+            tmp_path, "judge", "--suite", "tiif", "--data", ".", "--metric", "text-rendering-vlm", "--captioner",
+            "openai/gpt-4o", "--base-url", server.openai, "--out", "run", "--no-report", OPENAI_API_KEY="sk-x",
+        )  # fmt: skip
+    told = cli(tmp_path, "aggregate", "tiif-text", "--run", "run", "--write-ocr", "ocr", "--json", "t.json")
+    assert "1 files written to ocr" in told
+    (row,) = json.loads((tmp_path / "ocr/g.json").read_text())
+    assert row["short_image_ocr_results"] == [[None, ["Tea", 1.0]], [None, ["Time", 1.0]]]
+    found = json.loads((tmp_path / "t.json").read_text())
+    assert (found["gned_short"], found["recall_short"], found["pned_short"]) == (0.5, 1.0, 1.0)
+
+
+def test_a_run_goes_with_a_folder(tmp_path: Path) -> None:
+    assert "--run RUN goes with --write-ocr DIR" in cli(tmp_path, "aggregate", "tiif-text", "--run", "r", code=2)
+    assert "give --ocr FILE" in cli(tmp_path, "aggregate", "tiif-text", code=2)
 
 
 # -- in a run ----------------------------------------------------------------------------------------------------------
@@ -253,7 +293,7 @@ def test_text_rendering_runs_along_where_words_are_asked_for(tmp_path: Path, mon
     titles = [table["title"] for table in outcome.results["tables"]]
     assert any("accuracy in percent" in title for title in titles)
     (rows,) = [each["rows"] for each in outcome.results["tables"] if "text rendering" in each["title"]]
-    assert [tuple(row) for row in rows] == [("g", "short", 0.0, 1.0, 1, 1)]
+    assert [tuple(row) for row in rows] == [("g", "short", "OCR", 0.0, 1.0, 0.0, 1, 1)]
 
 
 def small_set(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
-from titjudge.suites.base import Suite, number_repeats
+from titjudge.suites.base import Suite, check_generator, number_repeats
 from titjudge.suites.manifests import Columns
 from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.qwen_image_bench.dataset import (
@@ -101,8 +101,7 @@ def write_official(items: Sequence[Item], scores: Sequence[Score], folder: Path)
     """
     models, _, _ = QwenImageBench().summary(items, scores)
     for generator in models:
-        if not generator or "/" in generator or "\\" in generator or "\0" in generator:
-            raise DataError(f"'{generator}' cannot be the name of a generator: it must be one file name")
+        check_generator(generator)
     folder.mkdir(parents=True, exist_ok=True)
     for generator, result in models.items():
         own = [item for item in items if item.generator == generator]

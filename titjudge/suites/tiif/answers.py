@@ -19,7 +19,8 @@ import orjson
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Score
-from titjudge.suites.tiif.layout import LENGTHS, MOVED, TYPES, Cell, check_generator
+from titjudge.suites.base import check_generator
+from titjudge.suites.tiif.layout import LENGTHS, MOVED, TYPES, Cell
 
 _CHUNK = 1 << 16
 _LIMIT = 64 << 20

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from titjudge.core.errors import DataError
 from titjudge.core.numbers import mean
 
 DIMENSIONS: dict[str, tuple[str, ...]] = {
@@ -100,14 +99,3 @@ def roll_up(types: Mapping[str, float | None]) -> dict[str, object]:
 def which_set(counts: Mapping[str, int]) -> str:
     """`full` when some type has more files than testmini has prompts, else `testmini`: an inference, shown as one."""
     return "full" if any(count > SIZES["testmini"].get(kind, 0) for kind, count in counts.items()) else "testmini"
-
-
-def check_generator(name: str) -> str:
-    """Return the name when it is safe as a folder name.
-
-    Raises:
-        DataError: it is empty or would lead out of its folder.
-    """
-    if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
-        raise DataError(f"'{name}' cannot be the name of a generator: it must be one folder name")
-    return name

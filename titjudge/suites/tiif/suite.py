@@ -70,7 +70,7 @@ class Tiif(Suite):
         "text rendering reads images with rapidocr; upstream with PaddleOCR. An OCR result that cannot be read is an error; "
         "upstream scores it as perfect (GNED 0)",
         "text rendering runs along, on the images whose prompts ask for words (it needs the extra ocr); upstream it is a "
-        "script of its own. PNED of the paper is not computed",
+        "script of its own. The metric text-rendering-vlm has a vision model read in the place of OCR",
         "official: max_tokens 2,048 is sent, and a cut answer has no score; upstream sends no limit. strict: keeps upstream's "
         "system message, which the paper's A3.2 does not show",
         "this is the first version of the benchmark (@3aae750), not the second that its page announces",

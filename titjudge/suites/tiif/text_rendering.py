@@ -1,23 +1,26 @@
 """Text rendering of TIIF-Bench from OCR results that exist: the JSON of `aggregate tiif-text`.
 
-Source: paddleocr_models.py and cal_gned_and_recall_models.py (@3aae750). Upstream turns any malformed entry into
+Source: paddleocr_models.py and cal_text_errors_models.py (@3aae750). Upstream turns any malformed entry into
 GNED 0, a perfect score; here it is an error that names the image.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_json, read_jsonl
+from titjudge.core.files import read_json, read_jsonl, write_atomic
 from titjudge.core.numbers import mean
-from titjudge.core.ocr import gned_and_recall, strings_of, words_from_questions
+from titjudge.core.ocr import strings_of, text_errors, words_from_questions
 from titjudge.core.types import Item, Score, Table
+from titjudge.suites.base import check_generator
 from titjudge.suites.tiif.layout import LENGTHS
 
-METRIC = "text-rendering"
+METRICS = ("text-rendering", "text-rendering-vlm")
+_MEASURES = ("gned", "recall", "pned")
 
 
 def aggregate_text(path: Path, questions: Path | None = None) -> tuple[dict[str, Any], list[Table]]:
@@ -29,7 +32,7 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[dict[str,
             gold words.
         questions: text_eval_prompts.jsonl, for entries without `text`: `image_name` is then `<line>.<suffix>`.
 
-    Returns `{"gned_short", "gned_long", "recall_short", "recall_long", "images", ...}` (counts follow) and a table.
+    Returns `{"gned_short", "gned_long", "recall_short", ..., "pned_long", "images", ...}` (counts follow) and a table.
     A length that no entry has is None.
 
     Raises:
@@ -41,7 +44,7 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[dict[str,
     lengths = [length for length in LENGTHS if any(f"{length}_image_ocr_results" in entry for entry in entries)]
     if not lengths:
         raise DataError("no entry has short_image_ocr_results or long_image_ocr_results", path)
-    values: dict[str, list[float]] = {f"{name}_{length}": [] for name in ("gned", "recall") for length in LENGTHS}
+    values: dict[str, list[float]] = {f"{name}_{length}": [] for name in _MEASURES for length in LENGTHS}
     empty = dict.fromkeys(LENGTHS, 0)
     seen: set[str] = set()
     for number, entry in enumerate(entries):
@@ -50,18 +53,17 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[dict[str,
         for length in lengths:
             strings = _strings(entry, f"{length}_image_ocr_results", name, path)
             empty[length] += not strings
-            gned, recall = gned_and_recall(gold, strings)
-            values[f"gned_{length}"].append(gned)
-            values[f"recall_{length}"].append(recall)
+            for name_of, value in text_errors(gold, strings)._asdict().items():
+                values[f"{name_of}_{length}"].append(value)
     found: dict[str, Any] = {key: mean(numbers) for key, numbers in values.items()}
     found["images"] = len(entries)
     found |= {f"images_{length}": len(values[f"gned_{length}"]) for length in LENGTHS}
     found |= {f"without_text_{length}": empty[length] for length in LENGTHS}
     rows = tuple(
-        (length, found[f"gned_{length}"], found[f"recall_{length}"], found[f"images_{length}"], empty[length])
+        (length, *(found[f"{name}_{length}"] for name in _MEASURES), found[f"images_{length}"], empty[length])
         for length in LENGTHS
     )
-    columns = ("length", "GNED (0 is perfect)", "recall", "images", "nothing read")
+    columns = ("length", "GNED (0 is perfect)", "recall", "PNED", "images", "nothing read")
     return found, [Table(f"TIIF-Bench text rendering: {path.stem}", columns, rows)]
 
 
@@ -106,22 +108,56 @@ def _strings(entry: Mapping[str, Any], key: str, name: str, path: Path) -> list[
         raise DataError(f"image {name}: {key}: {error}", path) from error
 
 
-def text_table(items: Sequence[Item], scores: Sequence[Score]) -> Table | None:
-    """GNED and recall of each generator from `text-rendering` scores; None when nothing was measured."""
+def official_keys(path: Path, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Give one model's result the keys that cal_gned_and_recall_models.py writes; a length without images is 0, as there."""
+    names = {"GNED_score": "gned", "Recall_score": "recall"}
+    scores = {f"{key}_{length}": found[f"{name}_{length}"] or 0 for key, name in names.items() for length in LENGTHS}
+    return {"file_name": path.name, **scores}
+
+
+def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
+    """Write what was read in a run as paddleocr_models.py does, one file a generator; returns how many.
+
+    Raises:
+        DataError: nothing was read, or a generator's name is no file name.
+    """
     by_id = {item.id: item for item in items}
-    found: dict[tuple[str, str], list[Score]] = {}
+    models: dict[str, dict[int, dict[str, Any]]] = {}
     for score in scores:
         item = by_id.get(score.item_id)
-        if score.metric == METRIC and item is not None and item.meta.get("text_words"):
-            found.setdefault((item.generator, item.meta["length"]), []).append(score)
+        if score.metric not in METRICS or score.value is None or item is None or "length" not in item.meta:
+            continue
+        entry = models.setdefault(item.generator, {}).setdefault(
+            int(item.meta["index"]), {"image_name": f"{item.meta['index']}.png", "text": list(score.parts["gold"])}
+        )
+        lines = [[None, [text, 1.0]] for text in score.parts["read"]]
+        entry.setdefault(f"{item.meta['length']}_image_ocr_results", lines or None)
+    if not models:
+        raise DataError("the run has no words that were read: add --metric text-rendering")
+    for generator, entries in models.items():
+        check_generator(generator)
+        keys = [f"{length}_image_ocr_results" for length in LENGTHS]
+        rows = [entry | {key: entry.get(key) for key in keys} for _, entry in sorted(entries.items())]
+        write_atomic(folder / f"{generator}.json", json.dumps(rows, ensure_ascii=False, indent=1))
+    return len(models)
+
+
+def text_table(items: Sequence[Item], scores: Sequence[Score]) -> Table | None:
+    """GNED, recall and PNED of each generator from `text-rendering` scores; None when nothing was measured."""
+    by_id = {item.id: item for item in items}
+    found: dict[tuple[str, int, str], list[Score]] = {}
+    for score in scores:
+        item = by_id.get(score.item_id)
+        if score.metric in METRICS and item is not None and item.meta.get("text_words"):
+            found.setdefault((item.generator, LENGTHS.index(item.meta["length"]), score.metric), []).append(score)
     if not found:
         return None
     rows = []
-    for (generator, length), group in sorted(
-        found.items(), key=lambda entry: (entry[0][0], LENGTHS.index(entry[0][1]))
-    ):
+    for (generator, length, metric), group in sorted(found.items()):
         scored = [score for score in group if score.value is not None]
-        gned, recall = mean(score.value for score in scored), mean(score.parts["recall"] for score in scored)
-        rows.append((generator, length, gned, recall, len(scored), len(group)))
-    columns = ("generator", "length", "GNED (0 is perfect)", "recall", "scored", "images")
+        parts = (mean(score.parts.get(name) for score in scored) for name in ("recall", "pned"))
+        gned = mean(score.value for score in scored)
+        reader = "OCR" if metric == METRICS[0] else "captioner"
+        rows.append((generator, LENGTHS[length], reader, gned, *parts, len(scored), len(group)))
+    columns = ("generator", "length", "read by", "GNED (0 is perfect)", "recall", "PNED", "scored", "images")
     return Table("TIIF-Bench: text rendering, means over images", columns, tuple(rows))
