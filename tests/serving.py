@@ -31,6 +31,7 @@ def serving(
 ) -> Iterator[str]:
     """Serve rewards of a model at `judge_url`; gives the address with the token. `more`: options, and keys of run.yaml."""
     options = {key: more.pop(key) for key in ("missing", "ignore_inputs", "max_body") if key in more}
+    patience = more.pop("patience", 5)
     given = {
         "metrics": list(metrics), "captioner": {"model": "openai/gpt-4o"}, "base_url": judge_url or None,
         "prices": {"gpt-4o": {"input": 2.5, "output": 10}}, "out": folder / "run", "cache": folder / "cache", **more,
@@ -38,7 +39,7 @@ def serving(
     rewards = Rewards(load_config(None, given))
     sock = listen("127.0.0.1", 0)
     app = build_app(rewards, token=token, **options)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=5))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=patience))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([sock])), daemon=True)
     thread.start()
     try:

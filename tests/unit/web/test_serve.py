@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import pickle
+import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
@@ -277,6 +278,25 @@ def test_a_server_goes_on_with_its_cache_its_ledger_and_its_receipts(judge: Serv
         assert (status, "no lmm-score: budget" in answer["error"]) == (402, True)
         assert own(address, (A, "a red cube"))[0] == 200
     assert judge.count() == 2
+
+
+@pytest.mark.slow
+def test_a_server_that_ends_keeps_what_it_has_asked(judge: Server, tmp_path: Path) -> None:
+    judge.latency = 3
+    with ThreadPoolExecutor(1) as pool:
+        with serving(judge.openai, tmp_path, patience=1) as address:
+            asked = pool.submit(own, address, (A, "a red cube"))
+            end = time.monotonic() + 60
+            while not judge.count():
+                assert time.monotonic() < end
+                time.sleep(0.02)
+        status, answer = asked.result()
+    assert (status, "the server is ending" in answer["error"]) == (503, True)
+    money = RunFolder(tmp_path / "run").money()
+    assert (money["spent"] > 0, money["uncertain"]) == (True, 0)
+    with serving(judge.openai, tmp_path) as address:
+        assert values(own(address, (A, "a red cube"))[1]["results"]) == [expected(A, "a red cube")]
+    assert judge.count() == 1
 
 
 def test_a_wrong_key_is_said_and_health_says_so(judge: Server, tmp_path: Path) -> None:

@@ -197,6 +197,8 @@ class _Server:
             except TitjudgeError as error:  # a key, a quota or a model name is wrong: nothing will be judged
                 _log.error("%s %s: %s", request.method, request.url.path, error)
                 content, status = format.error(str(error)), 503
+            except asyncio.CancelledError:  # the server ends, and waits no longer: what was asked is awaited and kept
+                content, status = format.error("the server is ending: its next start has what was asked"), 503
             finally:
                 self._in_flight -= 1
                 self._seconds += time.perf_counter() - started
