@@ -1,0 +1,150 @@
+"""When the agentic judge's looks pay: crowded scenes, and eyes of known error rates that see small things in a crop only.
+
+    python -m benchmarks.agent_looks [--scenes N] [--mentioned SHARE] [--whole RATE] [--crop RATE]
+
+The scenes are those of `known-answer make --hard`, planned but not rendered: what they show is known by construction. Eyes
+that see the whole image report an element wrongly with the rate `--whole`, and a description mentions a share `--mentioned`
+of them; eyes that see one tray report each of its elements, wrongly with the rate `--crop`. The metrics are the real ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from titjudge.core import structured_output
+from titjudge.core.types import Item, Reply
+from titjudge.metrics.agent.metric import tit_agent
+from titjudge.metrics.lmm_score import lmm_score
+from titjudge.metrics.tit import tit_llm
+from titjudge.suites.known_answer.scenes import annotation
+from titjudge.suites.known_answer.scenes.crowd import COLUMNS, ROWS
+from titjudge.suites.known_answer.scenes.generate import Plan, plan
+from titjudge.suites.known_answer.scenes.scene import LEVELS
+
+METRICS = {"lmm-score": lmm_score, "tit-llm": tit_llm, "tit-agent": tit_agent}
+LOOKS = 16  # at an image: the description, and one at each tray
+MARK = re.compile(r"#(\d+)=([01])")
+
+
+class Scripted:
+    """An `ask` for one image: answers follow from the truth of the image, the rates and the draw."""
+
+    protocol, dry_run, siblings = "strict", None, ()
+
+    def __init__(self, scene: Plan, level: int, rates: argparse.Namespace) -> None:
+        found = annotation.marks(scene.graph, scene.shown[level].scene)
+        assert found is not None
+        self.scene, self.rates, self.truth = scene, rates, found.all()
+        self.rng = Random(f"{scene.prompt_id}/{level}")
+        self.whole = [self._seen(number, rates.whole) for number in range(len(self.truth))]
+        self.mentioned = [number for number in range(len(self.truth)) if self.rng.random() < rates.mentioned]
+        things = scene.asked.things
+        names = [*scene.graph.entities, *(name for name, each in scene.graph.attributes.items() for _ in each)]
+        self.about = [*names, *(a for a, _, _ in scene.graph.relations)]
+        entities, attributes = len(scene.graph.entities), len(names)
+        self.kinds = ["entity" if n < entities else "attribute" if n < attributes else "relation" for n in range(len(self.truth))]  # fmt: skip
+        self.trays = {(ROWS.index(thing.row), COLUMNS.index(thing.column)): thing.name for thing in things}
+        self.asked = Counter[str]()
+
+    def _seen(self, number: int, rate: float) -> bool:
+        return self.truth[number] != (self.rng.random() < rate)
+
+    def has_tools(self, role: str) -> bool:
+        return False
+
+    async def __call__(self, template: str, *, schema: Any = None, **given: Any) -> Reply:
+        self.asked["with a picture" if given.get("images") else "of texts"] += 1
+        text = getattr(self, "_" + template.replace("/", "_"))(given)
+        if schema is None:
+            return Reply(text)
+        return replace(Reply(text), data=structured_output.validated(text, schema)[0])
+
+    def _tit_describe(self, given: Any) -> str:
+        return " ".join(f"#{number}={self.whole[number]:d}" for number in self.mentioned)
+
+    def _tit_compare(self, given: Any) -> str:
+        held = [self.whole[number] for number in self.mentioned]
+        return json.dumps(
+            {"missing": [], "contradicted": [], "reason": "", "score": 100 * sum(held) / max(1, len(held))}
+        )
+
+    def _lmm_score_rate(self, given: Any) -> str:
+        return json.dumps({"reason": "", "score": 100 * sum(self.whole) / len(self.whole)})
+
+    def _agent_split(self, given: Any) -> str:
+        claims = [
+            {"claim": f"#{n} {name}", "kind": kind, "level": "macro" if kind == "entity" else "micro", "things": [name], "span": name}
+            for n, (name, kind) in enumerate(zip(self.about, self.kinds, strict=True))
+        ]  # fmt: skip
+        return json.dumps({"claims": claims})
+
+    def _agent_orchestrate(self, given: Any) -> str:
+        settle, places = [], set[tuple[int, int]]()
+        where = {name: place for place, name in self.trays.items()}
+        for line in given["claims"]:
+            number, element = map(int, re.findall(r"^(\d+)\..*#(\d+)", line)[0])
+            reports = [(e.split()[0], mark == "1") for e in given["evidence"] for k, mark in MARK.findall(e) if int(k) == element]  # fmt: skip
+            if reports:
+                evidence, held = reports[-1]
+                settle.append({"claims": [number], "verdict": "met" if held else "not_met", "evidence": evidence})
+            elif self.about[element] in where:
+                places.add(where[self.about[element]])
+        boxes = [[c / 4, r / 3, (c + 1) / 4, (r + 1) / 3] for r, c in sorted(places)]
+        looks = [{"tool": "zoom", "question": f"What is on tray {round(b[1] * 3)} {round(b[0] * 4)}?", "box": b} for b in boxes]  # fmt: skip
+        return json.dumps({"settle": settle, "looks": looks[:6]})
+
+    def _agent_zoom(self, given: Any) -> str:
+        row, column = map(int, re.findall(r"tray (\d) (\d)", given["question"])[0])
+        name = self.trays[row, column]
+        return " ".join(f"#{n}={self._seen(n, self.rates.crop):d}" for n, each in enumerate(self.about) if each == name)
+
+
+def measure(rates: argparse.Namespace) -> dict[str, tuple[list[float], float, float]]:
+    """For each metric the share of level 1, 2 and 3 that is below level 0, and requests an image: pictures and texts."""
+    found = {}
+    scenes = [plan(1, number, LEVELS, lambda *_: [], hard=True) for number in range(rates.scenes)]
+    with tempfile.TemporaryDirectory() as folder:
+        from PIL import Image
+
+        image = Path(folder) / "blank.png"
+        Image.new("RGB", (768, 768)).save(image)
+        for name, metric in METRICS.items():
+            below, asked = [0.0, 0.0, 0.0], Counter[str]()
+            for scene in scenes:
+                values = []
+                for level in LEVELS:
+                    ask = Scripted(scene, level, rates)
+                    meta = {"max_looks": LOOKS} if name == "tit-agent" else {}
+                    score = asyncio.run(metric(Item("i", scene.prompt, image, "g", "p", meta), ask))  # type: ignore[arg-type]
+                    assert score.value is not None, score.reason
+                    values.append(score.value)
+                    asked += ask.asked
+                for level in (1, 2, 3):
+                    below[level - 1] += (values[level] < values[0]) + 0.5 * (values[level] == values[0])
+            images = len(scenes) * len(LEVELS)
+            found[name] = ([each / len(scenes) for each in below], asked["with a picture"] / images, asked["of texts"] / images)  # fmt: skip
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenes", type=int, default=60)
+    parser.add_argument("--mentioned", type=float, default=0.5)
+    parser.add_argument("--whole", type=float, default=0.1)
+    parser.add_argument("--crop", type=float, default=0.01)
+    print("metric      below level 0: level 1   level 2   level 3   pictures   texts (an image)")
+    for name, (below, pictures, texts) in measure(parser.parse_args()).items():
+        print(f"{name:12}{below[0]:22.0%}{below[1]:10.0%}{below[2]:10.0%}{pictures:11.1f}{texts:8.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""The benchmark of the agentic judge's looks: scripted eyes without errors order every scene."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks.agent_looks import measure
+
+
+def test_eyes_without_errors_order_every_scene() -> None:
+    rates = argparse.Namespace(scenes=1, mentioned=0.3, whole=0.0, crop=0.0)
+    found = measure(rates)
+    assert found["tit-agent"][0] == found["lmm-score"][0] == [1.0, 1.0, 1.0]
+    assert found["lmm-score"][1] == 1
+    assert 5 < found["tit-agent"][1] <= 13 < 16
