@@ -56,7 +56,10 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS, *compare_b
     "--pairs", "Human pairs (jsonl or csv)  [default: those of the first run].", "FILE", name="pairs_file", type=PATH
 )
 @option(
-    "--human", "Human scores (jsonl or csv with image, score): SRCC, PLCC, KRCC over all images.", "FILE", type=PATH
+    "--human",
+    "Human scores (jsonl or csv with image, score, or a column for each pillar): SRCC, PLCC, KRCC over all images.",
+    "FILE",
+    type=PATH,
 )
 @option(
     "--votes",
@@ -180,24 +183,38 @@ def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> l
 
 
 def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tuple[Any, dict[str, Any]]:
-    """Correlation of each metric with human scores over all images."""
+    """Correlation of each metric, and of its pillars and claims where people have scored these, over all images."""
     from titjudge.core.types import Table
     from titjudge.stats.correlation import correlation
-    from titjudge.stats.human_data import read_human_scores
+    from titjudge.stats.human_data import SCORE, read_human_scores
+    from titjudge.stats.part_scores import part_scores
 
-    people = read_human_scores(file)
-    order = list(items)
-    rows, out = [], {}
+    values: dict[str, dict[str, dict[str, Any]]] = {}  # metric -> score, or the name of a part -> item
     for name in names:
-        values = {score.item_id: score.value for score in scores if score.metric == name}
-        found = correlation(
-            [values.get(each) for each in order],
-            [people.get(each) for each in order],
-            [items[each].prompt_id for each in order],
-        )
-        out[name] = {key: getattr(found, key) for key in found.__dataclass_fields__}
-        rows.append((name, found.srcc, found.plcc, found.krcc, found.n, found.missing))
-    columns = ("metric", "SRCC", "PLCC", "KRCC", "images", "without both")
+        own = [score for score in scores if score.metric == name]
+        values[name] = {SCORE: {score.item_id: score.value for score in own}}
+        for by_item in part_scores(items, own).values():
+            for item, parts in by_item.items():
+                for part, value in parts.items():
+                    values[name].setdefault(part, {})[item] = value
+    people = read_human_scores(file, sorted({part for of in values.values() for part in of} - {SCORE}))
+    order = list(items)
+    rows: list[tuple[Any, ...]] = []
+    out: dict[str, Any] = {}
+    for name in names:
+        for part in (each for each in people if each in values[name]):
+            found = correlation(
+                [values[name][part].get(each) for each in order],
+                [people[part].get(each) for each in order],
+                [items[each].prompt_id for each in order],
+            )
+            record = {key: getattr(found, key) for key in found.__dataclass_fields__}
+            if part == SCORE:
+                out[name] = record | out.get(name, {})
+            else:
+                out.setdefault(name, {}).setdefault("parts", {})[part] = record
+            rows.append((name, part, found.srcc, found.plcc, found.krcc, found.n, found.missing))
+    columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both")
     return Table("Correlation with human scores", columns, tuple(rows), ("over all images; intervals in --json",)), out
 
 

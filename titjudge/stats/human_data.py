@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from titjudge.core.files import read_table
 from titjudge.core.types import Pair
 from titjudge.stats.votes import Vote, read_choice
 
+SCORE = "score"
 COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
 
 
@@ -49,20 +50,40 @@ def _vote(record: Mapping[str, Any], path: Path, line: int) -> Vote:
     return Vote(group, a, b, annotator, chosen)
 
 
-def read_human_scores(path: Path | str) -> dict[str, float]:
-    """Human score by image id, from JSON lines or a CSV table with `image` and `score`.
+def read_human_scores(path: Path | str, parts: Collection[str] = ()) -> dict[str, dict[str, float]]:
+    """Human scores by column and image id, from JSON lines or a CSV table with `image` and `score`, or columns of parts.
+
+    Args:
+        path: The table.
+        parts: Further columns, such as pillars, by the names that the judge gives them; case does not matter. A cell of
+            these may be empty.
 
     Raises:
         DataError: a column is missing, or a score is no finite number; names file and line.
     """
     path = Path(path)
-    found: dict[str, float] = {}
-    for line, record in read_table(path, ("image", "score")):
-        try:
-            value = float(record["score"])
-        except (TypeError, ValueError):
-            value = math.nan
-        if not math.isfinite(value):
-            raise DataError(f"the score is a number, not '{record['score']}'", path, line)
-        found[str(record["image"])] = value
+    named = {part.casefold(): part for part in parts}
+    found: dict[str, dict[str, float]] = {}
+    for line, record in read_table(path, ("image",)):
+        there = {
+            named.get(str(column).casefold(), column): value
+            for column, value in record.items()
+            if column == SCORE or str(column).casefold() in named
+        }
+        if not there:
+            told = f"; or a column for {', '.join(parts)}" if parts else ""
+            raise DataError(f"the column '{SCORE}' is missing{told}", path, line)
+        for column, value in there.items():
+            if column == SCORE or value not in (None, ""):
+                found.setdefault(column, {})[str(record["image"])] = _number(column, value, path, line)
     return found
+
+
+def _number(column: str, value: Any, path: Path, line: int) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"the {column} is a number, not '{value}'", path, line)
+    return number

@@ -104,6 +104,42 @@ def test_without_facets_all_five_pillars_are_judged_and_not_applicable_drops_out
     assert record["metrics"]["checklist"]["mean"] == 60  # Charm is not in the rubric: it is named, and does not count
 
 
+def test_people_may_score_each_pillar(data: Path, tmp_path: Path) -> None:
+    listed = []
+    for number in range(6):
+        Image.new("RGB", (8, 8), (40 * number, 0, 0)).save(data / f"{number}.png")
+        listed.append(json.dumps({"image": f"{number}.png", "prompt_id": "p1", "generator": f"g{number}"}))
+    (data / "images.jsonl").write_text("\n".join(listed))
+    marks = iter([0, 0, 1, 1, 2, 2])
+    told: dict[str, str] = {}
+
+    def mark(seen: Seen) -> str:
+        image = seen.images[0]
+        if "Dimension\nQuality" in seen.text and image not in told:
+            told[image] = json.dumps({"Detail": {"Noise": {"score": next(marks)}}})
+        return told[image] if "Dimension\nQuality" in seen.text else json.dumps({})
+
+    with Server(mark) as server:
+        judged(tmp_path, server)
+    run = next((tmp_path / "runs").iterdir())
+    scores = [json.loads(line) for line in (run / "scores.jsonl").read_text().splitlines()]
+    rows = ["image,quality,score"] + [
+        f"{score['item']},{'' if n == 0 else score['parts']['level1']['Quality'] + n},{score['value']}"
+        for n, score in enumerate(scores)
+    ]
+    (tmp_path / "people.csv").write_text("\n".join(rows))
+    out = cli(tmp_path, "compare", str(run), "--human", "people.csv", "--json", "c.json")
+    found = json.loads((tmp_path / "c.json").read_text())["human_scores"]["checklist"]
+    assert "Quality" in out
+    assert found["srcc"] == pytest.approx(1)
+    assert found["parts"]["Quality"]["n"] == 5
+    assert found["parts"]["Quality"]["srcc"] > 0.8
+    (tmp_path / "people.csv").write_text("image,beauty\n0.png,3\n")
+    assert "the column 'score' is missing; or a column for" in cli(
+        tmp_path, "compare", str(run), "--human", "people.csv", code=2
+    )
+
+
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
