@@ -24,6 +24,11 @@ CHECKLISTS = {
 STATUS = {"ok": "ok", "parse_failure": "parse_failure", "exception": "invalid"}
 
 
+def mean(value: float | None) -> Any:
+    """But for the last bit: since Python 3.12 `sum` of floats is more exact than when these means were taken."""
+    return None if value is None else pytest.approx(value, rel=1e-14)
+
+
 def sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -52,7 +57,8 @@ def test_every_response_has_the_official_status_and_scores(responses: list[dict[
         if verdict.status == "ok":
             found = (verdict.level1, verdict.level2, verdict.level3, verdict.corrected)
             wanted = (expected["level1"], expected["level2"], expected["level3"], expected["fixed"])
-            assert found == wanted, response["case"]
+            assert found[0] == mean(wanted[0]), response["case"]
+            assert found[1:] == wanted[1:], response["case"]
 
 
 def test_the_responses_as_a_file(shared: Path, responses: list[dict[str, Any]]) -> None:
@@ -62,7 +68,8 @@ def test_the_responses_as_a_file(shared: Path, responses: list[dict[str, Any]]) 
     for response in responses:
         case, expected = result["cases"][response["case"]], response["expected"]
         assert case["status"] == STATUS[expected["status"]]
-        assert (case["level1"], case["level2"]) == (expected.get("level1"), expected.get("level2", {}))
+        assert case["level1"] == mean(expected.get("level1"))
+        assert case["level2"] == expected.get("level2", {})
     for model in ("alpha", "beta"):
         assert result["models"][model]["overall"] == pytest.approx(_slow_overall(responses, model), abs=1e-12)
         counts = result["coverage"][model]

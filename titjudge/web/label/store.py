@@ -206,10 +206,10 @@ class Store:
 
     def turn(self, annotator: str) -> int:
         """How many votes and undos an annotator has made."""
-        query = "SELECT 1 + max(coalesce((SELECT max(turn) FROM votes WHERE annotator = ?1), -1), \
-            coalesce((SELECT max(turn) FROM undos WHERE annotator = ?1), -1))"
+        query = "SELECT 1 + max(coalesce((SELECT max(turn) FROM votes WHERE annotator = :who), -1), \
+            coalesce((SELECT max(turn) FROM undos WHERE annotator = :who), -1))"
         with self._lock:
-            return int(self._db.execute(query, (annotator,)).fetchone()[0])
+            return int(self._db.execute(query, {"who": annotator}).fetchone()[0])
 
     def votes(self, annotator: str | None = None, *, undone: bool = False) -> list[Vote]:
         """Votes in the order they were given, without those taken back unless `undone`."""
