@@ -88,7 +88,8 @@ def test_what_is_missing_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) -> None:
-    """judge.py's two files a generator, which `aggregate` reads again to the same numbers."""
+    """judge.py's three files a generator, which `aggregate` reads again to the same numbers."""
+    pytest.importorskip("openpyxl")
     from titjudge.core.serialization import score_record
     from titjudge.core.types import Item, Score
     from titjudge.suites.qwen_image_bench.suite import QwenImageBench
@@ -123,8 +124,11 @@ def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) ->
     (run / "scores.jsonl").write_text("".join(json.dumps(score_record(each)) + "\n" for each in scores))
     metadata = tmp_path / "m.jsonl"
     metadata.write_text("".join(json.dumps({"ID": n, "dims_en": "Quality / Detail / Noise"}) + "\n" for n in answers))
-    cli(tmp_path, "aggregate", "qwen-image-bench", "--run", "run", "--write-answers", "out", "--json", "run.json")
-    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["g_bench_scores.json", "g_judged.jsonl"]
+    official = ("--write-answers", "out", "--xlsx", "scores_result.xlsx")
+    cli(tmp_path, "aggregate", "qwen-image-bench", "--run", "run", *official, "--json", "run.json")
+    files = ["g_bench_scores.json", "g_bench_scores.xlsx", "g_judged.jsonl"]
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == files
+    assert (tmp_path / "scores_result.xlsx").is_file()
     assert read(tmp_path / "out/g_bench_scores.json")["total"] == 50.0
     again = ("--responses", "out/g_judged.jsonl", "--metadata", "m.jsonl", "--json", "again.json")
     cli(tmp_path, "aggregate", "qwen-image-bench", *again)

@@ -175,7 +175,7 @@ def tiif_text(
 @option("--run", "A run of the suite instead of responses.", "RUN", name="run_folder", type=PATH)
 @option(
     "--write-answers",
-    "Write the run's answers and scores as judge.py does: GENERATOR_judged.jsonl, GENERATOR_bench_scores.json.",
+    "Write the run's answers and scores as judge.py does: GENERATOR_judged.jsonl, GENERATOR_bench_scores.json and .xlsx.",
     "DIR",
     type=PATH,
 )
@@ -186,6 +186,7 @@ def tiif_text(
     default="official",
 )
 @option("--detail", "Write the official scores_detail.json, with level 3.", "FILE", type=PATH)
+@option("--xlsx", "Write the official scores_result.xlsx.", "FILE", type=PATH)
 @JSON
 def qwen_image_bench(
     responses: Path | None,
@@ -194,6 +195,7 @@ def qwen_image_bench(
     write_answers: Path | None,
     protocol: str,
     detail: Path | None,
+    xlsx: Path | None,
     json_file: Path | None,
 ) -> int:
     """Qwen-Image-Bench: levels 1, 2, 3 and overall from judge responses, or from a run.
@@ -206,7 +208,7 @@ def qwen_image_bench(
     """
     from titjudge.core.errors import UserError
     from titjudge.suites.qwen_image_bench.suite import aggregate_responses, aggregate_run, write_official
-    from titjudge.suites.qwen_image_bench.tables import write_scores_detail
+    from titjudge.suites.qwen_image_bench.tables import write_scores_detail, write_scores_result
 
     if run_folder is not None:
         if responses is not None:
@@ -223,6 +225,8 @@ def qwen_image_bench(
         results, tables = aggregate_responses(responses, metadata, protocol=protocol)
     if detail is not None:
         write_scores_detail(results["models"], detail)
+    if xlsx is not None:
+        write_scores_result(results["models"], xlsx)
     return _show(lambda: (results, tables), json_file)
 
 

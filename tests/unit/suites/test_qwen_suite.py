@@ -18,7 +18,7 @@ from titjudge.suites.qwen_image_bench.suite import (
     write_judged,
     write_scores_detail,
 )
-from titjudge.suites.qwen_image_bench.tables import summarise
+from titjudge.suites.qwen_image_bench.tables import summarise, write_bench_xlsx, write_scores_result
 
 META = [
     {"ID": 1, "dims_en": "Quality / Detail / Noise; Aesthetics / Composition / Composition"},
@@ -251,6 +251,57 @@ def test_the_official_files(tmp_path: Path) -> None:
     assert list(detail["high"]) == ["total", "level1", "level2", "level3"]
     write_bench_scores(models["high"], tmp_path / "b.json")
     assert json.loads((tmp_path / "b.json").read_text()) == detail["high"]
+
+
+def test_the_official_spreadsheets(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+
+    def row(mark: float) -> dict[str, Any]:
+        level2 = {"Quality": {"Detail": mark, "Artifacts": 60.0}, "Creative Generation": {"Imagination": mark}}
+        level1 = {"Quality": (mark + 60) / 2, "Creative Generation": mark}
+        return {"level1": level1, "level2": level2, "level3": {}}
+
+    models = {"=1+1": summarise([]), "low": summarise([row(0)]), "high": summarise([row(100)])}
+    write_scores_result(models, tmp_path / "r.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "r.xlsx")
+    found = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book}
+    pillars = ("Quality", "Aesthetics", "Alignment", "Creative Generation", "Real-world Fidelity")
+    assert found == {
+        "Level-1 Summary": [
+            ("Model", *pillars, "Total"),
+            ("high", 80, None, None, 100, None, 90),
+            ("low", 30, None, None, 0, None, 15),
+            ("=1+1", *[None] * 6),
+        ],
+        "Quality": [("Model", "Artifacts", "Detail"), ("high", 60, 100), ("low", 60, 0), ("=1+1", None, None)],
+        "Creative Generation": [("Model", "Imagination"), ("high", 100), ("low", 0), ("=1+1", None)],
+    }
+    assert book["Level-1 Summary"]["A4"].data_type == "s"  # no formula
+    write_bench_xlsx(models["low"], tmp_path / "b.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "b.xlsx")
+    assert book.sheetnames == ["Level-1 Summary", "Quality", "Creative Generation"]
+    summary = [("Dimension", "Score"), ("Quality", 30), ("Creative Generation", 0), ("Total", 15)]
+    assert list(book["Level-1 Summary"].iter_rows(values_only=True)) == summary
+    detail = [("Sub-dimension", "Score"), ("Detail", 0), ("Artifacts", 60)]
+    assert list(book["Quality"].iter_rows(values_only=True)) == detail
+
+
+def test_all_columns_of_the_input_are_in_the_judged_file(tmp_path: Path, metadata: Path) -> None:
+    row = {
+        "ID": 1,
+        "prompt": "a",
+        "image_path": "img/1.png",
+        "dims_en": META[0]["dims_en"],
+        "prompt_cn": "猫",
+        "seed": 7,
+    }
+    write_lines(tmp_path / "x.jsonl", [row])
+    (item,) = QwenImageBench().load(tmp_path)
+    assert isinstance(item, Item)
+    write_judged([item], [], tmp_path / "x_judged.jsonl")
+    judged = json.loads((tmp_path / "x_judged.jsonl").read_text(encoding="utf-8"))
+    assert judged | row | {"image_path": str(item.image)} == judged
+    assert judged["model"] == "x"
 
 
 # -- means over rows ---------------------------------------------------------------------------------------------------

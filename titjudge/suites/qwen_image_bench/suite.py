@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from titjudge.suites.qwen_image_bench.tables import (
     summarise,
     tables,
     write_bench_scores,
+    write_bench_xlsx,
     write_judged,
     write_scores_detail,
 )
@@ -50,7 +52,7 @@ METRIC = "checklist"
 _ROLES = {"prompt": "prompt", "prompt_id": "ID", "generator": "model", "sample": "sample"}
 PROMPTS = ("prompt", "prompt_cn", "prompt_en")
 """Columns with the prompt that images are to be made from; those of the published board were made from the Chinese."""
-_OWN = {"file_name", "ID", "prompt", "image_path", "model", "generator", "dims_en"}
+_OWN = {"file_name", "ID", "prompt", "image_path", "model", "generator"}
 
 
 def aggregate_responses(
@@ -94,7 +96,7 @@ def aggregate_run(items: Sequence[Item], scores: Sequence[Score]) -> tuple[dict[
 
 
 def write_official(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-    """Write a run as judge.py's files, two for each generator; returns how many.
+    """Write a run as judge.py's files, three for each generator (two without openpyxl); returns how many.
 
     Raises:
         DataError: a generator's name is no file name.
@@ -103,11 +105,14 @@ def write_official(items: Sequence[Item], scores: Sequence[Score], folder: Path)
     for generator in models:
         check_generator(generator)
     folder.mkdir(parents=True, exist_ok=True)
+    xlsx = find_spec("openpyxl") is not None
     for generator, result in models.items():
         own = [item for item in items if item.generator == generator]
         write_judged(own, scores, folder / f"{generator}_judged.jsonl")
         write_bench_scores(result, folder / f"{generator}_bench_scores.json")
-    return 2 * len(models)
+        if xlsx:
+            write_bench_xlsx(result, folder / f"{generator}_bench_scores.xlsx")
+    return (3 if xlsx else 2) * len(models)
 
 
 def _statuses(rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[tuple[str, int], dict[str, str]]:

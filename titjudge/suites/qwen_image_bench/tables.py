@@ -13,10 +13,21 @@ from titjudge.core.types import Item, Score, Table
 from titjudge.metrics.checklist import COLUMNS, Verdict, homes, judge_answer, rubric
 from titjudge.suites.base import first_rows
 from titjudge.suites.qwen_image_bench.dataset import Facets, Problem
+from titjudge.suites.spreadsheet import write_sheets
 
 Levels = Mapping[
     str, Mapping[str, Any]
 ]  # "level1", "level2", "level3" -> pillar -> number, by sub-capability, by facet
+
+
+_SUMMARY = "Level-1 Summary"
+_RESULT_ORDER = (
+    "Quality",
+    "Aesthetics",
+    "Alignment",
+    "Creative Generation",
+    "Real-world Fidelity",
+)  # of compute_scores.py
 
 
 def levels(row: Mapping[str, Verdict]) -> Levels:
@@ -150,17 +161,51 @@ def write_bench_scores(result: Mapping[str, Any], path: Path) -> None:
     _write(official_shape(result), path)
 
 
+def write_bench_xlsx(result: Mapping[str, Any], path: Path) -> None:
+    """Write one generator's result as judge.py's `<stem>_bench_scores.xlsx`: a summary, and a sheet a pillar.
+
+    Raises:
+        MissingExtra: openpyxl is not installed.
+    """
+    summary = [*result["level1"].items(), ("Total", result["overall"])]
+    pillars = {name: [("Sub-dimension", "Score"), *of.items()] for name, of in result["level2"].items() if of}
+    write_sheets(path, {_SUMMARY: [("Dimension", "Score"), *summary], **pillars})
+
+
+def write_scores_result(models: Mapping[str, Any], path: Path) -> None:
+    """Write all generators as compute_scores.py's `scores_result.xlsx`: a summary, best first, and a sheet a pillar.
+
+    Raises:
+        MissingExtra: openpyxl is not installed.
+    """
+    order = _best_first(models)
+    heads = ("Model", *_RESULT_ORDER, "Total")
+    summary = [
+        (name, *(models[name]["level1"].get(pillar) for pillar in _RESULT_ORDER), models[name]["overall"])
+        for name in order
+    ]
+    sheets: dict[str, list[tuple[str | float | None, ...]]] = {_SUMMARY: [heads, *summary]}
+    for pillar in _RESULT_ORDER:
+        level2 = {name: models[name]["level2"].get(pillar, {}) for name in order}
+        if subs := sorted({sub for of in level2.values() for sub in of}):
+            sheets[pillar] = [("Model", *subs), *((name, *map(of.get, subs)) for name, of in level2.items())]
+    write_sheets(path, sheets)
+
+
+def _best_first(models: Mapping[str, Any]) -> list[str]:
+    return sorted(models, key=lambda name: models[name]["overall"] or 0, reverse=True)
+
+
 def write_scores_detail(models: Mapping[str, Any], path: Path) -> None:
     """Write all generators as compute_scores.py's `scores_detail.json` (best first), plus level3."""
-    order = sorted(models, key=lambda name: models[name]["overall"] or 0, reverse=True)
-    shaped = {name: official_shape(models[name]) for name in order}
+    shaped = {name: official_shape(models[name]) for name in _best_first(models)}
     _write({name: {"total": of.pop("total"), **of} for name, of in shaped.items()}, path)
 
 
 def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> None:
     """Write answers as judge.py's `<stem>_judged.jsonl`: a line for each item, in order, None where nothing was answered.
 
-    `judge_model_output` holds the corrected marks of all pillars as JSON text, `<dim>_judge_output` the raw answers.
+    Further columns of the input are kept. `judge_model_output` holds the corrected marks of all pillars as JSON text, `<dim>_judge_output` the raw answers.
     """
     by_id = {score.item_id: score for score in scores}
     lines = []
@@ -170,10 +215,11 @@ def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> 
         marks = {pillar: judge_answer(text, pillar).corrected for pillar, text in outputs.items()}
         marks = {pillar: of for pillar, of in marks.items() if of is not None}
         row: dict[str, Any] = {
-            "ID": item.prompt_id,
+            "ID": int(item.prompt_id) if item.prompt_id.isascii() and item.prompt_id.isdigit() else item.prompt_id,
             "model": item.generator,
             "prompt": item.prompt,
             "image_path": str(item.image or ""),
+            **{name: value for name, value in item.meta.items() if name not in ("ID", "facets")},
         }
         row["judge_model_output"] = json.dumps(marks, ensure_ascii=False) if marks else None
         row |= {f"{column}_judge_output": outputs.get(pillar) for column, pillar in COLUMNS.items()}

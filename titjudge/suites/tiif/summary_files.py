@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import DataError, MissingExtra
+from titjudge.core.errors import DataError
 from titjudge.core.files import read_text
 from titjudge.core.numbers import mean
+from titjudge.suites.spreadsheet import openpyxl, put_row
 from titjudge.suites.tiif.answers import Answers
 from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, roll_up
 
@@ -39,14 +40,6 @@ _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 
-def _openpyxl() -> Any:
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise MissingExtra("openpyxl", "xlsx", "reading and writing xlsx files") from error
-    return openpyxl
-
-
 def rounded(answers: Answers) -> dict[str, dict[str, dict[str, float | None]]]:
     """Type accuracies by generator and length as upstream hands them on: fractions with four decimals."""
     found: dict[str, dict[str, dict[str, float | None]]] = {}
@@ -68,7 +61,7 @@ def write_xlsx(answers: Answers, path: Path) -> None:
     Raises:
         MissingExtra: openpyxl is not installed.
     """
-    book = _openpyxl().Workbook()
+    book = openpyxl().Workbook()
     kinds = sorted({kind for cells in answers.cells.values() for kind in cells})
     lengths = sorted({length for _, length in answers.cells})
     columns = [(kind, length) for kind in kinds for length in lengths]
@@ -80,13 +73,13 @@ def write_xlsx(answers: Answers, path: Path) -> None:
         sheet.title = title
         extra = [_MEAN] if at == 0 else []
         heads = [kind if i % len(lengths) == 0 else None for i, (kind, _) in enumerate(columns)]
-        _put(sheet, 1, ["Attribute", *heads, *extra])
-        _put(sheet, 2, ["Type", *(length for _, length in columns)])
+        put_row(sheet, 1, ["Attribute", *heads, *extra])
+        put_row(sheet, 2, ["Type", *(length for _, length in columns)])
         for i in range(0, len(columns), len(lengths)):
             sheet.merge_cells(start_row=1, end_row=1, start_column=i + 2, end_column=i + 1 + len(lengths))
         for line, generator in enumerate(order, 4):
             values = [row[at] for row in rows[generator]] + ([means[generator]] if extra else [])
-            _put(sheet, line, [generator, *("nan" if value is None else f"{value:.4f}" for value in values)])
+            put_row(sheet, line, [generator, *("nan" if value is None else f"{value:.4f}" for value in values)])
     book.save(path)
 
 
@@ -105,13 +98,6 @@ def _numbers(
     return found
 
 
-def _put(sheet: Any, row: int, values: Sequence[str | None]) -> None:
-    for column, value in enumerate(values, 1):
-        if value is not None:
-            cell = sheet.cell(row=row, column=column, value=value)
-            cell.data_type = "s"  # a generator called "=1+1" is a name, not a formula
-
-
 def read_xlsx(path: Path) -> dict[str, Any]:
     """Read `{"generators": {NAME: {"short": {...}, "long": {...}}}}` in percent from an official `result_summary.xlsx`.
 
@@ -121,9 +107,9 @@ def read_xlsx(path: Path) -> dict[str, Any]:
         DataError: not an xlsx file, or not with these sheets and headers.
         MissingExtra: openpyxl is not installed.
     """
-    openpyxl = _openpyxl()
+    library = openpyxl()
     try:
-        book = openpyxl.load_workbook(path, data_only=True)
+        book = library.load_workbook(path, data_only=True)
     except Exception as error:
         raise DataError(f"not an xlsx file ({error})", path) from error
     if SHEETS[0] not in book.sheetnames:
