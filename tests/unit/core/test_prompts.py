@@ -155,6 +155,10 @@ def test_no_variable_of_any_bundled_prompt_can_open_or_close_its_tags() -> None:
             values |= {each: [(foreign, foreign)] for each in prompt.variables & {"attributes"}}
             values |= {each: [foreign] for each in prompt.variables & {"verdicts"}}
             values |= dict.fromkeys(prompt.variables & {"looks_left", "parallel"}, 3)
+            if category := {"unigenbench/chinese": "世界知识", "unigenbench/english": "World Knowledge"}.get(
+                prompt.name
+            ):
+                values["questions"] = [{"category": category, "question": foreign}]
             return "".join(message.text for message in prompt.messages(values, [PICTURE]))
 
         plain = shown("a < b, <b>bold</b> and 1/2")
