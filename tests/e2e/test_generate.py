@@ -228,13 +228,14 @@ def test_shares_make_all_between_them(tmp_path: Path, command: str) -> None:
     assert len(objects(tmp_path / "out" / "metadata.jsonl")) == 5
 
 
-def test_ctrl_c_ends_the_command_and_keeps_what_is_made(tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_the_command_and_keeps_what_is_made(tmp_path: Path, command: str, number: int) -> None:
     lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"}, {"prompt": "wait", "image": "b.png"})
     with start(tmp_path, "generate", "todo.jsonl", "--command", f"{command}", "--out", "out") as process:
         made = tmp_path / "out" / "metadata.jsonl"
         while not (made.exists() and made.read_text()) and process.poll() is None:
             pass
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted; the same command goes on" in err

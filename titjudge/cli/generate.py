@@ -112,6 +112,7 @@ def generate(
     """
     from titjudge.cli.output import write_json
     from titjudge.core.errors import ConfigError
+    from titjudge.core.signals import terminated_like_ctrl_c
     from titjudge.runs.generating import generate as run
     from titjudge.runs.generating import read_wanted
     from titjudge.runs.image_makers import CommandMaker, DiffusersMaker
@@ -131,7 +132,8 @@ def generate(
     )  # fmt: skip
     failed: list[tuple[str, str]] = []
     wanted = list(read_wanted(todo, out, generator or maker.name, failed))[part]
-    found = run(wanted, out, maker, failed, _Watch().show)
+    with terminated_like_ctrl_c():
+        found = run(wanted, out, maker, failed, _Watch().show)
     _problems(found.failed, "images were not made")
     if found.stopped:
         say(f"stopped: the first {len(found.failed)} images failed, and no other was made", err=True, colour="red")

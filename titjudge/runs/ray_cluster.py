@@ -29,6 +29,7 @@ from typing import Any
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, UserError
 from titjudge.core.run_records import ProgressRecord
+from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.runs.identity import default_folder
 from titjudge.runs.merge import merge
 from titjudge.runs.outcome import Outcome
@@ -368,21 +369,13 @@ def _connected(ray: Any, address: str | None, workers: int | None) -> Iterator[N
         options |= {"num_cpus": cpus, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     elif address is not None:
         options["address"] = address
-    before = None
-    with contextlib.suppress(ValueError):  # only the main thread may
-        before = signal.signal(signal.SIGTERM, _as_interrupt)
     try:
-        if mine:
-            ray.init(**options)
-        yield
+        with terminated_like_ctrl_c():
+            if mine:
+                ray.init(**options)
+            yield
     except ConnectionError as error:
         raise UserError(f"no Ray cluster at '{address}': start one with `ray start --head`") from error
     finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
         if mine:
             ray.shutdown()
-
-
-def _as_interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt

@@ -1,0 +1,25 @@
+"""Signals that end a command."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def terminated_like_ctrl_c() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM too, so that what is open is closed and what was started is ended."""
+    before = None
+    with contextlib.suppress(ValueError):  # only the main thread may
+        before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
