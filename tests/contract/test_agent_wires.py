@@ -17,8 +17,9 @@ from servers import Scripted, Seen, Server
 from test_provider_spec import KEY
 
 from titjudge.core.config import RunConfig, load_config
+from titjudge.core.dry_run import DryRun
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import DryRun, Item, Score, Status
+from titjudge.core.types import Item, Score, Status
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from titjudge.core.answer_probabilities import Choices, FirstToken, Probability
+from titjudge.core.dry_run import DryRun
 
 
 class Status(StrEnum):
@@ -389,16 +390,6 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     notes: tuple[str, ...] = ()
-
-
-STAND_IN = "estimate"  # the `model_version` of a reply that a dry run made up
-
-
-class DryRun(StrEnum):
-    """Why metrics are walked through without sending anything; what they get are stand-ins, or replies from the cache."""
-
-    EXPECTED = "expected"  # to say what a run is likely to cost: what several items ask is asked once
-    WORST = "worst"  # to reserve room for one item under a cap, as if no other item asked the same
 
 
 class Ask(Protocol):

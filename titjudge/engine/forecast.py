@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouped_reasons import Refused, alike
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import DryRun, InvalidItem, Item, Status, Table, Usage
+from titjudge.core.types import InvalidItem, Item, Status, Table, Usage
 from titjudge.engine.budget import Budget, Reservation, job_entry
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Literal
 
 from titjudge.core import structured_output
+from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import BudgetExhausted, FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.images import ImageFiles
 from titjudge.core.keys import content_key, request_key
@@ -26,7 +27,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.core.structured_output import schema_of
-from titjudge.core.types import DryRun, Embedding, Message, Reply, Request, Status, Usage
+from titjudge.core.types import Embedding, Message, Reply, Request, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache

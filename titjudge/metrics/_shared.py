@@ -7,9 +7,10 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import TypeVar
 
+from titjudge.core.dry_run import STAND_IN
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import PromptRead
-from titjudge.core.types import STAND_IN, Ask, Item, Reply, Status
+from titjudge.core.types import Ask, Item, Reply, Status
 
 T = TypeVar("T")
 

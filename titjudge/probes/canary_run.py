@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titjudge.core.config import RunConfig
+from titjudge.core.dry_run import DryRun
 from titjudge.core.paths import cache_folder, example_folder
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import DryRun
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from titjudge.core.answer_probabilities import FirstToken
+from titjudge.core.dry_run import STAND_IN
 from titjudge.core.keys import request_key
 from titjudge.core.structured_output import stub
-from titjudge.core.types import STAND_IN, Embedding, Reply, Request, Usage
+from titjudge.core.types import Embedding, Reply, Request, Usage
 from titjudge.providers import token_counts
 from titjudge.providers.base import Embedder, Provider
 from titjudge.providers.image_size import fitted

@@ -11,9 +11,10 @@ from typing import Any
 
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import ConfigError
 from titjudge.core.paths import example_folder
-from titjudge.core.types import DryRun, Item, Score
+from titjudge.core.types import Item, Score
 from titjudge.engine.forecast import Forecast, ForecastSum, Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles

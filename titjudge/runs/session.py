@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from titjudge.core.config import RunConfig
+from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import FatalProviderError, TitjudgeError, UserError
 from titjudge.core.paths import cache_folder
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import reply_from, reply_record
-from titjudge.core.types import DryRun, InvalidItem, Item, Pair, Status
+from titjudge.core.types import InvalidItem, Item, Pair, Status
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine

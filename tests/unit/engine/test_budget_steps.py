@@ -10,9 +10,10 @@ import pytest
 from pydantic import BaseModel
 
 from titjudge.core.config import load_config
+from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import BudgetExhausted, BudgetHeld
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import DryRun, Item, Reply, Request, Score, Usage
+from titjudge.core.types import Item, Reply, Request, Score, Usage
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner

@@ -12,9 +12,10 @@ from PIL import Image
 
 from titjudge.core import registry
 from titjudge.core.config import load_config
+from titjudge.core.dry_run import STAND_IN
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.samples import Purpose, Sample
-from titjudge.core.types import STAND_IN, Ask, Item, Reply, Request, Score, Status
+from titjudge.core.types import Ask, Item, Reply, Request, Score, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item

@@ -15,8 +15,9 @@ from PIL import Image
 from pydantic import ValidationError
 
 from titjudge.core.config import RunConfig, load_config
+from titjudge.core.dry_run import DryRun
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import DryRun, Item, Message, Request, Score, Status
+from titjudge.core.types import Item, Message, Request, Score, Status
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine

@@ -15,10 +15,11 @@ from servers import Server
 
 from titjudge.core import image_decoding, image_process, images
 from titjudge.core.config import load_config
+from titjudge.core.dry_run import DryRun
 from titjudge.core.images import ImageFiles
 from titjudge.core.keys import request_key
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import DryRun, Item, Message, Request
+from titjudge.core.types import Item, Message, Request
 from titjudge.engine.forecast import Planner, forecast
 from titjudge.engine.roles import Roles
 from titjudge.metrics.lmm_score import lmm_score

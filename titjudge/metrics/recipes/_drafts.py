@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import Unanswered
-from titjudge.core.types import Ask, DryRun, Item, Status
+from titjudge.core.types import Ask, Item, Status
 from titjudge.metrics._shared import is_stand_in
 
 DRAFTS = 3

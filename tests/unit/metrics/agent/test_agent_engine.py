@@ -14,9 +14,10 @@ from PIL import Image
 from test_agent_loop import CLAIMS, PROMPT, all_met, turn
 
 from titjudge.core.config import RunConfig, load_config
+from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import BudgetExhausted, ConfigError
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import DryRun, Item, Reply, Request, Score, Status, Tool, ToolCall, Usage
+from titjudge.core.types import Item, Reply, Request, Score, Status, Tool, ToolCall, Usage
 from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
