@@ -147,12 +147,15 @@ def test_no_variable_of_any_bundled_prompt_can_open_or_close_its_tags() -> None:
         if not tags:
             continue
         fenced += 1
+        category = next(iter(re.findall(r'^ +"(.+?)": "', path.read_text(encoding="utf-8"), re.MULTILINE)), "")
 
-        def shown(foreign: str, prompt: Prompt = prompt) -> str:
+        def shown(foreign: str, prompt: Prompt = prompt, category: str = category) -> str:
             several = {"claims", "evidence", "notes", "entities"}
             values: dict[str, object] = {each: [foreign] if each in several else foreign for each in prompt.variables}
             values |= {each: [(foreign, foreign, foreign)] for each in prompt.variables & {"relations"}}
             values |= {each: [(foreign, foreign)] for each in prompt.variables & {"attributes"}}
+            if "fields" in prompt.variables:  # a suite's questions are records
+                values |= {"questions": [{"question": foreign, "category": category}], "fields": {"explanation": foreign}}
             values |= {each: [foreign] for each in prompt.variables & {"verdicts"}}
             values |= dict.fromkeys(prompt.variables & {"looks_left", "parallel"}, 3)
             if category := {"unigenbench/chinese": "世界知识", "unigenbench/english": "World Knowledge"}.get(
