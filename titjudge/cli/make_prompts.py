@@ -16,13 +16,17 @@ from titjudge.cli.terminal import say
 @option(
     "--recipe",
     "six-block: long prompts of LPG-Bench. tiif: short and long, with questions. facets: bilingual, with facets of "
-    "Qwen-Image-Bench. long-graph: by length, with graphs as LongT2IBench.",
-    type=click.Choice(["six-block", "tiif", "facets", "long-graph"]),
+    "Qwen-Image-Bench. long-graph: by length, with graphs as LongT2IBench. elements: questions, facets and graphs for "
+    "prompts that are there.",
+    type=click.Choice(["six-block", "tiif", "facets", "long-graph", "elements"]),
     required=True,
 )
 @option("--number", "How many prompts (of tiif: pairs) to make.", "N", type=click.IntRange(min=1), default=20)
 @option(
-    "--themes", "Themes of your own for six-block (.txt, .csv, .jsonl), in the place of drawn ones.", "FILE", type=PATH
+    "--themes",
+    "Themes of your own for six-block (.txt, .csv, .jsonl), in the place of drawn ones; for elements the prompts.",
+    "FILE",
+    type=PATH,
 )
 @option("--seed", "Draws other seeds.", "N", type=int, default=0)
 @option("-o", "Where the prompts go, as JSON lines.", "FILE", name="output", type=PATH, required=True)

@@ -68,6 +68,7 @@ TABLES: dict[str, dict[str, str]] = {
         "tiif": "titjudge.metrics.recipes.tiif:tiif",
         "facets": "titjudge.metrics.recipes.facets:facets",
         "long-graph": "titjudge.metrics.recipes.long_graph:long_graph",
+        "elements": "titjudge.metrics.recipes.elements:elements",
     },
     "suites": {
         "folder": "titjudge.suites.folder:Folder",

@@ -12,7 +12,7 @@ import numpy as np
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import write_atomic
-from titjudge.metrics.recipes.seeds import Seed, seeds
+from titjudge.metrics.recipes.seeds import RECIPES, Seed, seeds
 from titjudge.runs.prompt_audit import embed_texts
 from titjudge.runs.prompt_lines import prompt_lines
 from titjudge.stats.prompt_audit import SAME, Alike, unique
@@ -20,19 +20,24 @@ from titjudge.suites.prompt_list import read_prompts
 
 
 def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: Path) -> list[Seed]:
-    """Draw the seeds of a recipe, or take a person's themes, and write them as JSON lines.
+    """Draw the seeds of a recipe, or take a person's themes or prompts, and write them as JSON lines.
 
     Raises:
-        ConfigError: themes for a recipe that draws its own. DataError: there are no themes in the file.
+        ConfigError: themes for a recipe that draws its own, or none for one that does not. DataError: there are no themes in the file.
     """
-    drawn = seeds(recipe, number, seed) if themes is None else _of_themes(recipe, themes)
+    if themes is not None:
+        drawn = _of_themes(recipe, themes)
+    elif recipe in RECIPES:
+        drawn = seeds(recipe, number, seed)
+    else:
+        raise ConfigError(f"--recipe {recipe} starts from prompts that are there: --themes FILE names them")
     write_atomic(out, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in drawn))
     return drawn
 
 
 def _of_themes(recipe: str, themes: Path) -> list[Seed]:
-    if recipe != "six-block":
-        raise ConfigError(f"--themes goes with --recipe six-block: '{recipe}' draws what it starts from")
+    if recipe in RECIPES and recipe != "six-block":
+        raise ConfigError(f"--themes goes with --recipe six-block and elements: '{recipe}' draws what it starts from")
     found: dict[str, str] = {}
     further: dict[str, dict[str, Any]] = {}
     for wrong in read_prompts(str(themes), found, further):

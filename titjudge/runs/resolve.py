@@ -44,10 +44,11 @@ def resolve(config: RunConfig) -> RunConfig:
         captioner = RoleConfig(model="recorded")
         if judge is None and config.suite == "known-answer" and (data / "answers.jsonl").is_file():
             judge = RoleConfig(model="recorded")
-    seats = {"captioner": _replaying(captioner, recorded), "judge": _replaying(judge, recorded)}
+    beside = recorded if data.is_dir() else data.with_name("descriptions.jsonl")
+    seats = {"captioner": _replaying(captioner, beside), "judge": _replaying(judge, beside)}
     changes |= {name: seat for name, seat in seats.items() if seat != getattr(config, name)}
     if any(seat.provider == "recorded" for seat in config.panel):
-        changes["panel"] = [_replaying(seat, recorded) for seat in config.panel]
+        changes["panel"] = [_replaying(seat, beside) for seat in config.panel]
     if (
         config.prompts is None
         and "prompts" not in changes

@@ -155,7 +155,10 @@ def test_no_variable_of_any_bundled_prompt_can_open_or_close_its_tags() -> None:
             values |= {each: [(foreign, foreign, foreign)] for each in prompt.variables & {"relations"}}
             values |= {each: [(foreign, foreign)] for each in prompt.variables & {"attributes"}}
             if "fields" in prompt.variables:  # a suite's questions are records
-                values |= {"questions": [{"question": foreign, "category": category}], "fields": {"explanation": foreign}}
+                values |= {
+                    "questions": [{"question": foreign, "category": category}],
+                    "fields": {"explanation": foreign},
+                }
             values |= {each: [foreign] for each in prompt.variables & {"verdicts"}}
             values |= dict.fromkeys(prompt.variables & {"looks_left", "parallel"}, 3)
             if category := {"unigenbench/chinese": "世界知识", "unigenbench/english": "World Knowledge"}.get(

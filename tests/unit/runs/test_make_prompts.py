@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,62 @@ def test_long_graphs_are_refined_and_qualified(tmp_path: Path) -> None:
         "relations": [["cat", "on", "mat"]],
     }
     assert made[0]["relation_categories"] == ["spatial"]
+
+
+def elements(seen: Seen) -> str:
+    """Answers to the steps of elements; the first graph has a thing that the prompt does not say."""
+    if "Which facets of the list" in seen.text:
+        return json.dumps({"facets": [{"facet": name, "note": "n"} for name in list(FACETS)[:3]]})
+    if "Write yes / no questions" in seen.text or "Answer each question" in seen.text:
+        return tiif(seen)
+    return long_graph(seen)
+
+
+def test_prompts_get_the_elements_that_they_lack(tmp_path: Path) -> None:
+    own = {"prompt_id": "own", "prompt": "A black cat on a mat, calm.", "graph": {"entities": ["cat"]}, "type": "pets"}
+    own |= {"checks": ["read by me"], "provenance": {"models": {"judge": "me"}}}
+    bare = {"prompt_id": "bare", "prompt": "One black cat sleeps on a woollen mat in the sun."}
+    (tmp_path / "p.jsonl").write_text(f"{json.dumps(own)}\n{json.dumps(bare)}\n")
+    price = ("--themes", "p.jsonl", "--dry-run", "--json", "d.json")
+    with Server(elements) as server:
+        make(tmp_path, server, "elements", *price)
+        assert (
+            json.loads((tmp_path / "d.json").read_text())["roles"]["judge"]["requests"] == 2 * (1 + 2) + 3
+        )  # facets and questions of both, the graph of one
+        told = make(tmp_path, server, "elements", "--themes", "p.jsonl")
+        assert "--themes FILE names them" in make(tmp_path, server, "elements", code=2)
+    made = {line["prompt_id"]: line for line in lines(tmp_path)}
+    assert set(made) == {"own", "bare"}, told
+    assert (made["own"]["graph"], made["own"]["type"]) == (own["graph"], "pets")
+    assert made["own"]["written"] == own["provenance"]
+    assert made["own"]["checks"][0] == "read by me"
+    assert "refined" not in made["own"]["checks"]
+    assert made["bare"]["graph"]["entities"] == ["cat", "mat"]
+    for line in made.values():
+        assert len(line["questions"]) == len(line["gold_answers"]) == len(line["graph"]["entities"]) + 1
+        assert sum(map(len, line["facets"].values())) == 3
+
+
+def test_a_recipe_from_recorded_answers(tmp_path: Path) -> None:
+    """Round by round, until every question is answered; then the set is made without a model."""
+    recorded = ("--judge", "recorded")
+    cli(tmp_path, "make-prompts", "--recipe", "tiif", "--number", "2", "-o", "made.jsonl", *recorded, code=2)
+    run = ("--data", "made.seeds.jsonl", "--suite", "prompts", "--metric", "tiif", *recorded)
+    for _ in range(9):
+        cli(tmp_path, "batch", "export", *run, "--out", "open.jsonl")
+        asked = [json.loads(line) for line in (tmp_path / "open.jsonl").read_text().splitlines()]
+        if not asked:
+            break
+        answers = [{"custom_id": each["custom_id"], "text": tiif(Asked(each["question"]))} for each in asked]  # type: ignore[arg-type]
+        (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, answers)))
+        cli(tmp_path, "batch", "record", *run, "--by", "me", "--to", "answers.jsonl", "a.jsonl")
+    cli(tmp_path, "make-prompts", "--recipe", "tiif", "--number", "2", "-o", "made.jsonl", *recorded)
+    assert len(lines(tmp_path)) == 4
+
+
+@dataclass
+class Asked:
+    text: str
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

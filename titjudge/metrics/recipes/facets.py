@@ -55,7 +55,7 @@ async def facets(item: Item, ask: Ask) -> Score:
             return problems
         found.clear()
         try:
-            found.update(await _mapped(ask, draft.prompt_en))
+            found.update(await mapped(ask, draft.prompt_en))
         except Unanswered as failure:
             if failure.status is not Status.UNPARSED:
                 raise
@@ -74,7 +74,7 @@ async def facets(item: Item, ask: Ask) -> Score:
         ask, "recipes/facet_draft", FacetDraft, check, {"prompt_en": filler(item, 40)}, facets=listed, length=length
     )
     if ask.dry_run is not None:
-        await _mapped(ask, draft.prompt_en)
+        await mapped(ask, draft.prompt_en)
     return Score.of(
         1,
         prompt=draft.prompt_en,
@@ -94,7 +94,8 @@ async def facets(item: Item, ask: Ask) -> Score:
     )
 
 
-async def _mapped(ask: Ask, prompt: str) -> dict[str, str]:
+async def mapped(ask: Ask, prompt: str) -> dict[str, str]:
+    """Name the facets that a prompt puts to the test, each with what of the prompt it is about."""
     reply = await ask("facets/map", role="judge", schema=FacetMap, prompt=prompt, facets=closed_list())
     return {str(each.facet): each.note for each in reply.data.facets}
 

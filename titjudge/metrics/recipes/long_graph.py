@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from titjudge.metrics import metric
 from titjudge.metrics.graph_alignment import PromptGraph
 from titjudge.metrics.recipes._drafts import Draft, bullets, drafted, filler, keeps, numbered, words
 
+GRAPH_CHECKS = ("entities in the words of the prompt", "refined", "qualified: complete, faithful")
 CATEGORIES = ("action", "connection", "description", "possession", "from/to", "spatial")
 
 
@@ -62,11 +63,26 @@ async def long_graph(item: Item, ask: Ask) -> Score:
             most=most - 1,
         )
     ).prompt
+    graph, categories = await qualified_graph(ask, prompt)
+    return Score.of(
+        1,
+        prompt=prompt,
+        subject=item.prompt,
+        words=len(words(prompt)),
+        interval=f"{fewest}-{most}",
+        graph=as_lists(graph),
+        relation_categories=categories,
+        checks=["words in the interval", *GRAPH_CHECKS],
+    )
+
+
+async def qualified_graph(ask: Ask, prompt: str) -> tuple[RefinedGraph, list[str]]:
+    """Take a prompt apart into a graph, refined until it is qualified, and the category of each relation."""
     first = (await ask("longt2ibench/extract_graph", role="judge", schema=PromptGraph, prompt=prompt)).data
     qualified: list[Qualified] = []
 
     async def check(draft: RefinedGraph) -> list[str]:
-        if problems := _unsaid(draft, prompt):
+        if problems := unsaid(draft, prompt):
             return problems
         verdict = await _qualify(ask, prompt, draft)
         qualified.append(verdict)
@@ -77,28 +93,20 @@ async def long_graph(item: Item, ask: Ask) -> Score:
     graph = await drafted(ask, "recipes/graph_refine", RefinedGraph, check, {}, prompt=prompt, graph=_json(first))
     if ask.dry_run is not None:
         qualified.append(await _qualify(ask, prompt, graph))
-    return Score.of(
-        1,
-        prompt=prompt,
-        subject=item.prompt,
-        words=len(words(prompt)),
-        interval=f"{fewest}-{most}",
-        graph={
-            "entities": [entity.name for entity in graph.entities],
-            "attributes": [[entity.name, text] for entity in graph.entities for text in entity.attributes],
-            "relations": [[each.subject, each.relation, each.object] for each in graph.relations],
-        },
-        relation_categories=list(qualified[-1].categories),
-        checks=[
-            "words in the interval",
-            "entities in the words of the prompt",
-            "refined",
-            "qualified: complete, faithful",
-        ],
-    )
+    return graph, list(qualified[-1].categories)
 
 
-def _unsaid(graph: PromptGraph, prompt: str) -> list[str]:
+def as_lists(graph: PromptGraph) -> dict[str, list[Any]]:
+    """Write a graph in the form that the metric `graph-alignment` reads."""
+    return {
+        "entities": [entity.name for entity in graph.entities],
+        "attributes": [[entity.name, text] for entity in graph.entities for text in entity.attributes],
+        "relations": [[each.subject, each.relation, each.object] for each in graph.relations],
+    }
+
+
+def unsaid(graph: PromptGraph, prompt: str) -> list[str]:
+    """Name the entities of a graph that a prompt has no word of."""
     names = [entity.name for entity in graph.entities]
     return [
         f"the prompt does not say '{name}'"

@@ -14,6 +14,7 @@ from titjudge.metrics import metric
 from titjudge.metrics._shared import is_stand_in
 from titjudge.metrics.recipes._drafts import DRAFTS, Draft, drafted, filler, keeps, numbered, words
 
+QUESTION_CHECKS = ("a question for each concept", "some answers no", "answers hold for the text")
 _LONGER = 1.5  # times the words of the short prompt, at least
 _MOST_SHORT = 40  # words
 
@@ -71,28 +72,13 @@ async def tiif(item: Item, ask: Ask) -> Score:
     ).prompt
     long = await _longer(item, ask, short, absent)
 
-    async def check_questions(draft: Questions) -> list[str]:
-        asked = {each.concept for each in draft.questions}
-        if extra := sorted(asked - set(range(1, len(concepts) + 1))):
-            return [f"there is no concept {extra[0]}"]
-        if left := [concept for number, concept in enumerate(concepts, 1) if number not in asked]:
-            return [f"no question is about '{left[0]}'"]
-        if all(each.answer == "yes" for each in draft.questions):
-            return ["no question has the answer no"]
-        return [*await _contradicted(ask, short, draft), *await _contradicted(ask, long, draft)]
-
-    made = await drafted(
-        ask, "recipes/tiif_questions", Questions, check_questions, {}, prompt=short, concepts=numbered(concepts)
-    )
-    if ask.dry_run is not None:
-        await _contradicted(ask, short, made)
-        await _contradicted(ask, long, made)
+    made = await checked_questions(ask, [short, long], concepts)
     shared = {
         "type": kind,
         "concepts": concepts,
         "questions": [each.question for each in made.questions],
         "gold_answers": [each.answer for each in made.questions],
-        "checks": ["every concept kept", "a question for each concept", "some answers no", "answers hold for the text"],
+        "checks": ["every concept kept", *QUESTION_CHECKS],
     }
     lines = [
         {"prompt_id": f"{item.prompt_id}_{length}", "prompt": text, "length": length, "pair": item.prompt_id, **shared}
@@ -114,6 +100,28 @@ async def _longer(item: Item, ask: Ask, short: str, absent: Callable[[str], list
         if not problems:
             return text
     raise Unanswered(Status.UNPARSED, f"{DRAFTS} long versions failed their checks: {'; '.join(problems)}", reply)
+
+
+async def checked_questions(ask: Ask, texts: Sequence[str], concepts: Sequence[str]) -> Questions:
+    """Write yes / no questions about the first text, at least one for each concept, whose answers all texts give."""
+
+    async def check_questions(draft: Questions) -> list[str]:
+        asked = {each.concept for each in draft.questions}
+        if extra := sorted(asked - set(range(1, len(concepts) + 1))):
+            return [f"there is no concept {extra[0]}"]
+        if left := [concept for number, concept in enumerate(concepts, 1) if number not in asked]:
+            return [f"no question is about '{left[0]}'"]
+        if all(each.answer == "yes" for each in draft.questions):
+            return ["no question has the answer no"]
+        return [problem for text in texts for problem in await _contradicted(ask, text, draft)]
+
+    made = await drafted(
+        ask, "recipes/tiif_questions", Questions, check_questions, {}, prompt=texts[0], concepts=numbered(concepts)
+    )
+    if ask.dry_run is not None:
+        for text in texts:
+            await _contradicted(ask, text, made)
+    return made
 
 
 async def _contradicted(ask: Ask, text: str, made: Questions) -> list[str]:
