@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.questions import Asking
-from titjudge.suites.base import Suite
-from titjudge.suites.image_tree import ImageTree, find_tree
-from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.prompt_file import PromptFileSuite, Prompts, file_in
 from titjudge.suites.question_schema import TableSpec
 from titjudge.suites.question_tables import make_table
 
@@ -77,7 +73,7 @@ def _summary(file: Path) -> dict[str, Any]:
     }
 
 
-class NotGenEval(Suite):
+class NotGenEval(PromptFileSuite):
     """Not GenEval: its 553 prompts and six tasks as yes/no questions to a vision model.
 
     Args:
@@ -94,42 +90,13 @@ class NotGenEval(Suite):
         "counting asks for exactly as many, as GenEval does by excluding one more; other tasks ask for at least one",
         "overall is the mean of the six tasks, as GenEval's",
     )
+    PATTERNS = ("images/{generator}/{prompt_id}/samples/{sample}", "images/{generator}/{prompt_id}_{sample}")
+    PLACE = "images/{generator}/{prompt_id}/samples/{sample}.png"
+    WIDTH = 5
 
-    def __init__(self, *, images: str = "") -> None:
-        self._images = images
-        self.notes: dict[str, None] = {}
-
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """Yield the images with questions on their prompts; images are {generator}/00000/samples/0000.png, or {prompt_id}_{sample}.
-
-        Raises:
-            DataError: there are no prompts, or no images.
-        """
-        file, found, problems = self._read(folder)
-        yield from problems
-        patterns = [f"images/{{generator}}/{end}" for end in ("{prompt_id}/samples/{sample}", "{prompt_id}_{sample}")]
-        root, pattern = find_tree(folder, patterns, self._images)
-        tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in found.items()})
-        for item in tree.items(root, self.image_roots, self.notes):
-            yield item if isinstance(item, InvalidItem) else replace(item, meta=found[item.prompt_id][1])
-
-    def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
-        """Yield the prompts, and where GenEval has their images.
-
-        Raises:
-            DataError: there are no prompts.
-        """
-        _, found, problems = self._read(folder)
-        yield from problems
-        for name, (prompt, _) in found.items():
-            yield PromptPlace(name, prompt, f"images/{{generator}}/{name.zfill(5)}/samples/{{sample}}.png")
-
-    def _read(self, folder: Path) -> tuple[Path, dict[str, tuple[str, dict[str, Any]]], list[InvalidItem]]:
-        places = [inside(folder, f"{below}{_METADATA}", "file") for below in ("", "prompts/")]
-        file = next((place for place in places if place.is_file()), None)
-        if file is None:
-            raise DataError(f"no {_METADATA} here, nor in prompts/", folder)
-        found: dict[str, tuple[str, dict[str, Any]]] = {}
+    def read(self, folder: Path) -> tuple[Path, Prompts, list[InvalidItem]]:
+        file = file_in(folder, _METADATA, "prompts")
+        found: Prompts = {}
         problems = []
         for place, (number, row) in enumerate(scan_jsonl(file, ("tag", "include", "prompt"))):
             where = f"{file.name}:{number}"

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import scan_jsonl
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.metrics.text_reading import Wanted, compare, matched_share
-from titjudge.suites.base import Suite
-from titjudge.suites.image_tree import ImageTree, find_tree
-from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.prompt_file import PromptFileSuite, Prompts, file_in
 
 _METRIC = "text-reading"
 _FILES = {"en": "text_prompts.jsonl", "zh": "text_prompts_zh.jsonl"}
 
 
-class LongTextBench(Suite):
+class LongTextBench(PromptFileSuite):
     """LongText-Bench: long texts rendered in images, read by a vision model (share of words, in Chinese of signs).
 
     Args:
@@ -39,45 +35,19 @@ class LongTextBench(Suite):
         "the score is over all words of all images, as upstream; the means by category and length are ours",
         "upstream ends on a prompt without words; here it is named. eval.sh passes results.json where results.jsonl was written",
     )
+    PATTERNS = ("images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}")
+    PLACE = "images/{generator}/{prompt_id}_{sample}.png"
+    WIDTH = 4
 
     def __init__(self, *, mode: str = "en", images: str = "") -> None:
         if mode not in _FILES:
             raise ConfigError(f"mode is en or zh, not '{mode}'")
-        self._mode, self._images = mode, images
-        self.notes: dict[str, None] = {}
+        super().__init__(images=images)
+        self._mode = mode
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
-        """Yield the images with the texts they are to show; what cannot be judged says file and row.
-
-        Raises:
-            DataError: there are no prompts, or no images.
-        """
-        file, found, problems = self._read(folder)
-        yield from problems
-        root, pattern = find_tree(
-            folder, ["images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}"], self._images
-        )
-        tree = ImageTree(pattern, file.name, {name: prompt for name, (prompt, _) in found.items()})
-        for item in tree.items(root, self.image_roots, self.notes):
-            yield item if isinstance(item, InvalidItem) else replace(item, meta=found[item.prompt_id][1])
-
-    def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
-        """Yield the prompts, and where the script expects their images.
-
-        Raises:
-            DataError: there are no prompts.
-        """
-        _, found, problems = self._read(folder)
-        yield from problems
-        for name, (prompt, _) in found.items():
-            yield PromptPlace(name, prompt, f"images/{{generator}}/{name.zfill(4)}_{{sample}}.png")
-
-    def _read(self, folder: Path) -> tuple[Path, dict[str, tuple[str, dict[str, Any]]], list[InvalidItem]]:
-        places = [inside(folder, f"{below}{_FILES[self._mode]}", "file") for below in ("", "textbench/")]
-        file = next((place for place in places if place.is_file()), None)
-        if file is None:
-            raise DataError(f"no {_FILES[self._mode]} here, nor in textbench/", folder)
-        found: dict[str, tuple[str, dict[str, Any]]] = {}
+    def read(self, folder: Path) -> tuple[Path, Prompts, list[InvalidItem]]:
+        file = file_in(folder, _FILES[self._mode], "textbench")
+        found: Prompts = {}
         problems = []
         for number, row in scan_jsonl(file, ("prompt_id", "prompt", "text")):
             where = f"{file.name}:{number}"
