@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from titjudge.cli.commands import COMMANDS
+from titjudge.cli.commands import GROUPS
 
 COMPLETE = "_TITJUDGE_COMPLETE"  # set by a shell that completes a command, or asks how to
 
@@ -16,7 +16,6 @@ Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]
   vision-language models, language models and embeddings, and says how far the
   judgement agrees with people.
 
-Commands:
 {commands}
 
 Examples:
@@ -34,12 +33,15 @@ Options:
 def help_text(program: str) -> str:
     import textwrap
 
-    width = max(map(len, COMMANDS)) + 2
-    lines = [
-        textwrap.fill(text, 79, initial_indent=f"  {name:<{width}}", subsequent_indent=" " * (width + 2))
-        for name, (_, text) in COMMANDS.items()
-    ]
-    return _HELP.format(program=program, commands="\n".join(lines))
+    width = max(len(name) for group in GROUPS.values() for name in group) + 2
+    parts = []
+    for title, group in GROUPS.items():
+        lines = [
+            textwrap.fill(text, 79, initial_indent=f"  {name:<{width}}", subsequent_indent=" " * (width + 2))
+            for name, (_, text) in group.items()
+        ]
+        parts.append("\n".join([f"{title}:", *lines]))
+    return _HELP.format(program=program, commands="\n\n".join(parts))
 
 
 def _program(started: str) -> str:
