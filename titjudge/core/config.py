@@ -56,6 +56,8 @@ class RoleConfig(_Strict):
     """In which detail pictures are read (OpenAI); low is cheap and sees little."""
     max_side: int | None = Field(default=None, ge=64)
     """Longest side, in pixels, of images as they are sent to a hosted model; larger ones are scaled down."""
+    squash: int | None = Field(default=None, ge=64)
+    """Side, in pixels, of the square that images with a longer side are squashed into, whatever their shape (Q-Judger: 1024)."""
     top_logprobs: Positive | None = None
     """How many of the likeliest tokens a server tells where probabilities are asked for (20; some tell 5, some more)."""
     structured: Literal["auto", "native", "prompt"] = "auto"
@@ -85,6 +87,7 @@ class RoleConfig(_Strict):
             "reasoning_effort",
             "detail",
             "max_side",
+            "squash",
         )
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 

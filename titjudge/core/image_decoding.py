@@ -135,8 +135,8 @@ def as_png(raw: bytes, path: Path) -> bytes:
         return _png(image)
 
 
-def resized(raw: bytes, path: Path, size: tuple[int, int]) -> bytes:
-    """Give an image another size: a JPEG stays one, hardly compressed, any other becomes a PNG.
+def resized(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True) -> bytes:
+    """Give an image another size: a JPEG stays one (unless `jpeg` is false), hardly compressed, any other becomes a PNG.
 
     Raises:
         DataError: It cannot be decoded.
@@ -146,7 +146,7 @@ def resized(raw: bytes, path: Path, size: tuple[int, int]) -> bytes:
     out = io.BytesIO()
     with open_image(raw, path) as image:
         smaller = upright(image).resize(size, Image.Resampling.LANCZOS)
-        if image.format == "JPEG":
+        if jpeg and image.format == "JPEG":
             smaller.save(out, "JPEG", quality=95, subsampling=0)
         else:
             smaller.save(out, "PNG")

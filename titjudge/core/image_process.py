@@ -35,7 +35,7 @@ _running: list[subprocess.Popen[bytes]] = []  # none or one
 
 
 def call(job: str, raw: bytes, path: Path) -> bytes:
-    """Do a job (`inspect`, as JSON, `png`, or `scaled WIDTH HEIGHT`) on the bytes of an image.
+    """Do a job (`inspect`, as JSON, `png`, `scaled` or `squashed WIDTH HEIGHT`) on the bytes of an image.
 
     Raises:
         DataError: The image cannot be decoded.
@@ -112,7 +112,8 @@ def serve() -> None:
     jobs: dict[str, Callable[..., bytes]] = {
         "inspect": lambda raw, path: json.dumps(inspect(raw, path)).encode(),
         "png": as_png,
-        "scaled": lambda raw, path, *size: resized(raw, path, (int(size[0]), int(size[1]))),
+        "scaled": lambda raw, path, width, height: resized(raw, path, (int(width), int(height))),
+        "squashed": lambda raw, path, width, height: resized(raw, path, (int(width), int(height)), jpeg=False),
     }
     came, goes = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(OSError):

@@ -198,16 +198,16 @@ def _send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
     return as_png(raw, path)
 
 
-def scaled(raw: bytes, path: Path, size: tuple[int, int]) -> bytes:
-    """Scale an image that models take to fewer pixels: a JPEG to a JPEG that is hardly compressed, any other to a PNG.
+def scaled(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True) -> bytes:
+    """Scale an image that models take: a JPEG to a JPEG that is hardly compressed (unless `jpeg` is false), any other to a PNG.
 
     Raises:
         DataError: It cannot be decoded.
     """
     if _stops_the_loop(raw, path):
         with contextlib.suppress(OSError):
-            return image_process.call(f"scaled {size[0]} {size[1]}", raw, path)
-    return resized(raw, path, size)
+            return image_process.call(f"{'scaled' if jpeg else 'squashed'} {size[0]} {size[1]}", raw, path)
+    return resized(raw, path, size, jpeg=jpeg)
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,10 +233,10 @@ class Forecast:
             notes.append(
                 f"an answer that cannot be read is asked for once more: at most {self.repairs[0]} repair turns{price}, beside these"
             )
-        if self.saved[0]:
+        if self.saved[0] > 0:
             price = "" if self.saved[1] is None else f", ${self.saved[1]:.4f}"
             notes.append(
-                f"images scaled down to max_side save {self.saved[0]:,} image tokens{price}, taken off already"
+                f"images scaled to max_side or squash save {self.saved[0]:,} image tokens{price}, taken off already"
             )
         if any(cost is None for cost in self.costs.values()):
             notes.append("a price is unknown: give it with --price MODEL=IN,OUT (USD per million tokens)")

@@ -36,6 +36,7 @@ SAMPLING_PARAMETERS = frozenset(
         "reasoning_effort",
         "media_resolution",
         "max_side",
+        "squash",
     ]
 )
 """Every parameter that metrics and configurations may name; what a model does not take is in `Capabilities.omit`."""

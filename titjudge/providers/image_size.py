@@ -1,4 +1,4 @@
-"""Images as a hosted model is sent them: scaled down to the longest side that a role allows (its `max_side`)."""
+"""Images as a model is sent them: scaled down, or squashed, to the side that a role allows (`max_side`, `squash`)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,40 @@ from titjudge.core.types import ImageFile, Request
 
 
 def fitted(request: Request) -> Request:
-    """Fit the images of a request into its `max_side`, which is then gone from the parameters; the key keeps it."""
-    side = request.params.get("max_side")
-    if not side:
+    """Fit the images of a request into its `squash` and `max_side`, which are then gone from the parameters; the key keeps them."""
+    squash, side = (int(request.params.get(name) or 0) for name in ("squash", "max_side"))
+    if not (squash or side):
         return request
-    params = {name: value for name, value in request.params.items() if name != "max_side"}
+    params = {name: value for name, value in request.params.items() if name not in ("squash", "max_side")}
     messages = tuple(
         replace(
-            message, parts=tuple(part if isinstance(part, str) else _fitted(part, int(side)) for part in message.parts)
+            message,
+            parts=tuple(part if isinstance(part, str) else _fitted(part, squash, side) for part in message.parts),
         )
         for message in request.messages
     )
     return replace(request, params=params, messages=messages)
 
 
-def _fitted(image: ImageFile, side: int) -> ImageFile:
-    longest = max(image.width, image.height)
-    if longest <= side:
+def _fitted(image: ImageFile, squash: int, side: int) -> ImageFile:
+    width, height = image.width, image.height
+    squashed = bool(squash) and max(width, height) > squash
+    if squashed:
+        width = height = squash
+    if side and (longest := max(width, height)) > side:
+        width, height = (max(1, round(each * side / longest)) for each in (width, height))
+    if (width, height) == (image.width, image.height):
         return image
-    width, height = (max(1, round(each * side / longest)) for each in (image.width, image.height))
-    media_type = "image/jpeg" if image.media_type == "image/jpeg" else "image/png"
-    name = f"{image.sha256} fitted {side}"  # known by it where encoded images are kept; what is sent has another hash
+    jpeg = (
+        image.media_type == "image/jpeg" and not squashed
+    )  # judge.py, which squashes, hands the pixels on as they are
+    way = "squashed" if squashed else "fitted"
+    name = f"{image.sha256} {way} {width} {height}"  # known by it where encoded images are kept
     return ImageFile(
-        name, media_type, width, height, image.path, lambda: scaled(image.load(), image.path, (width, height))
+        name,
+        "image/jpeg" if jpeg else "image/png",
+        width,
+        height,
+        image.path,
+        lambda: scaled(image.load(), image.path, (width, height), jpeg=not squashed),
     )

@@ -46,7 +46,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
     if not config.metric_options:
         del record["metric_options"]  # likewise
     for role in (record["captioner"], record["judge"], record["embedder"], *record["panel"]):
-        for name in ("omit", "max_side", "top_logprobs"):
+        for name in ("omit", "max_side", "squash", "top_logprobs"):
             if role and not role[name]:
                 del role[name]  # likewise
         if role:

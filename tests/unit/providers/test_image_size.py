@@ -19,7 +19,7 @@ from titjudge.core.dry_run import DryRun
 from titjudge.core.images import ImageFiles
 from titjudge.core.keys import request_key
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Item, Message, Request
+from titjudge.core.types import Item, Message, Reply, Request
 from titjudge.engine.forecast import Planner, forecast
 from titjudge.engine.roles import Roles
 from titjudge.metrics.lmm_score import lmm_score
@@ -75,6 +75,35 @@ def test_a_larger_image_is_scaled_and_a_smaller_one_is_not_touched(kind: Any, ph
             assert sent(server, kind, question(file))[1] == file.read_bytes()
 
 
+def test_squashed_is_square_whatever_the_shape_and_without_loss(photo: Path) -> None:
+    with Server() as server:
+        media_type, raw = sent(server, OpenAI, question(photo, squash=200))
+        assert sent(server, OpenAI, question(photo, squash=600))[1] == photo.read_bytes()
+        _, both = sent(server, OpenAI, question(photo, squash=200, max_side=100))
+    with Image.open(photo) as whole, Image.open(io.BytesIO(raw)) as image:
+        assert (image.format, media_type) == ("PNG", "image/png")
+        assert image.tobytes() == whole.resize((200, 200), Image.Resampling.LANCZOS).tobytes()
+    with Image.open(io.BytesIO(both)) as image:
+        assert image.size == (100, 100)
+    assert request_key(question(photo)) != request_key(question(photo, squash=200))
+
+
+def test_a_model_here_is_shown_squashed_images(photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Request] = []
+
+    async def submit(self: Any, request: Request) -> Reply:
+        shown.append(request)
+        return Reply("a cat")
+
+    monkeypatch.setattr("titjudge.providers.local.base.MicroBatcher.submit", submit)
+    assert "squash" not in huggingface.OMITTED | vllm.OMITTED
+    monkeypatch.setattr(vllm, "_installed", lambda: True)
+    model = vllm.VLLM(ProviderSettings("m"))
+    asyncio.run(model.complete(question(photo, squash=200)))
+    (image,) = shown[0].images
+    assert (image.width, image.height, dict(shown[0].params)) == (200, 200, {})
+
+
 def test_the_longest_side_is_part_of_the_key_and_of_what_a_request_can_cost(photo: Path) -> None:
     plain, fitted = question(photo), question(photo, max_side=200)
     assert request_key(plain) != request_key(fitted)
@@ -87,7 +116,10 @@ def test_a_role_says_it_and_a_model_here_is_not_told() -> None:
     assert Roles(config)["captioner"].sampling({}, "strict")["max_side"] == 200
     assert "max_side" in huggingface.OMITTED & vllm.OMITTED
     plain = load_config(None, {"captioner": "openai/m"})
-    assert "max_side" not in str(identity(plain))
+    assert not {"max_side", "squash"} & set(identity(plain)["captioner"])
+    squashing = load_config(None, {"captioner": {"model": "openai/m", "squash": 1024}})
+    assert Roles(squashing)["captioner"].sampling({}, "strict")["squash"] == 1024
+    assert identity(plain) != identity(squashing)
     assert identity(plain) != identity(load_config(None, {"captioner": {"model": "openai/m", "max_side": 200}}))
     way = load_config(None, {"captioner": {"model": "openai/m", "options": {"client": "sdk"}}})
     assert identity(plain) == identity(way)
@@ -117,4 +149,5 @@ def test_a_large_image_is_scaled_in_another_process(tmp_path: Path, monkeypatch:
     here = image_decoding.resized(file.read_bytes(), file, (50, 50))
     monkeypatch.setattr("titjudge.core.images.resized", None)
     assert images.scaled(file.read_bytes(), file, (50, 50)) == here
+    assert images.scaled(file.read_bytes(), file, (50, 50), jpeg=False) == here
     image_process.close()

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Usage
 from titjudge.providers.base import Provider
+from titjudge.providers.image_size import fitted
 from titjudge.providers.local import hub
 from titjudge.providers.local.microbatch import MicroBatcher
 from titjudge.providers.token_counts import input_bound
@@ -101,7 +102,7 @@ class InProcess(Provider, Generic[M]):
         Raises:
             UserError: the model cannot be loaded. Unanswered: the picture cannot be read. RowError: see `classify`.
         """
-        return await self._batcher.submit(request)
+        return await self._batcher.submit(fitted(request))
 
     def _run(self, requests: list[Request]) -> Sequence[Reply | Exception]:
         raise NotImplementedError
@@ -127,6 +128,7 @@ class InProcess(Provider, Generic[M]):
         return Failure(FailureKind.FATAL if fatal else FailureKind.REJECTED, said)
 
     def usage_bound(self, request: Request) -> Usage:
+        request = fitted(request)
         total, images = input_bound(request, self.name, self.model, request.params)
         return Usage(input=total, output=answer_limit(request), image=images)
 

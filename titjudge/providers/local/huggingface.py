@@ -34,7 +34,7 @@ OPTIONS = frozenset(
         "trust_remote_code",
     }
 )
-_TAKEN = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop"}
+_TAKEN = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop", "squash"}
 OMITTED = SAMPLING_PARAMETERS - _TAKEN
 _CHANGE_ANSWERS = ("attention", "enable_thinking", "processor")
 

@@ -30,7 +30,7 @@ from titjudge.providers.local.microbatch import halve_on_failure
 SAMPLING = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
 )  # fmt: skip
-OMITTED = SAMPLING_PARAMETERS - {*SAMPLING, "max_tokens", "seed", "stop"}
+OMITTED = SAMPLING_PARAMETERS - {*SAMPLING, "max_tokens", "seed", "stop", "squash"}
 _OURS = frozenset({"batch_size", "chat_template", "enable_thinking", "revision"})
 _SAME_ANSWERS = frozenset(  # options of the engine that change how fast it is, not what it says
     {

@@ -144,7 +144,7 @@ class QwenImageBench(Suite):
         "answers on which the official code crashes (a JSON list or number, a score of Infinity) are counted as invalid "
         "and drop out like a parse failure; upstream the whole run ends",
         "images are sent as they are; judge.py squashes those with a side over 1,024 pixels to 1024 x 1024, aspect ratio "
-        "ignored (resize them beforehand to repeat that)",
+        "ignored (`squash: 1024` of the judge in run.yaml does so, too)",
         "official: every facet that the judge marks counts, whether or not the prompt activates it, and names that the "
         "rubric does not have count as further sub-capabilities, as upstream",
         "strict (paper-gated): only the facets that the prompt activates enter the means (Eq. 8 to 10); marks are 0, 1, 2 "
