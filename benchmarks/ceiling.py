@@ -41,8 +41,8 @@ def ratings(checkout: Path) -> dict[Image, list[float]]:
     return {image: given for image, given in found.items() if len(given) == 3}
 
 
-def answers(checkout: Path, images: list[Image]) -> dict[str, Floats]:
-    """Read each judge's semantic score of each image, standardised; one that is missing or no number has the mean, 0."""
+def replies(checkout: Path) -> dict[str, dict[Image, float]]:
+    """Read each judge's semantic score of each image; one that is missing or no number is left out."""
     found = {}
     for folder in sorted((checkout / "paper_implementation" / "_answers").glob("results_*")):
         scores: dict[Image, float] = {}
@@ -57,8 +57,16 @@ def answers(checkout: Path, images: list[Image]) -> dict[str, Floats]:
                     except (TypeError, ValueError):
                         continue
         if scores:
-            column = standardised(np.array([scores.get(image, np.nan) for image in images]))
-            found[folder.name.removeprefix("results_")] = np.where(np.isfinite(column), column, 0.0)
+            found[folder.name.removeprefix("results_")] = scores
+    return found
+
+
+def answers(checkout: Path, images: list[Image]) -> dict[str, Floats]:
+    """Read each judge's semantic score of each image, standardised; one that is missing or no number has the mean, 0."""
+    found = {}
+    for name, scores in replies(checkout).items():
+        column = standardised(np.array([scores.get(image, np.nan) for image in images]))
+        found[name] = np.where(np.isfinite(column), column, 0.0)
     return found
 
 

@@ -24,7 +24,9 @@ FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 
 def site_places() -> dict[Path, str]:
     """Where each page and picture of the repository stands on the site."""
-    in_docs = [path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in (".md", ".css", ".webp", ".json")]
+    in_docs = [
+        path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in (".md", ".css", ".webp", ".svg", ".json")
+    ]
     return {ROOT / name: place for name, place in ROOT_PAGES.items()} | {
         path: path.relative_to(ROOT / "docs").as_posix() for path in in_docs
     }

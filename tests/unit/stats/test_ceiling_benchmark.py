@@ -1,4 +1,4 @@
-"""The benchmark of judges, pools and people on ImagenHub, over a copy of the layout with known numbers."""
+"""The benchmark of judges, pools and people on ImagenHub, and the study of docs/study.md, over tables with known numbers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import ceiling
+from benchmarks import ceiling, study
+from benchmarks.verdicts import HUMAN
 
 
-def test_judges_and_people_of_a_known_table(tmp_path: Path) -> None:
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Lay out 30 prompts as VIEScore's repository does: two judges and two people know the truth, a third says the opposite."""
     rng = np.random.default_rng(0)
     people = tmp_path / "paper_implementation" / "_human_annotations" / "ImagenHub_human_eval_results" / ceiling.TASK
     people.mkdir(parents=True)
@@ -29,9 +32,80 @@ def test_judges_and_people_of_a_known_table(tmp_path: Path) -> None:
             scores = {f"p{p}": {"score": [10 * row[g], 10]} for p, row in enumerate(values)}
             scores["p0"] = {"score": "I cannot say"}
             (folder / "SC.json").write_text(json.dumps(scores))
-    found = ceiling.reached(tmp_path)
+    return tmp_path
+
+
+def test_judges_and_people_of_a_known_table(checkout: Path) -> None:
+    found = ceiling.reached(checkout)
     right = (29 + 0.5) / 30  # of the first prompt nothing is known: half
     assert found["judge gpt4o_1shot"] == found["best judge"] == pytest.approx(right)
     assert found["judge gemini_0shot"] == 0.5
     assert found["mean of three judges"] == pytest.approx(right)
     assert found["person 3"] == 0.0
+
+
+def page(folder: Path, part: str) -> Path:
+    """Write a page of the study with one part, not filled yet."""
+    folder.mkdir()
+    marker = f"<!-- measured: python -m benchmarks.study {part} --write -->"
+    (folder / "study.md").write_text(f"before\n{marker}\n<!-- end measured -->\nafter\n")
+    return folder
+
+
+def test_the_study_tells_judges_from_one_person(checkout: Path, tmp_path: Path) -> None:
+    docs = page(tmp_path / "docs", "judges")
+    asked = ["judges", "--viescore", str(checkout)]
+    with pytest.raises(SystemExit, match=r"not current: study.md \(judges\), study-judges.svg"):
+        study.main([*asked, "--check"], docs)
+    study.main([*asked, "--write"], docs)
+    study.main([*asked, "--check"], docs)
+    text = (docs / "study.md").read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    rows = {line.split(" | ")[0]: line.split(" | ")[1:] for line in text.splitlines()}
+    assert rows["| gpt4o_1shot"][0] == "96.7%"  # one prompt of 30 without a number
+    assert rows["| gpt4o_1shot"][2].startswith("98.3%")
+    assert rows["| gemini_0shot"][1] == "100.0%"  # equal scores everywhere
+    assert rows["| gemini_0shot"][4].startswith("0 / 0")
+    assert "One person orders 0.0%, 100.0%, 100.0% of pairs" in text
+    assert (docs / "study-judges.svg").read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+
+
+def test_one_person_is_held_against_the_same_two_as_a_judge() -> None:
+    images = [(g, f"p{k}") for k in range(10) for g in "ab"]
+    people = np.tile([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]], (10, 1))
+    gain, _ = study.against_two(images, people, [people[:, 0]] * 3)
+    assert gain == 0.0
+    loss, _ = study.against_two(images, people, [1 - people[:, 0]] * 3)
+    assert loss == -1.0
+    coin, _ = study.against_two(images, people, [np.zeros(20)] * 3)
+    assert coin == -0.5
+
+
+def test_judges_are_chosen_on_other_prompts_than_they_are_marked_on() -> None:
+    images = [(g, f"p{k}") for k in range(60) for g in "abc"]
+    rng = np.random.default_rng(1)
+    truth = rng.random(180)
+    pairs = ceiling.pairs_of(images, truth)
+    noise = {f"n{k}": ceiling.named(images, rng.random(180)) for k in range(30)}
+    best = max(ceiling.accuracy(images, truth, np.array(list(column.values()))) for column in noise.values())
+    assert study.chosen_elsewhere(pairs, noise, 1) < best - 0.03  # the luck of the best of thirty is not counted
+    assert study.chosen_elsewhere(pairs, noise | {"knows": ceiling.named(images, truth)}, 1) == 1.0
+
+
+def test_a_part_without_its_data_is_skipped_and_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    docs = page(tmp_path / "docs", "judges")
+    study.main(["judges", "--write"], docs)
+    assert "skipped: judges: name its data with --viescore" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        study.main(["judges", "--viescore", str(tmp_path / "nowhere")], docs)
+    assert "nowhere: no such file or folder" in capsys.readouterr().err
+
+
+def test_the_prices_of_the_study_are_current() -> None:
+    study.main(["price", "--check"])
+
+
+@pytest.mark.skipif(not HUMAN.is_file(), reason="the marks of people are not beside the project")
+def test_the_prompts_of_the_study_are_current() -> None:
+    study.main(["prompts", "--check"])
