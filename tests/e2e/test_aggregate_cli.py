@@ -87,10 +87,38 @@ def test_what_is_missing_is_one_line(tmp_path: Path) -> None:
     assert "none" in cli(tmp_path, "aggregate", "tiif", "--answers", "none", code=2)
 
 
+def write_run(run: Path, items: list[Any], scores: list[Any]) -> None:
+    from titjudge.core.serialization import item_record, score_record
+
+    run.mkdir()
+    (run / "manifest.json").write_text("{}")
+    (run / "items.jsonl").write_text("".join(json.dumps(item_record(each)) + "\n" for each in items))
+    (run / "scores.jsonl").write_text("".join(json.dumps(score_record(each)) + "\n" for each in scores))
+
+
+def test_a_run_of_longt2ibench_becomes_the_official_files(tmp_path: Path) -> None:
+    from titjudge.core.types import Item, Score
+
+    said = {"entity": [[["cat"], True], [["mat"], False]], "attribute": [], "relation": []}
+    items = [
+        Item(f"{i}.png", f"cat {i}", tmp_path / f"{i}.png", "", "", {"index": i, "align_ratio": i / 3})
+        for i in range(3)
+    ]
+    scores = [Score(item.id, "graph-alignment", i / 9, parts={"alignment": said}) for i, item in enumerate(items)]
+    write_run(tmp_path / "run", items, scores)
+    official = ("--write-generations", "g.json", "--write-predictions", "p.json")
+    cli(tmp_path, "aggregate", "longt2ibench", "--run", "run", *official, "--json", "run.json")
+    cli(tmp_path, "aggregate", "longt2ibench", "--predictions", "p.json", "--json", "back.json")
+    cli(tmp_path, "aggregate", "longt2ibench", "--generations", "g.json")
+    assert read(tmp_path / "back.json")["correlation"] == read(tmp_path / "run.json")["correlation"]
+    assert read(tmp_path / "back.json")["correlation"]["overall"]["srcc"] == pytest.approx(1)
+    assert "need --run" in cli(tmp_path, "aggregate", "longt2ibench", "--predictions", "p.json", *official, code=2)
+    assert "or --run" in cli(tmp_path, "aggregate", "longt2ibench", "--predictions", "p.json", "--run", "run", code=2)
+
+
 def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) -> None:
     """judge.py's three files a generator, which `aggregate` reads again to the same numbers."""
     pytest.importorskip("openpyxl")
-    from titjudge.core.serialization import score_record
     from titjudge.core.types import Item, Score
     from titjudge.suites.qwen_image_bench.suite import QwenImageBench
 
@@ -106,22 +134,7 @@ def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) ->
             "level3": {"Quality": {"Detail": {"Noise": value}}}, "outputs": {"Quality": said},
         }  # fmt: skip
         scores.append(Score(f"g/{name}", "checklist", value, parts=parts, generator="g", prompt_id=name))
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "manifest.json").write_text("{}")
-    lines = [
-        {
-            "id": each.id,
-            "prompt": each.prompt,
-            "image": str(each.image),
-            "generator": "g",
-            "group": each.prompt_id,
-            "meta": each.meta,
-        }
-        for each in items
-    ]
-    (run / "items.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
-    (run / "scores.jsonl").write_text("".join(json.dumps(score_record(each)) + "\n" for each in scores))
+    write_run(tmp_path / "run", items, scores)
     metadata = tmp_path / "m.jsonl"
     metadata.write_text("".join(json.dumps({"ID": n, "dims_en": "Quality / Detail / Noise"}) + "\n" for n in answers))
     official = ("--write-answers", "out", "--xlsx", "scores_result.xlsx")

@@ -233,22 +233,48 @@ def qwen_image_bench(
 @aggregate.command()
 @option("--generations", "A saved generation_results file of the official script.", "FILE", type=PATH)
 @option("--predictions", "A saved prediction_results file of the official script.", "FILE", type=PATH)
+@option("--run", "A run of the suite instead of saved results.", "RUN", name="run_folder", type=PATH)
+@option("--write-generations", "Write the run's answers as generation_results.", "FILE", type=PATH)
+@option("--write-predictions", "Write the run's scores as prediction_results.", "FILE", type=PATH)
 @option("--split", "The split (train, test or val .json) with the annotations.", "FILE", type=PATH)
 @option("--matching", "How predicted elements are matched.", "RULE", default="casefold")
 @JSON
 def longt2ibench(
-    generations: Path | None, predictions: Path | None, split: Path | None, matching: str, json_file: Path | None
+    generations: Path | None,
+    predictions: Path | None,
+    run_folder: Path | None,
+    write_generations: Path | None,
+    write_predictions: Path | None,
+    split: Path | None,
+    matching: str,
+    json_file: Path | None,
 ) -> int:
-    """LongT2IBench: interpretation accuracy (with --split), SRCC and PLCC overall and by prompt length."""
-    from titjudge.core.errors import UserError
-    from titjudge.suites.longt2ibench.suite import aggregate_generations, aggregate_predictions
+    """LongT2IBench: interpretation accuracy (with --split), SRCC and PLCC overall and by prompt length.
 
-    if (generations is None) == (predictions is None):
-        raise UserError("give --generations FILE or --predictions FILE")
+    \b
+    Example:
+      python cli.py aggregate longt2ibench --run runs/mine \\
+        --write-generations g.json --write-predictions p.json
+    """
+    from titjudge.cli.output import write_json
+    from titjudge.core.errors import UserError
+    from titjudge.suites.longt2ibench import suite
+
+    if sum(each is not None for each in (generations, predictions, run_folder)) != 1:
+        raise UserError("give --generations FILE, --predictions FILE or --run RUN")
+    if run_folder is not None:
+        items, scores = _judged(run_folder, suite.METRIC)
+        if write_generations is not None:
+            write_json(write_generations, suite.generation_results(items, scores))
+        if write_predictions is not None:
+            write_json(write_predictions, suite.prediction_results(items, scores))
+        return _show(lambda: suite.aggregate_run(items, scores, matching=matching), json_file)
+    if write_generations is not None or write_predictions is not None:
+        raise UserError("--write-generations and --write-predictions need --run RUN: whose answers to write")
     if predictions is not None:
-        return _show(lambda: aggregate_predictions(predictions), json_file)
+        return _show(lambda: suite.aggregate_predictions(predictions), json_file)
     assert generations is not None
-    return _show(lambda: aggregate_generations(generations, split, matching=matching), json_file)
+    return _show(lambda: suite.aggregate_generations(generations, split, matching=matching), json_file)
 
 
 @aggregate.command()

@@ -44,6 +44,28 @@ class Parsed:
     problems: tuple[str, ...]
 
 
+def target_text(alignment: Alignment) -> str:
+    """Write an alignment as the text that `parse_target` reads."""
+    entities = dict.fromkeys(element[0] for element, _ in alignment["entity"])
+    blocks = ["all entity:\n " + ",".join(entities)]
+    for category in CATEGORIES:
+        lists = [", ".join(_entries(alignment[category], category, aligned)) for aligned in (True, False)]
+        blocks.append(f"{category}_score:\n  align: [{lists[0]}]\n  misalign: [{lists[1]}]")
+    return "\n\n".join(blocks)
+
+
+def _entries(marks: Marks, category: str, wanted: bool) -> list[str]:
+    elements = [element for element, aligned in marks if aligned is wanted]
+    if category == "relation":
+        return [f"{one}[{relation}]{two}" for one, relation, two in elements]
+    if category == "entity":
+        return [element[0] for element in elements]
+    grouped: dict[str, list[str]] = {}
+    for entity, attribute in elements:
+        grouped.setdefault(entity, []).append(attribute)
+    return [f"[{', '.join(attributes)}]{entity}" for entity, attributes in grouped.items()]
+
+
 def parse_target(text: str, known: Mapping[str, Collection[str]] | None = None) -> Parsed | None:
     """Read the alignment that a text states; None when it has none of the three score sections.
 

@@ -15,7 +15,14 @@ from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.metrics.longt2ibench_text import CATEGORIES
 from titjudge.suites.longt2ibench.dataset import read_annotation, read_split, to_ready
 from titjudge.suites.longt2ibench.statistics import MATCHINGS, Recall, by_interval, correlate, interval, words
-from titjudge.suites.longt2ibench.suite import LongT2IBench, aggregate_generations, aggregate_predictions
+from titjudge.suites.longt2ibench.suite import (
+    LongT2IBench,
+    aggregate_generations,
+    aggregate_predictions,
+    aggregate_run,
+    generation_results,
+    prediction_results,
+)
 
 RAW = {
     "entities": ["cat", "mat", "dog"],
@@ -394,5 +401,74 @@ def test_aggregating_scores(tmp_path: Path) -> None:
     assert found["correlation"]["overall"]["srcc"] == pytest.approx(1)
     assert found["coverage"] == {"items": 3, "answered": 2, "unanswered": 1, "scored": 2}
     assert found["problems"] == [{"name": "c.png", "reason": "refused: no"}]
-    assert len(suite.aggregate(items, scores)) == 4
+    assert len(suite.aggregate(items, scores)) == 5
     assert len(suite.aggregate(items, [])) == 3
+
+
+def test_generators_from_keys_and_folders(tmp_path: Path) -> None:
+    def named(*rows: dict[str, Any]) -> list[str]:
+        write(tmp_path / "split" / "test.json", list(rows))
+        return [item.generator for item in LongT2IBench().load(tmp_path) if isinstance(item, Item)]
+
+    assert named(element(image="img/flux/1.png"), element(image="img/sd3/1.png", model="sd3-large")) == [
+        "flux",
+        "sd3-large",
+    ]
+    assert named(element(image="img/1.png"), element(image="img/2.png"), element(image="img/3.png", generator="g")) == [
+        "",
+        "",
+        "g",
+    ]
+
+
+def judged_run(tmp_path: Path) -> tuple[list[Item], list[Score]]:
+    rows = [
+        element(prompt=f"cat {i} " + "w " * 40 * (i % 2), image=f"data/{'ab'[i % 2]}/{i}.png", ratio=i / 7)
+        for i in range(6)
+    ]
+    write(tmp_path / "split" / "test.json", rows)
+    items = [each for each in LongT2IBench().load(tmp_path) if isinstance(each, Item)]
+    scores = []
+    for i, item in enumerate(items[:-1]):
+        truth = item.meta["annotation"]
+        said = {category: [[name, n < i] for n, (name, _) in enumerate(truth[category])] for category in CATEGORIES}
+        value = sum(good for marks in said.values() for _, good in marks) / 9
+        scores.append(Score(item.id, "graph-alignment", value, parts={"alignment": said, "graph_from": "the data"}))
+    scores.append(Score(items[-1].id, "graph-alignment", None, Status.REFUSED, "no"))
+    return items, scores
+
+
+def test_a_run_in_the_official_form_reads_back_to_the_same(tmp_path: Path) -> None:
+    items, scores = judged_run(tmp_path)
+    ours, tables = aggregate_run(items, scores)
+    generations = generation_results(items, scores)
+    assert generations["summary"] == {"total_samples": 6, "successful": 5, "failed": 1, "retried_samples": 0}
+    assert generations["results"][5]["generated_text"] is None
+    assert generations["results"][5]["error"] == "refused: no"
+    back, _ = aggregate_generations(write(tmp_path / "g.json", generations), tmp_path / "split" / "test.json")
+    for key in ("interpretation", "alignment"):
+        assert back[key] == ours[key]
+    back, _ = aggregate_predictions(write(tmp_path / "p.json", prediction_results(items, scores)))
+    assert back["correlation"] == ours["correlation"]
+    assert back["correlation"]["overall"]["n"] == 5
+    assert any(table.title.endswith("by generator") for table in tables)
+
+
+def test_the_judges_own_text_is_kept(tmp_path: Path) -> None:
+    items, _ = judged_run(tmp_path)
+    said = f"I see. {text(READY)}"
+    parts = {"alignment": items[0].meta["annotation"], "graph_from": "the judge", "output": said}
+    cut = Score(items[1].id, "graph-alignment", None, Status.TRUNCATED, "cut", parts={"output": "all entity: cat"})
+    results = generation_results(items[:2], [Score(items[0].id, "graph-alignment", 0.5, parts=parts), cut])["results"]
+    assert [result["generated_text"] for result in results] == [said, "all entity: cat"]
+
+
+def test_aligned_elements_by_generator_and_length(tmp_path: Path) -> None:
+    items, scores = judged_run(tmp_path)
+    rates = aggregate_run(items, scores)[0]["alignment"]
+    assert list(rates["generator"]) == ["a", "b"]
+    assert list(rates["words"]) == ["30-50"]
+    a = rates["generator"]["a"]
+    assert a["images"] == 3  # 0, 2 and 4: none, two and all of up to four elements are aligned
+    assert a["judge"] == {"entity": 4 / 6, "attribute": 6 / 12, "relation": 5 / 9}
+    assert a["people"] == {"entity": 0.5, "attribute": 0.5, "relation": pytest.approx(1 / 3)}

@@ -6,11 +6,13 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.numbers import mean
 from titjudge.core.types import Table
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.stats.equality import with_ties
@@ -142,12 +144,49 @@ def by_interval(rows: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
     return found
 
 
+def generators(images: Sequence[tuple[str, str]]) -> list[str]:
+    """Name the generator of each (name, image path): where none is given, its folder, if the images lie in several."""
+    folders = [PurePosixPath(path).parent.name for _, path in images]
+    several = len(set(folders)) > 1
+    return [name or (folder if several else "") for (name, _), folder in zip(images, folders, strict=True)]
+
+
+def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]) -> dict[str, Any]:
+    """Share of aligned elements by category, of (generator, prompt, people's alignment, the judge's) rows.
+
+    Returns:
+        `{"generator" | "words": {NAME: {"images", "judge": {CATEGORY: share}, "people": {CATEGORY: share}}}}`; of images
+        without a named generator, or of fewer than 30 words, nothing.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {"generator": {}, "words": {}}
+    for generator, prompt, truth, predicted in rows:
+        for cut, name in (("generator", generator), ("words", interval(words(prompt)))):
+            if not name:
+                continue
+            of = found[cut].setdefault(name, {"images": 0, "judge": {}, "people": {}})
+            of["images"] += 1
+            for who, alignment in (("judge", predicted), ("people", truth)):
+                for category in CATEGORIES if alignment else ():
+                    verdicts = of[who].setdefault(category, [])
+                    verdicts += [float(aligned) for _, aligned in alignment[category]]
+    order = {"generator": sorted(found["generator"]), "words": [interval(low) for low, _ in INTERVALS]}
+    return {
+        cut: {name: _shares(found[cut][name]) for name in names if name in found[cut]} for cut, names in order.items()
+    }
+
+
+def _shares(of: Mapping[str, Any]) -> dict[str, Any]:
+    means = {who: {category: mean(of[who].get(category, ())) for category in CATEGORIES} for who in ("judge", "people")}
+    return {"images": of["images"], **means}
+
+
 def tables(result: Mapping[str, Any]) -> list[Table]:
     """Make the tables of a result: interpretation (in percent, as the paper's Table 2), correlations (Table 1), coverage."""
     coverage = result["coverage"]
     found = [_correlation_table(result["correlation"], result.get("short_prompts", 0))]
     if result.get("interpretation"):
         found.insert(0, _recall_table(result))
+    found += [_rates_table(cut, of) for cut, of in result.get("alignment", {}).items() if of]
     found.append(Table("LongT2IBench: coverage", tuple(coverage), (tuple(coverage.values()),)))
     problems = [(each["name"], each["reason"]) for each in result["problems"]]
     found += first_rows("LongT2IBench: not used, or used in part", ("what", "why"), problems)
@@ -168,6 +207,20 @@ def _recall_table(result: Mapping[str, Any]) -> Table:
     )
     columns = ("elements", "align", "misalign", "overall", "n align", "n misalign")
     return Table("LongT2IBench: interpretation accuracy", columns, rows, notes)
+
+
+def _rates_table(cut: str, rates: Mapping[str, Any]) -> Table:
+    rows = tuple(
+        (
+            name,
+            of["images"],
+            *(None if of[who][c] is None else 100 * of[who][c] for who in ("judge", "people") for c in CATEGORIES),
+        )
+        for name, of in rates.items()
+    )
+    columns = (cut, "images", *CATEGORIES, *(f"{category} (people)" for category in CATEGORIES))
+    notes = ("Percent of the elements that are aligned: as the judge says, and as people do of the same images.",)
+    return Table(f"LongT2IBench: aligned elements by {cut}", columns, rows, notes)
 
 
 def _correlation_table(correlation: Mapping[str, Any], short: int) -> Table:

@@ -13,17 +13,33 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json
 from titjudge.core.numbers import finite
 from titjudge.core.score_parts import alignment
-from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.core.types import InvalidItem, Item, Score, Status, Table
 from titjudge.metrics.graph_alignment import Graph, forced, ratio
-from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target
+from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target, target_text
 from titjudge.suites.base import Suite, number_repeats
 from titjudge.suites.longt2ibench.dataset import Annotated, Generation, read_generations, read_split
-from titjudge.suites.longt2ibench.statistics import Recall, by_interval, interval, tables, words
+from titjudge.suites.longt2ibench.statistics import (
+    Recall,
+    alignment_rates,
+    by_interval,
+    generators,
+    interval,
+    tables,
+    words,
+)
 from titjudge.suites.samples import sample_of
 
-__all__ = ["LongT2IBench", "aggregate_generations", "aggregate_predictions"]
+__all__ = [
+    "LongT2IBench",
+    "aggregate_generations",
+    "aggregate_predictions",
+    "aggregate_run",
+    "generation_results",
+    "prediction_results",
+]
 
 METRIC = "graph-alignment"
+_ANSWERED = (Status.OK, Status.TRUNCATED, Status.UNPARSED)
 SPLITS = ("test", "val", "train")
 
 
@@ -52,6 +68,7 @@ def aggregate_generations(
     annotated, problems = _annotations(split) if split else ({}, [])
     counts = {"results": 0, "parsed": 0, "incomplete": 0, "unparsed": 0, "failed": 0, "duplicates": 0, "compared": 0}
     rows: list[tuple[str, float, float]] = []
+    aligned: list[tuple[tuple[str, str], str, Alignment | None, Alignment]] = []
     seen: set[tuple[str, str, str]] = set()
     for result in read_generations(generations):
         counts["results"] += 1
@@ -79,10 +96,15 @@ def aggregate_generations(
             recall.add(truth.truth, mended if enforce else parsed.alignment)
         if not parsed.complete:
             counts["incomplete"] += 1
+        else:
+            named = (_generator(truth) if truth else "", result.image)
+            aligned.append((named, result.prompt, truth.truth if truth else None, mended))
         predicted, human = ratio(mended), truth.ratio if truth else result.ratio
         if parsed.complete and predicted is not None and human is not None:
             rows.append((truth.prompt if truth else result.prompt, predicted, human))
     found = _result(rows, counts, problems, matching, recall if split else None)
+    names = generators([named for named, *_ in aligned])
+    found["alignment"] = alignment_rates((name, *rest) for name, (_, *rest) in zip(names, aligned, strict=True))
     return found, tables(found)
 
 
@@ -154,6 +176,59 @@ def _relations(truth: Alignment) -> list[str]:
     return [f"{one}[{relation}]{two}" for (one, relation, two), _ in truth["relation"]]
 
 
+def aggregate_run(
+    items: Sequence[Item], scores: Sequence[Score], *, matching: str = "casefold"
+) -> tuple[dict[str, Any], list[Table]]:
+    """Results as of `aggregate_generations`, from the scores of a run.
+
+    Raises:
+        ConfigError: an unknown matching rule.
+    """
+    found = LongT2IBench(matching=matching).summary(items, scores)
+    return found, tables(found)
+
+
+def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
+    """Answers of a run as test_generation.py saves them: `summary`, and `results` with a text for each item.
+
+    The text is the judge's own where it answered in the official form (protocol official), else its verdicts in that form.
+    """
+    by_id = {score.item_id: score for score in scores if score.metric == METRIC}
+    results = []
+    for number, item in enumerate(items):
+        score = by_id.get(item.id)
+        predicted = alignment(score.parts) if score else None
+        if score and (predicted is None or score.parts.get("graph_from") == "the judge"):
+            text = score.parts.get("output") if score.status in _ANSWERED else None
+        else:
+            text = target_text(_alignment(predicted)) if predicted else None
+        result: dict[str, Any] = {
+            "id": item.meta.get("index", number),
+            "image_path": str(item.image or ""),
+            "input_text": item.prompt,
+            "generated_text": text,
+            "ground_truth_score": item.meta.get("align_ratio"),
+            "success": text is not None,
+            "retries": 0,
+        }
+        if text is None:
+            result["error"] = f"{score.status}: {score.reason}" if score else "not judged"
+        results.append(result)
+    good = sum(result["success"] for result in results)
+    counts = {"total_samples": len(results), "successful": good, "failed": len(results) - good, "retried_samples": 0}
+    return {"config": {}, "summary": counts, "results": results}
+
+
+def prediction_results(items: Sequence[Item], scores: Sequence[Score]) -> list[dict[str, Any]]:
+    """Scores of a run beside people's as test_score.py saves them; items that lack either are left out."""
+    values = {score.item_id: score.value for score in scores if score.metric == METRIC}
+    return [
+        {"original_text": item.prompt, "true_score": item.meta["align_ratio"], "predicted_score": values[item.id]}
+        for item in items
+        if values.get(item.id) is not None and item.meta.get("align_ratio") is not None
+    ]
+
+
 class LongT2IBench(Suite):
     """LongT2IBench: entities, attributes and relations of long prompts, judged in three hops.
 
@@ -179,6 +254,7 @@ class LongT2IBench(Suite):
         "verdict for each element, at temperature 0; wording ours. official: the published HA-CoT prompt and decoding "
         "(T=0.6, top_p 0.9, 1,024 tokens, no seed)",
         "answers with missing or cut-off lists have no score; in saved generations the listed elements still enter recall",
+        "the generator is the key `model` or `generator` of an element, else the folder of its image, where images lie in several",
         "a missing Align ratio is missing; upstream reads 0.0. Unreadable images are not scored; upstream scores a black one",
         "official prompts are those of test_generation.py; test_score.py uses another one than the model was trained on",
     )
@@ -200,11 +276,14 @@ class LongT2IBench(Suite):
             DataError: there is no split file, or it is no JSON array.
         """
         file, root = self._find(folder)
+        elements = list(read_split(file))
+        listed = [(_generator(each), each.image) for each in elements if isinstance(each, Annotated)]
+        names = iter(generators(listed))
         yield from number_repeats(
-            _item(each, root, self.image_roots)
+            _item(each, next(names), root, self.image_roots)
             if isinstance(each, Annotated)
             else InvalidItem(f"{file.name}[{each[0]}]", each[1])
-            for each in read_split(file)
+            for each in elements
         )
 
     def _find(self, folder: Path) -> tuple[Path, Path]:
@@ -224,6 +303,7 @@ class LongT2IBench(Suite):
         by_id = {item.id: item for item in items}
         recall = Recall(self._matching)
         rows: list[tuple[str, float, float]] = []
+        aligned: list[tuple[str, str, Alignment | None, Alignment]] = []
         problems: list[tuple[str, str]] = []
         of_us = [score for score in scores if score.metric == METRIC and score.item_id in by_id]
         for score in of_us:
@@ -232,8 +312,10 @@ class LongT2IBench(Suite):
             if score.value is None or predicted is None:
                 problems.append((item.id, f"{score.status}: {score.reason}"))
                 continue
-            if "annotation" in item.meta:
-                recall.add(_alignment(item.meta["annotation"]), _alignment(predicted))
+            truth = _alignment(item.meta["annotation"]) if "annotation" in item.meta else None
+            aligned.append((item.generator, item.prompt, truth, _alignment(predicted)))
+            if truth:
+                recall.add(truth, _alignment(predicted))
             if item.meta.get("align_ratio") is not None:
                 rows.append((item.prompt, score.value, item.meta["align_ratio"]))
         counts = {
@@ -241,7 +323,7 @@ class LongT2IBench(Suite):
             "answered": len(of_us) - len(problems),
             "unanswered": len(items) - len(of_us) + len(problems),
         }
-        return _result(rows, counts, problems, self._matching, recall)
+        return {**_result(rows, counts, problems, self._matching, recall), "alignment": alignment_rates(aligned)}
 
 
 def _alignment(raw: Mapping[str, Any]) -> Alignment:
@@ -251,15 +333,18 @@ def _alignment(raw: Mapping[str, Any]) -> Alignment:
     }
 
 
-def _item(each: Annotated, root: Path, roots: Sequence[Path]) -> Item | InvalidItem:
+def _generator(each: Annotated) -> str:
+    return str(each.raw.get("model") or each.raw.get("generator") or "")
+
+
+def _item(each: Annotated, generator: str, root: Path, roots: Sequence[Path]) -> Item | InvalidItem:
     group = hashlib.sha256(each.prompt.encode("utf-8", "replace")).hexdigest()[:12]
     try:
         names = (each.image, f"image_prompts_1st/{each.image}")
         places = [inside(root, name, roots=roots) for name in names]
     except DataError as error:
-        return InvalidItem(each.image, error.message, "", group)
+        return InvalidItem(each.image, error.message, generator, group)
     image = next((place for place in places if place.is_file()), places[0])
-    generator = str(each.raw.get("model") or each.raw.get("generator") or "")
     truth = {
         category: [[list(element), aligned] for element, aligned in each.truth[category]] for category in CATEGORIES
     }
