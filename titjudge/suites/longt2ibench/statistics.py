@@ -165,10 +165,9 @@ def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]
                 continue
             of = found[cut].setdefault(name, {"images": 0, "judge": {}, "people": {}})
             of["images"] += 1
-            for who, alignment in (("judge", predicted), ("people", truth)):
-                for category in CATEGORIES if alignment else ():
-                    verdicts = of[who].setdefault(category, [])
-                    verdicts += [float(aligned) for _, aligned in alignment[category]]
+            for who, alignment in (("judge", predicted), ("people", truth or {})):
+                for category, marks in alignment.items():
+                    of[who].setdefault(category, []).extend(float(aligned) for _, aligned in marks)
     order = {"generator": sorted(found["generator"]), "words": [interval(low) for low, _ in INTERVALS]}
     return {
         cut: {name: _shares(found[cut][name]) for name in names if name in found[cut]} for cut, names in order.items()

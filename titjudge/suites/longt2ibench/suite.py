@@ -104,7 +104,9 @@ def aggregate_generations(
             rows.append((truth.prompt if truth else result.prompt, predicted, human))
     found = _result(rows, counts, problems, matching, recall if split else None)
     names = generators([named for named, *_ in aligned])
-    found["alignment"] = alignment_rates((name, *rest) for name, (_, *rest) in zip(names, aligned, strict=True))
+    found["alignment"] = alignment_rates(
+        (name, prompt, people, judge) for name, (_, prompt, people, judge) in zip(names, aligned, strict=True)
+    )
     return found, tables(found)
 
 
