@@ -82,7 +82,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def percent(value: float, interval: Interval | None = None) -> str:
     """`68.3% [64.5, 71.7]`."""
-    ends = f" [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]" if interval else ""
+    ends = f" [{100 * interval[0]:.1f},\u00a0{100 * interval[1]:.1f}]" if interval else ""
     return f"{100 * value:.1f}%{ends}"
 
 
@@ -176,7 +176,7 @@ def judges(given: argparse.Namespace) -> Found:
         drawn.append((name, agreement, found.half_credit_interval or (agreement, agreement)))
         rows.append([
             name, share, percent(found.tie_rate or 0.0), percent(agreement, found.half_credit_interval),
-            "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * each for each in _flat(against_two(images, people, columns)))),
+            "{:+.1f} [{:+.1f},\u00a0{:+.1f}]".format(*(100 * each for each in _flat(against_two(images, people, columns)))),
             f"{same} / {opposite}", prompts,
         ])  # fmt: skip
 
