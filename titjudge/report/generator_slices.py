@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,8 +81,8 @@ def slice_tables(
     order = [scores.column(name) for tier in tiers for name in tier]
     made, found = [], []
     for column, values in scores.slices.items():
-        title, share = column.replace("_", " "), column == ELEMENT  # claims met, whatever the score's own scale is
-        part = replace(scores, bounds=(0.0, 1.0)) if share else scores
+        title, part = column.replace("_", " "), scores.on_scale_of(column)
+        share = part is not scores and column == ELEMENT  # claims met, whatever the score's own scale is
         digits, bounds = (3, (0.0, 1.0)) if share else (judge.digits, None if negated else judge.range)
         rows: list[list[object]] = []
         for value, means in values.items():

@@ -14,7 +14,7 @@ from titjudge.probes.canary import refuse_drift
 from titjudge.runs.human_study import choose
 from titjudge.runs.prompt_languages import script
 from titjudge.runs.run_folder import RunFolder
-from titjudge.stats.part_scores import PARTS, part_scores
+from titjudge.stats.part_scores import ELEMENT, PARTS, part_scores
 from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores_table import DERIVED, Entry, ScoreTable, score_table
 
@@ -91,7 +91,7 @@ def run_scores(
             entries += [Entry(*place, value) for value in _values(score, sign)]
         for column, told in part_scores(listed, mine, parts).items():
             parts[column] += [
-                (key(listed[id]), label(name, listed[id]), value, sign * number)
+                (key(listed[id]), label(name, listed[id]), value, number if column == ELEMENT else sign * number)
                 for id, values in told.items()
                 for value, number in values.items()
             ]

@@ -108,6 +108,7 @@ def generator_differences(
         pairs = [(k, base) for k in range(len(table.generators)) if k != base]
     cuts = [("", "", table.means)]
     cuts += [(column, value, means) for column, values in table.slices.items() for value, means in values.items()]
+    scales = {column: table.on_scale_of(column) for column in ("", *table.slices)}
     columns = [score_differences(means[:, a], means[:, b]) for a, b in pairs for _, _, means in cuts]
     shared = [int(np.isfinite(columns[k]).sum()) for k in range(0, len(columns), len(cuts))]
     if max(shared) < 2:
@@ -125,7 +126,10 @@ def generator_differences(
     for k, (a, b) in enumerate(pairs):
         names = table.generators[a], table.generators[b]
         start = k * len(cuts)
-        each = [_difference(names, columns[start + j], table, ps[start + j]) for j in range(len(cuts))]
+        each = [
+            _difference(names, columns[start + j], scales[column], ps[start + j])
+            for j, (column, _, _) in enumerate(cuts)
+        ]
         by: dict[str, dict[str, GeneratorDifference]] = {column: {} for column in table.slices}
         slices = _adjusted(each[1:], false_discoveries)
         for (column, value, _), one in zip(cuts[1:], slices, strict=True):

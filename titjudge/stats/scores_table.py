@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.files import read_table
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
 from titjudge.stats.equality import score_differences
+from titjudge.stats.part_scores import ELEMENT
 from titjudge.stats.per_prompt import MEAN, PerPrompt, pooled
 
 REQUIRED = ("prompt_id", "generator")
@@ -54,6 +55,7 @@ class ScoreTable:
         samples: answers to an image, on average.
         slices: column -> value -> means of the prompts (or of the questions) that have this value, shaped as `means`.
         bounds: what a score cannot leave, as far as known.
+        part_bounds: the same for the columns of slices that are on a scale of their own.
         cost: USD for one judged image, as far as known.
     """
 
@@ -72,6 +74,11 @@ class ScoreTable:
     slices: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     per_prompt: PerPrompt = MEAN
+    part_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
+
+    def on_scale_of(self, column: str) -> ScoreTable:
+        """Return the table with the bounds that the slices of `column` have."""
+        return replace(self, bounds=self.part_bounds[column]) if column in self.part_bounds else self
 
     def column(self, generator: str) -> int:
         """Return the column of a generator.
@@ -145,6 +152,7 @@ def score_table(
     means = per_prompt.combine(
         np.concatenate((cell, failed)), np.concatenate((of_image, np.full(len(failed), np.nan))), len(images)
     ).reshape(shape)
+    part_bounds = {column: (0.0, 1.0) if column == ELEMENT else bounds for column in parts or ()}
     bounds = (0.0, 1.0) if per_prompt.counts else bounds
     _, within_prompts, _ = pooled(codes(cell.tolist())[0], of_image, generator[first], len(generators))
     slices: dict[str, dict[str, Floats]] = {}
@@ -183,6 +191,7 @@ def score_table(
             *per_prompt.warnings(np.bincount(np.concatenate((cell, failed)), minlength=len(images)), metric),
         ),
         per_prompt=per_prompt,
+        part_bounds=part_bounds,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from titjudge.stats.generator_differences import (
     sign_flip_p,
     verdict_tables,
 )  # fmt: skip
+from titjudge.stats.per_prompt import PerPrompt
 from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
 
 
@@ -144,3 +147,24 @@ def test_intervals_and_gates_on_peoples_marks(shared: Path) -> None:
     one, several = verdicts.gate_errors(scores, 8, 0.0)
     assert one <= 0.05
     assert several <= 0.06
+
+
+def test_shares_of_claims_lie_between_0_and_1_whatever_the_scale_of_the_score() -> None:
+    generators, prompts = ("a", "b"), [f"p{k}" for k in range(6)]
+    entries = [Entry(p, g, f"{g}/{p}", 40.0 + k) for k, p in enumerate(prompts) for g in generators]
+    parts = {"element": [(p, g, "entity", 1.0 if g == "a" else 0.5) for p in prompts for g in generators],
+             "pillar": [(p, g, "quality", 60.0 if g == "a" else 50.0) for p in prompts for g in generators]}  # fmt: skip
+
+    def ends(column: str, value: str, **told: Any) -> tuple[float, float]:
+        table = score_table(entries, metric="m", source="s", bounds=(0.0, 100.0), parts=parts, **told)
+        (found,) = generator_differences(table)
+        return found.by[column][value].interval or (math.nan, math.nan)
+
+    rest = 1 - 0.025 ** (1 / 6)  # of prompts may show something else than these six
+    low, high = ends("element", "entity")
+    assert (low, high) == pytest.approx((0.5 - rest * 1.5, 0.5 + rest * 0.5))  # differences of shares: -1 to 1
+    points = (10 - rest * 110, 10 + rest * 90)
+    assert ends("pillar", "quality") == pytest.approx(points)
+    assert ends("pillar", "quality", per_prompt=PerPrompt("any", 50.0)) == pytest.approx(
+        points
+    )  # points, though the score is 0 or 1
