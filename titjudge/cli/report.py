@@ -59,8 +59,10 @@ def report(
         folder.manifest()
     if reference is not None and kind != "html":
         raise ConfigError("--reference goes with the page, not with --format")
-    if baseline and kind != "html":
-        raise ConfigError("--baseline goes with the page, not with --format")
+    if baseline and kind not in ("html", *_SUFFIX):
+        raise ConfigError(
+            "--baseline goes with the page and its tables (html, latex, markdown): other formats hold single scores"
+        )
     placed, more = [], None
     if reference is not None:
         from titjudge.runs.reference import standings
@@ -79,7 +81,7 @@ def report(
         if missing:
             click.echo(f"{len(missing):,} of {shown + len(missing):,} pictures are not shown: {missing[0]}", err=True)
     else:
-        written = export(folders, kind, place)
+        written = export(folders, kind, place, baseline=baseline)
     for line in (line for folder in folders for line in told(folder.damage)):
         say(f"  note: {line}", err=True)
     show_tables(placed)

@@ -17,6 +17,7 @@ from titjudge.core.run_records import StoredRun
 from titjudge.core.score_parts import contradicted, description, missing
 from titjudge.core.types import Item, Score
 from titjudge.report import result_tables
+from titjudge.report.generator_sections import generator_sections
 from titjudge.report.model import Report, load
 from titjudge.report.side_by_side import changes, differences
 from titjudge.report.table_cells import DASH, Json, money, strings
@@ -40,19 +41,28 @@ COLUMNS = (
 _SCHEMA_VERSION = 1
 
 
-def export(runs: Sequence[StoredRun], kind: str, out: Path) -> Path:
+def export(runs: Sequence[StoredRun], kind: str, out: Path, *, baseline: str = "") -> Path:
     """Write the runs to `out` as `kind`; returns the path.
 
     `csv` and `parquet` have one row a score (columns `COLUMNS`; lists as JSON in csv). A csv cell of text that a
     spreadsheet would run as a formula gets an apostrophe in front. `json` holds manifests, results and scores. `latex` and
-    `markdown` hold the agreement and leaderboard tables, with intervals.
+    `markdown` hold the tables of agreement, of the leaderboard and of generators against each other, with intervals.
+
+    Args:
+        runs: What is exported.
+        kind: One of `KINDS`.
+        out: The file.
+        baseline: A generator that the tables compare the others with besides the best.
 
     Raises:
-        ConfigError: `kind` is unknown. MissingExtra: pyarrow is not installed. DataError: a folder is not a run.
+        ConfigError: `kind` is unknown. MissingExtra: pyarrow is not installed. DataError: a folder is not a run, or there
+            is no such baseline.
     """
     if kind not in KINDS:
         raise ConfigError(f"there is no export '{kind}'.{nearest(kind, KINDS)} Known: {', '.join(KINDS)}")
-    write_atomic(out, KINDS[kind](load(runs)))
+    report = load(runs)
+    report.baseline = baseline
+    write_atomic(out, KINDS[kind](report))
     return out
 
 
@@ -133,6 +143,11 @@ def _tables(report: Report) -> list[Json]:
         *compared,
         *result_tables.leaderboards(report),
         *result_tables.official(report),
+        *(
+            table | {"title": f"{table['title']}: {section.title}"}
+            for section in generator_sections(report)
+            for table in section.tables
+        ),
     ]
 
 
@@ -155,7 +170,8 @@ def _markdown(report: Report) -> bytes:
         lines += ["", *(f"> {md(warning)}" for warning in run.results.warnings), ""]
     for table in _tables(report):
         if table["rows"]:
-            lines += [f"**{md(table['title'])}**", "", *md_table(table), ""]
+            notes = (f"\n{md(note)}" for note in table.get("notes", ()))
+            lines += [f"**{md(table['title'])}**", "", *md_table(table), *notes, ""]
     return ("\n".join(lines).rstrip() + "\n").encode(errors="replace")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from report_runs import PROMPT, score, small_run, write_run
 
-from titjudge.core.errors import ConfigError, MissingExtra
+from titjudge.core.errors import ConfigError, DataError, MissingExtra
 from titjudge.core.types import Item
 from titjudge.report import export
 from titjudge.report.exports import COLUMNS, KINDS, _tex, md
@@ -136,3 +136,21 @@ def test_no_two_columns_of_a_table_have_one_name_and_tables_have_labels(tmp_path
     assert len(names) == len(set(names))
     assert "rank by tit" in names
     assert r"\label{tab:generators}" in text
+
+
+def test_generators_against_each_other_are_among_the_tables(tmp_path: Path) -> None:
+    items = [Item(f"{name}{p}", PROMPT, None, name, f"p{p}") for p in range(8) for name in ("<low>", "mid", "top")]
+    step = {"<low>": 0.1, "mid": 0.2, "top": 0.5}
+    run = write_run(
+        tmp_path / "run", items, [score(item, "tit", step[item.generator] + k % 7 / 50) for k, item in enumerate(items)]
+    )
+    page = export([run], "markdown", tmp_path / "r.md", baseline="mid").read_text(encoding="utf-8")
+    (table,) = re.findall(r"\*\*Prompt by prompt: tit\*\*\n\n(.+?)\n\n(Behind: .+)\n", page, re.DOTALL)
+    head, _, *rows = table[0].splitlines()
+    assert "| behind top | behind mid |" in head
+    assert [row.split(" | ")[0] for row in rows] == ["| top", "| mid", "| &lt;low&gt;"]
+    assert table[1].startswith("Behind: score minus that of top or mid")  # what the columns mean
+    assert r"\caption{Prompt by prompt: tit}" in export([run], "latex", tmp_path / "r.tex").read_text(encoding="utf-8")
+    with pytest.raises(DataError, match="no generator 'nobody'"):
+        export([run], "latex", tmp_path / "none.tex", baseline="nobody")
+    assert not (tmp_path / "none.tex").exists()
