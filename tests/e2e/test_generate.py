@@ -139,6 +139,8 @@ def test_one_length_only(tmp_path: Path, command: str) -> None:
     assert "complete" in cli(tmp_path, "coverage", *flags, "--length", "short")
     said = cli(tmp_path, "coverage", *flags, code=1)
     assert "g/style/long/0: no image" in said
+    said = cli(tmp_path, "coverage", *flags, "--length", "short", "--samples", "3", code=1)
+    assert "g/style/short/0: 2 images\n" in said
     (tmp_path / "plain").mkdir()
     folder(tmp_path / "plain")
     said = cli(tmp_path, "prompts", "export", "--data", "plain", "--length", "long", "-o", "x.jsonl", code=2)
@@ -201,6 +203,12 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
 def test_what_cannot_be_meant_is_said(flags: tuple[str, ...], message: str, tmp_path: Path) -> None:
     lines(tmp_path / "todo.jsonl", {"prompt": "a cat", "image": "a.png"})
     assert message in cli(tmp_path, "generate", "todo.jsonl", *flags, "--out", "out", code=2)
+
+
+def test_a_file_without_lines_is_an_error(tmp_path: Path, command: str) -> None:
+    (tmp_path / "todo.jsonl").touch()
+    said = cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", code=2)
+    assert "todo.jsonl: no lines here" in said
 
 
 def test_a_list_of_other_images_is_not_touched(tmp_path: Path, command: str) -> None:

@@ -623,3 +623,5 @@ def test_compare_with_human_scores_and_strengths(judged: Path, example: Path) ->
     assert "Correlation with human scores" in out
     (judged / "human.csv").write_text("image,score\nx,high\n")
     assert "human.csv:2" in cli(judged, "compare", "one", "--human", "human.csv", code=2)
+    (judged / "human.csv").write_text("image,score\nelsewhere.png,3\n")
+    assert "none of its images is in the runs" in cli(judged, "compare", "one", "--human", "human.csv", code=2)

@@ -35,7 +35,7 @@ def _show(work: Callable[[], tuple[dict[str, Any], list[Any]]], json_file: Path 
     return 0
 
 
-@aggregate.command()
+@aggregate.command(short_help="TIIF-Bench: types, nine dimensions, overall.")
 @option("--answers", "Holds GENERATOR/TYPE/{short,long}/INDEX.json.", "DIR", type=PATH)
 @option("--run", "A run of the tiif suite instead of an answer tree.", "RUN", name="run_folder", type=PATH)
 @option("--write-answers", "Write the run's answers as the official tree.", "DIR", type=PATH)
@@ -60,7 +60,8 @@ def tiif(
 
     \b
     Examples:
-      python cli.py aggregate tiif --answers eval_results --xlsx result_summary.xlsx
+      python cli.py aggregate tiif --answers eval_results \\
+        --xlsx result_summary.xlsx
       python cli.py aggregate tiif --run runs/mine --write-answers eval_results
       python cli.py aggregate tiif --published result_summary.xlsx
     """
@@ -145,7 +146,8 @@ def tiif_text(
 
     \b
     Examples:
-      python cli.py aggregate tiif-text --ocr a.json --ocr b.json --official gned.json
+      python cli.py aggregate tiif-text --ocr a.json --ocr b.json \\
+        --official gned.json
       python cli.py aggregate tiif-text --run runs/mine --write-ocr ocr
     """
     from titjudge.core.errors import UserError
@@ -169,7 +171,7 @@ def tiif_text(
     return _show(lambda: (results if len(found) > 1 else next(iter(results.values())), tables), json_file)
 
 
-@aggregate.command("qwen-image-bench")
+@aggregate.command("qwen-image-bench", short_help="Qwen-Image-Bench: levels 1, 2, 3 and overall.")
 @option("--responses", "JSON lines of case, ID, model, dim, response.", "FILE", type=PATH)
 @option("--metadata", "bench_metadata.json.", "FILE", type=PATH)
 @option("--run", "A run of the suite instead of responses.", "RUN", name="run_folder", type=PATH)
@@ -204,7 +206,8 @@ def qwen_image_bench(
     Examples:
       python cli.py aggregate qwen-image-bench --responses r.jsonl \\
         --metadata bench_metadata.json
-      python cli.py aggregate qwen-image-bench --run runs/mine --write-answers judged
+      python cli.py aggregate qwen-image-bench --run runs/mine \\
+        --write-answers judged
     """
     from titjudge.core.errors import UserError
     from titjudge.suites.qwen_image_bench.suite import aggregate_responses, aggregate_run, write_official
@@ -230,7 +233,7 @@ def qwen_image_bench(
     return _show(lambda: (results, tables), json_file)
 
 
-@aggregate.command()
+@aggregate.command(short_help="LongT2IBench: accuracy, SRCC and PLCC.")
 @option("--generations", "A saved generation_results file of the official script.", "FILE", type=PATH)
 @option("--predictions", "A saved prediction_results file of the official script.", "FILE", type=PATH)
 @option("--run", "A run of the suite instead of saved results.", "RUN", name="run_folder", type=PATH)
@@ -277,7 +280,7 @@ def longt2ibench(
     return _show(lambda: suite.aggregate_generations(generations, split, matching=matching), json_file)
 
 
-@aggregate.command()
+@aggregate.command(short_help="GenEval: the six tasks and their mean.")
 @option(
     "--results",
     "results.jsonl of GenEval's evaluate_images.py; repeatable, one a generator.",

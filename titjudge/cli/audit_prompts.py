@@ -73,7 +73,8 @@ def audit_prompts(
     show_tables(tables)
     if problems:
         rows = [tuple(problem.split(": ", 1)) for problem in problems]
-        say(f"\n{len(problems):,} rows are no prompts: {brief([(row[0], row[-1]) for row in rows])}", err=True)
+        said = "1 row is no prompt" if len(problems) == 1 else f"{len(problems):,} rows are no prompts"
+        say(f"\n{said}: {brief([(row[0], row[-1]) for row in rows])}", err=True)
     if page is not None:
         from titjudge.report.prompt_page import write_prompt_page
 

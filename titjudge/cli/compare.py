@@ -43,6 +43,7 @@ def compare() -> None:
       python cli.py compare people runs/first --pairs human_pairs.jsonl
       python cli.py compare cascade runs/sweep
       python cli.py compare forgetting runs/first --plot curve.svg
+      python cli.py compare elements runs/mine --human marks.jsonl
     """
 
 
@@ -184,6 +185,7 @@ def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> l
 
 def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tuple[Any, dict[str, Any]]:
     """Correlation of each metric, and of its pillars and claims where people have scored these, over all images."""
+    from titjudge.core.errors import DataError
     from titjudge.core.types import Table
     from titjudge.stats.correlation import correlation
     from titjudge.stats.human_data import SCORE, read_human_scores
@@ -199,6 +201,8 @@ def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tu
                     values[name].setdefault(part, {})[item] = value
     people = read_human_scores(file, sorted({part for of in values.values() for part in of} - {SCORE}))
     order = list(items)
+    if not any(image in items for of in people.values() for image in of):
+        raise DataError("none of its images is in the runs: images are named as in scores.jsonl", file)
     rows: list[tuple[Any, ...]] = []
     out: dict[str, Any] = {}
     for name in names:

@@ -49,7 +49,8 @@ def people(
     \b
     Examples:
       python cli.py compare people runs/first --pairs human_pairs.jsonl
-      python cli.py compare people runs/first --metric tit-llm --level 0.99 --json board.json
+      python cli.py compare people runs/first --metric tit-llm --level 0.99 \\
+        --json board.json
       python cli.py compare people runs/cheap --gold runs/dear
     """
     if gold_metric is not None and gold is None:
@@ -142,7 +143,8 @@ def cascade(
     \b
     Examples:
       python cli.py compare cascade runs/sweep
-      python cli.py compare cascade runs/sweep --pairs pairs.jsonl --max-price 5 --json cascade.json
+      python cli.py compare cascade runs/sweep --pairs pairs.jsonl \\
+        --max-price 5 --json cascade.json
     """
     from titjudge.engine.prices import parse_price_flag
     from titjudge.runs.sweep_judges import swept_judges
@@ -191,7 +193,8 @@ def forgetting(
     \b
     Examples:
       python cli.py compare forgetting runs/first
-      python cli.py compare forgetting runs/first --metric tit-agent --plot curve.svg --json curve.json
+      python cli.py compare forgetting runs/first --metric tit-agent \\
+        --plot curve.svg --json curve.json
     """
     from titjudge.report.forgetting_chart import write_chart
     from titjudge.runs.human_study import claims_of_run

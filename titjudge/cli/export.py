@@ -26,7 +26,7 @@ def export() -> None:
     """
 
 
-@export.command()
+@export.command(short_help="Write the judge's answers as conversations.")
 @click.argument("run", type=PATH)
 @_METRIC
 @option(
@@ -68,7 +68,7 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
     return 0
 
 
-@export.command()
+@export.command(short_help="Write pairs of images, the better one chosen.")
 @click.argument("run", type=PATH)
 @_METRIC
 @option("--margin", "How far apart the two scores are at least.", "M", type=click.FloatRange(min=0), default=0.0)
@@ -87,7 +87,8 @@ def preferences(
 
     \b
     Examples:
-      python cli.py export preferences runs/mine --metric tit --margin 0.05 -o pairs.jsonl
+      python cli.py export preferences runs/mine --metric tit \\
+        --margin 0.05 -o pairs.jsonl
       python cli.py export preferences runs/mine --metric tit-llm \\
         --agree tit --pairs my_images/pairs.jsonl -o trusted.jsonl
     """
@@ -103,7 +104,7 @@ def preferences(
     return 0
 
 
-@export.command()
+@export.command(short_help="Split lines by prompt: no prompt in two parts.")
 @click.argument("table", type=PATH)
 @option("--val", "Share of the prompts for validation.", "SHARE", type=click.FloatRange(0, 1), default=0.1)
 @option("--test", "Share of the prompts for the test.", "SHARE", type=click.FloatRange(0, 1), default=0.1)

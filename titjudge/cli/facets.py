@@ -44,6 +44,8 @@ def facets(**flags: Any) -> int:
 
     data, output, columns = flags["data"], flags["output"], flags.pop("columns")
     if output is None:
+        if not data.exists():
+            raise UserError(f"{data}: no such file or folder")
         if not data.is_dir():
             raise UserError("give -o FILE: where the facets of a list of prompts go")
         output = data / "facets.jsonl"

@@ -111,7 +111,7 @@ def generate(
           --option num_inference_steps=4 --out TIIF
     """
     from titjudge.cli.output import write_json
-    from titjudge.core.errors import ConfigError
+    from titjudge.core.errors import ConfigError, DataError
     from titjudge.core.signals import terminated_like_ctrl_c
     from titjudge.runs.generating import generate as run
     from titjudge.runs.generating import read_wanted
@@ -131,7 +131,10 @@ def generate(
         else DiffusersMaker(str(model).removeprefix("diffusers/"), _pairs(options))
     )  # fmt: skip
     failed: list[tuple[str, str]] = []
-    wanted = list(read_wanted(todo, out, generator or maker.name, failed))[part]
+    wanted = list(read_wanted(todo, out, generator or maker.name, failed))
+    if not wanted and not failed:
+        raise DataError("no lines here: `prompts export` writes them", todo)
+    wanted = wanted[part]
     with terminated_like_ctrl_c():
         found = run(wanted, out, maker, failed, _Watch().show)
     _problems(found.failed, "images were not made")
@@ -191,7 +194,11 @@ def coverage(samples: int | None, length: str, grid: str | None, json_file: Path
 
 
 def _lack(missing: Any) -> str:
-    return missing.reason if missing.images == 1 else f"{missing.images} images, {missing.reason}"
+    from titjudge.runs.coverage import NO_IMAGE
+
+    if missing.images == 1:
+        return str(missing.reason)
+    return f"{missing.images} images" + ("" if missing.reason == NO_IMAGE else f", {missing.reason}")
 
 
 def _suite(flags: dict[str, Any]) -> tuple[Any, Path]:

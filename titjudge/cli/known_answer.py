@@ -47,7 +47,8 @@ def make(scenes: int, seed: int, out: Path, hard: bool, size: int | None, sample
     Examples:
       python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
       python cli.py known-answer make --hard --scenes 10 --out my_hard_answers
-      python cli.py judge --suite known-answer --data my_answers --captioner openai/gpt-4o --judge openai/gpt-4o
+      python cli.py judge --suite known-answer --data my_answers \\
+        --captioner openai/gpt-4o --judge openai/gpt-4o
     """
     from titjudge.suites.known_answer.scenes.generate import make as make_folder
     from titjudge.suites.known_answer.scenes.render import Stage, mitsuba

@@ -31,7 +31,7 @@ def label() -> None:
     """
 
 
-@label.command()
+@label.command(short_help="Serve the page on which people vote.")
 @click.argument("data", type=PATH)
 @option("--annotators", "How many people vote; each gets a link.", "N", default=15)
 @option("--store", "Where votes are kept.", "FILE", type=PATH, default=Path("labels.sqlite"))
@@ -69,7 +69,7 @@ def serve(
     return 0
 
 
-@label.command()
+@label.command(short_help="Write pairs, ranks and agreement from votes.")
 @click.argument("store", type=PATH)
 @click.argument("out", type=PATH)
 @option("--experts", "experts.jsonl with the verdicts filled in.", "FILE", type=PATH)

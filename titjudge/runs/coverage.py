@@ -14,6 +14,8 @@ from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.samples import cells
 
+NO_IMAGE = "no image"
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:
@@ -91,7 +93,7 @@ def coverage(
         if name in found.images or name in images:
             found.images.setdefault(name, 0)
             found.missing += [
-                Missing(name, prompt, lacking, reasons.get((name, prompt), "no image"))
+                Missing(name, prompt, lacking, reasons.get((name, prompt), NO_IMAGE))
                 for prompt in expected
                 if (lacking := found.samples - there[name, prompt]) > 0
             ]

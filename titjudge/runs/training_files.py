@@ -216,7 +216,8 @@ def split(table: Path, shares: Mapping[str, float], seed: int, out: Path) -> dic
     for number, record in read_table(table):
         names = [f"{key} {record[key]}" for key in ("prompt_id", "pair", "prompt") if record.get(key) not in (None, "")]
         if not names:
-            raise DataError("neither prompt_id nor prompt", table, number)
+            there = ", ".join(map(str, record)) or "none"
+            raise DataError(f"neither prompt_id nor prompt (there are: {there})", table, number)
         groups.join(names)
         rows.append((names[0], record))
     if not rows:

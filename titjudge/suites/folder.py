@@ -242,6 +242,7 @@ def _loose(folder: Path, roots: Sequence[Path], said: dict[str, None]) -> Iterat
         )
     used: set[Path] = set()
     left: Counter[str] = Counter()
+    unlisted = "; prompts.jsonl is of use beside images.jsonl only" if (folder / "prompts.jsonl").is_file() else ""
     groups: dict[str, str] = {}
     for path in images:
         place = path.relative_to(folder)
@@ -259,9 +260,8 @@ def _loose(folder: Path, roots: Sequence[Path], said: dict[str, None]) -> Iterat
             yield item
             continue
         if text is None:
-            yield InvalidItem(
-                place.as_posix(), f"no prompt: {place.with_suffix('.txt')} is missing", generator, path.stem
-            )
+            reason = f"no prompt: {place.with_suffix('.txt')} is missing{unlisted}"
+            yield InvalidItem(place.as_posix(), reason, generator, path.stem)
             continue
         used.add(text)
         try:

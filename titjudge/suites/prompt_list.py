@@ -66,6 +66,8 @@ def _columns(path: Path, told: str, given: str) -> tuple[str, str]:
     known = table_columns(path)
     if known is None:
         return "", ""
+    if not any(known):
+        raise DataError("no prompts here", path)
     key, text = _usual(known)
     if not key or not text:
         there = ", ".join(known) or "none"

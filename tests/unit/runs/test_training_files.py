@@ -97,7 +97,7 @@ def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(r
         (["sft", "none", "-o", "x"], "none"),
         (["preferences", "run", "--metric", "tit", "--margin", "2", "-o", "x"], "no pair is left"),
         (["split", "none.jsonl", "--out", "x"], "none.jsonl"),
-        (["split", "bad.jsonl", "--out", "x"], "bad.jsonl:2: neither prompt_id nor prompt"),
+        (["split", "bad.jsonl", "--out", "x"], "bad.jsonl:2: neither prompt_id nor prompt (there are: x)"),
         (["split", "two.jsonl", "--out", "x"], "2 prompts are too few for 3 parts"),
         (["split", "two.jsonl", "--val", "0.9", "--test", "0.9", "--out", "x"], "not train -0.8, val 0.9, test 0.9"),
     ],

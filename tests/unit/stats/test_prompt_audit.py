@@ -72,7 +72,7 @@ def test_the_command(tmp_path: Path) -> None:
         tmp_path, "audit-prompts", "mine.jsonl", "--against", "theirs.txt", "--html", "page.html", "--out", "t.md",
         "--json", "a.json",
     )  # fmt: skip
-    assert "1 rows are no prompts: mine.jsonl:5" in told
+    assert "1 row is no prompt: mine.jsonl:5" in told
     found = json.loads((tmp_path / "a.json").read_text())
     assert (found["prompts"], found["unique"]) == (4, 3)
     assert [(each["prompt"], each["other"]) for each in found["alike"]] == [("b", "a")]
@@ -92,6 +92,7 @@ def test_the_command(tmp_path: Path) -> None:
     [
         (["none.csv"], "none.csv: no such file or folder"),
         (["empty.txt"], "no prompts here"),
+        (["empty.csv"], "empty.csv: no prompts here"),
         (["one.txt", "--against", "none.csv"], "none.csv: no such file or folder"),
         (["one.txt", "--tokenizer", "none"], "--tokenizer none: no such folder"),
         (["one.txt", "--out", "a.pdf"], "tables are written as"),
@@ -99,5 +100,6 @@ def test_the_command(tmp_path: Path) -> None:
 )
 def test_errors_are_one_line(tmp_path: Path, arguments: list[str], reason: str) -> None:
     (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "empty.csv").touch()
     (tmp_path / "one.txt").write_text("A red cube.\n")
     assert reason in cli(tmp_path, "audit-prompts", *arguments, code=2)

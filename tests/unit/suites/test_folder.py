@@ -109,6 +109,9 @@ def test_images_with_text_files(tmp_path: Path) -> None:
         ("gen_b/2.jpg", "gen_b", "2", "zwei ü"),
     ]
     assert set(bad) == {"lonely.webp", "orphan.txt"}
+    assert bad["lonely.webp"] == "no prompt: lonely.txt is missing"
+    write_lines(tmp_path / "prompts.jsonl", {"prompt_id": "lonely", "prompt": "a cat"})
+    assert "prompts.jsonl is of use beside images.jsonl only" in loaded(tmp_path)[1]["lonely.webp"]
 
 
 def test_nothing_to_judge_is_said(tmp_path: Path) -> None:
