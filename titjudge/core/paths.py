@@ -21,6 +21,12 @@ def example_folder() -> Path | None:
     return next((place for place in places if (place / "images.jsonl").is_file()), None)
 
 
+def starter_file() -> Path:
+    """Find the prompts of the suite `starter`: inside the wheel, or in a checkout."""
+    inside = _PACKAGE / "_starter"
+    return (inside if inside.is_dir() else _CHECKOUT / "examples" / "starter") / "prompts.jsonl"
+
+
 def cache_folder(named: Path | None = None) -> Path:
     """Find where answers are kept: `named`, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
     if named is not None:

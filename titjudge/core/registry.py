@@ -73,6 +73,7 @@ TABLES: dict[str, dict[str, str]] = {
     "suites": {
         "folder": "titjudge.suites.folder:Folder",
         "prompts": "titjudge.suites.prompts:Prompts",
+        "starter": "titjudge.suites.starter:Starter",
         "tiif": "titjudge.suites.tiif.suite:Tiif",
         "known-answer": "titjudge.suites.known_answer.suite:KnownAnswer",
         "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",

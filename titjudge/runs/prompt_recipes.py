@@ -60,7 +60,7 @@ def write_made(run: Path, recipe: str, config: RunConfig, out: Path) -> tuple[in
     kept, alike = _apart(config, {name: str(of[0]["prompt"]) for name, of in groups.items()}) if groups else ([], [])
     for name in kept:
         for line in groups[name]:
-            line["checks"] = [*line["checks"], f"unique at a cosine of {SAME}"]
+            line["checks"] = list(dict.fromkeys([*line["checks"], f"unique at a cosine of {SAME}"]))
     written = [json.dumps(line, ensure_ascii=False) + "\n" for name in kept for line in groups[name]]
     write_atomic(out, "".join(written))
     return len(written), alike

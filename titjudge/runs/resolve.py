@@ -85,6 +85,10 @@ def with_tree(config: RunConfig) -> RunConfig:
     Raises:
         ConfigError: a pattern without prompts, or prompts without a pattern.
     """
+    bundled = getattr(registry.load("suites", config.suite), "PROMPTS", None)
+    if bundled is not None and not config.prompt_file:
+        where = {"prompt_file": str(bundled)} if config.images else {"data": config.data or bundled.parent}
+        config = config.model_copy(update=where)
     if bool(config.images) != bool(config.prompt_file):
         raise ConfigError("--images PATTERN and --prompt-file FILE go together")
     changes: dict[str, Any] = {}

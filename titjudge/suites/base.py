@@ -26,6 +26,8 @@ class Suite(Protocol):
     """False where `aggregate` returns nothing: items and scores then need not be held in memory whole."""
     MARKS_JUDGE: frozenset[str] = frozenset()
     """Metrics whose scores, on these data, mark the judge and say nothing of which image is better."""
+    PROMPTS: Path | None = None
+    """A file of prompts that comes with titjudge: the data then are images alone."""
     protocol: str = "strict"
     """`strict` or `official`; the run sets it on the suite it loads."""
     image_roots: tuple[Path, ...] = ()

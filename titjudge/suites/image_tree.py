@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
@@ -72,8 +73,9 @@ class ImageTree:
             DataError: No image fits, or the prompts cannot be read.
         """
         prompts = dict(self.known or {})
+        further: dict[str, dict[str, Any]] = {}
         if self.known is None:
-            yield from read_prompts(self.prompts, prompts)
+            yield from read_prompts(self.prompts, prompts, further)
         fits, others = self.regex(), 0
         made: dict[str, set[str]] = {}
         for path in sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES):
@@ -95,7 +97,8 @@ class ImageTree:
             if prompt_id not in prompts:
                 yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
                 continue
-            yield item_of(name, prompts[prompt_id], generator, prompt_id, dict(found), root, roots, sample_of(found))
+            meta = {**further.get(prompt_id, {}), **found}
+            yield item_of(name, prompts[prompt_id], generator, prompt_id, meta, root, roots, sample_of(found))
         if not made:
             raise DataError(f"none of {others:,} images fits '{self.pattern}'", root)
         if others:

@@ -1,0 +1,128 @@
+"""The starter set: every bundled prompt passes the checks of its recipe again, and images of them are judged at once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import cli
+from PIL import Image
+
+from titjudge.core.config import RunConfig
+from titjudge.core.paths import starter_file
+from titjudge.core.types import InvalidItem, Item
+from titjudge.metrics.facet_map import FACETS, FEWEST, by_pillar
+from titjudge.metrics.graph_alignment import PromptGraph
+from titjudge.metrics.recipes._drafts import keeps, words
+from titjudge.metrics.recipes.facets import MOST_MORE, FacetDraft
+from titjudge.metrics.recipes.long_graph import CATEGORIES, unsaid
+from titjudge.metrics.recipes.six_block import SixBlocks
+from titjudge.runs.prompt_recipes import _apart
+from titjudge.suites.folder import Folder
+from titjudge.suites.image_tree import ImageTree
+from titjudge.suites.starter import Starter
+
+LINES: list[dict[str, Any]] = [json.loads(line) for line in starter_file().read_text(encoding="utf-8").splitlines()]
+
+
+def of(recipe: str) -> list[dict[str, Any]]:
+    return [line for line in LINES if line["category"] == recipe]
+
+
+def test_twenty_prompts_five_of_each_recipe() -> None:
+    named = {(line["category"], line.get("pair", line["prompt_id"])) for line in LINES}
+    assert Counter(recipe for recipe, _ in named) == {"six-block": 5, "tiif": 5, "facets": 5, "long-graph": 5}
+    assert len({line["prompt_id"] for line in LINES}) == len(LINES) == 25
+
+
+@pytest.mark.slow
+def test_no_two_prompts_say_the_same() -> None:
+    """The prompts of 250 words and more take a minute of a busy processor; they say so of themselves alone."""
+    short = [line for line in reversed(LINES) if line["category"] != "six-block"]
+    kept, alike = _apart(RunConfig(), {str(line.get("pair", line["prompt_id"])): str(line["prompt"]) for line in short})
+    assert (len(kept), alike) == (15, [])
+    assert all("unique at a cosine of 0.85" in line["checks"] for line in LINES)
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line["prompt_id"])
+def test_every_prompt_has_questions_facets_and_a_graph(line: dict[str, Any]) -> None:
+    assert len(line["questions"]) == len(set(line["questions"])) == len(line["gold_answers"]) >= 4
+    assert set(line["gold_answers"]) == {"yes", "no"}
+    assert set(line["notes"]) <= set(FACETS)
+    assert line["facets"] == by_pillar(line["notes"])
+    assert len(line["notes"]) >= FEWEST
+    graph = line["graph"]
+    said: dict[str, list[str]] = {name: [] for name in graph["entities"]}
+    for name, text in graph["attributes"]:
+        said[name].append(text)
+    relations = [{"subject": one, "relation": how, "object": other} for one, how, other in graph["relations"]]
+    entities = [{"name": name, "attributes": texts} for name, texts in said.items()]
+    read = PromptGraph.model_validate({"entities": entities, "relations": relations})
+    assert unsaid(read, line["prompt"]) == []
+    assert len(line["relation_categories"]) == len(relations)
+    assert set(line["relation_categories"]) <= set(CATEGORIES)
+
+
+def test_each_recipe_would_take_its_prompts_again() -> None:
+    for line in of("six-block"):
+        assert SixBlocks(**line["blocks"], prompt=line["prompt"]).problems() == []
+    for line in of("tiif"):
+        assert all(keeps(line["prompt"], concept) for concept in line["concepts"])
+    for short, long in zip(of("tiif")[::2], of("tiif")[1::2], strict=True):
+        assert (short["length"], long["length"], short["pair"]) == ("short", "long", long["pair"])
+        assert len(words(long["prompt"])) >= 1.5 * len(words(short["prompt"]))
+        assert (short["questions"], short["gold_answers"]) == (long["questions"], long["gold_answers"])
+    for line in of("facets"):
+        notes = [{"facet": name, "note": line["notes"][name]} for name in line["targets"]]
+        draft = FacetDraft.model_validate({**line, "prompt_en": line["prompt"], "notes": notes})
+        assert draft.problems(line["targets"], line["length"] == "long") == []
+        assert len(line["notes"]) <= len(line["targets"]) + MOST_MORE
+    for line in of("long-graph"):
+        fewest, most = map(int, line["interval"].split("-"))
+        assert fewest <= len(words(line["prompt"])) < most
+
+
+def paint(folder: Path, *names: str) -> None:
+    for number, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (32, 32), (number, 0, 0)).save(folder / name)
+
+
+def test_images_of_a_generator_are_judged_with_no_data_of_ones_own(tmp_path: Path) -> None:
+    told = cli(tmp_path, "prompts", "export", "--suite", "starter", "-o", "todo.jsonl")
+    assert "25 images of 25 prompts" in told
+    todo = [json.loads(line) for line in (tmp_path / "todo.jsonl").read_text().splitlines()]
+    paint(tmp_path / "out", *(line["image"].replace("{generator}", "mine") for line in todo))
+    judge = ("judge", "--suite", "starter", "--judge", "openai/gpt-4o", "--dry-run", "--json", "d.json")
+    for data in (("--data", "out"), ("--images", "out/{generator}/{prompt_id}.png")):
+        cli(tmp_path, *judge, *data, OPENAI_API_KEY="k")
+        found = json.loads((tmp_path / "d.json").read_text())
+        pillars = sum(len(line["facets"]) for line in LINES)
+        assert found["roles"]["judge"]["requests"] == 25 + 25 + pillars  # yes-no, graph-alignment, checklist
+    assert "give the images of these prompts" in cli(tmp_path, *judge, code=2, OPENAI_API_KEY="k")
+
+
+def test_images_are_known_by_any_table_and_strangers_are_named(tmp_path: Path) -> None:
+    paint(tmp_path, "a.png", "b.png", "c.png")
+    first = {"file_name": "a.png", "text": LINES[0]["prompt"], "prompt_id": LINES[0]["prompt_id"], "generator": "mine"}
+    other = {**first, "file_name": "b.png", "text": "A cat."}
+    stranger = {**first, "file_name": "c.png", "prompt_id": "nobody"}
+    (tmp_path / "metadata.jsonl").write_text("\n".join(map(json.dumps, (first, other, stranger))), encoding="utf-8")
+    good, *bad = Starter().load(tmp_path)
+    assert isinstance(good, Item)
+    assert (good.generator, good.meta["graph"]) == ("mine", LINES[0]["graph"])
+    assert [each.id for each in bad if isinstance(each, InvalidItem)] == ["b.png", "c.png"]
+
+
+def test_columns_of_any_prompt_file_stay_with_the_images_of_a_tree(tmp_path: Path) -> None:
+    paint(tmp_path, "mine/p.png")
+    line = {"prompt_id": "p", "prompt": "A cat.", "questions": ["A cat?"], "gold_answers": ["yes"]}
+    (tmp_path / "made.jsonl").write_text(json.dumps(line))
+    suite = Folder()
+    suite.tree = ImageTree("{generator}/{prompt_id}.png", str(tmp_path / "made.jsonl"))
+    (item,) = suite.load(tmp_path)
+    assert isinstance(item, Item)
+    assert item.meta["questions"] == ["A cat?"]
