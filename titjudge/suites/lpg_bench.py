@@ -4,7 +4,7 @@ The paper has 200 prompts, all with ranks; the published data set has grown to 1
 
 The official data set is published elsewhere and its layout is not documented; two simple ones are read:
 
-    DATA/prompts.jsonl   prompt_id, prompt
+    DATA/prompts.jsonl   prompt_id, prompt (and theme: means are then also by theme)
     DATA/images.jsonl    image, prompt_id, generator          or   DATA/images/GENERATOR/PROMPT_ID[_SAMPLE].png
     DATA/ranks.jsonl or ranks.csv (1 is best, equal ranks are ties; either may be left out, then nothing is compared)
         prompt_id, generator, rank                            or   prompt_id and one column (key) for each generator
@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from titjudge.core import registry
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, read_table
@@ -31,6 +32,7 @@ from titjudge.suites.samples import split_sample
 
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks
 PUBLISHED = {"prompts": 1000, "generators": 13, "images": 13000}  # today
+_THEMES = 12  # columns of a table
 _NOT_RANKS = {"prompt_id", "prompt", "source"}
 
 
@@ -116,7 +118,10 @@ class LpgBench(Suite):
         return ranks_to_pairs(_with_images(read_ranks(there[0]), images, there[0]))
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """How much of the published set is here. Agreement with people is computed for every suite (titjudge.stats)."""
+        """How much of the published set is here, and by metric first places and the mean of each theme.
+
+        Agreement with people is computed for every suite (titjudge.stats).
+        """
         here = {
             "prompts": len({item.prompt_id for item in items}),
             "generators": len({item.generator for item in items}),
@@ -133,16 +138,50 @@ class LpgBench(Suite):
         return [
             Table(
                 "LPG-Bench: the data judged", ("what", "here", "in the paper, ranked", "published today"), rows, notes
-            )
+            ),
+            *_first_places(items, scores),
         ]
+
+
+def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Table]:
+    """Count for each metric the prompts on which a generator is first, beside its mean score on each theme."""
+    from titjudge.stats.scores_table import Entry, score_table
+    from titjudge.stats.slices import averages, first_places
+
+    by_id = {item.id: item for item in items}
+    themes = {item.prompt_id: str(item.meta["theme"]) for item in items if item.meta.get("theme")}
+    for metric in dict.fromkeys(score.metric for score in scores):
+        plugin = registry.load("metrics", metric.partition(" [")[0])
+        sign = 1.0 if plugin.higher_is_better else -1.0
+        entries = [
+            Entry(item.prompt_id, item.generator, item.id, None if score.value is None else sign * score.value)
+            for score in scores
+            if score.metric == metric and (item := by_id.get(score.item_id))
+        ]
+        if all(entry.value is None for entry in entries):
+            continue
+        table = score_table(entries, metric=metric, source="", categories={"theme": themes})
+        means = {"mean": table.means, **dict(list(table.slices["theme"].items())[:_THEMES])}
+        columns = [sign * averages(each) for each in means.values()]
+        firsts = first_places(table.means).tolist()
+        rows = [
+            (name, firsts[k], *(None if math.isnan(column[k]) else float(column[k]) for column in columns))
+            for k, name in enumerate(table.generators)
+        ]
+        rows.sort(key=lambda row: (-row[1], row[0]))
+        notes = ("First places: prompts on which no generator scores better, of those with two or more.",)
+        left = len(table.slices["theme"]) - _THEMES
+        if left > 0:
+            notes += (f"{left} more themes: `compare generators RUN --by theme` has all.",)
+        yield Table(f"LPG-Bench: first places, {metric}", ("generator", "first places", *means), tuple(rows), notes)
 
 
 def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
     """`images/GENERATOR/PROMPT_ID.<suffix>` beside prompts.jsonl; a prompt that a generator lacks is a InvalidItem."""
-    prompts = {
-        str(record["prompt_id"]): str(record["prompt"])
-        for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))
+    records = {
+        str(record["prompt_id"]): record for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))
     }
+    prompts = {key: str(record["prompt"]) for key, record in records.items()}
     top = folder / "images"
     generators = sorted(place for place in top.iterdir() if place.is_dir()) if top.is_dir() else []
     if not generators:
@@ -162,7 +201,8 @@ def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
             missing.pop(key, None)
             try:
                 image = inside(folder, name, roots=roots)
-                yield Item(name, prompts[key], image, place.name, key, sample=sample)
+                meta = {name: value for name, value in records[key].items() if name not in ("prompt_id", "prompt")}
+                yield Item(name, prompts[key], image, place.name, key, meta, sample)
             except DataError as error:
                 yield InvalidItem(name, error.message, place.name, key)
         for prompt in missing:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.suites.lpg_bench import LpgBench, read_ranks
 
 GENERATORS = [f"g{i}" for i in range(13)]
@@ -206,3 +206,28 @@ def test_agreement_with_the_pairs(tmp_path: Path) -> None:
     ]
     found = agreement(items, scores, suite.pairs(tmp_path), resamples=10).to_json()
     assert found["metrics"]["tit"]["accuracy"] == pytest.approx(3 / 5)
+
+
+@pytest.mark.parametrize(("metric", "best"), [("tit", "g0"), ("text-rendering", "g2")])
+def test_first_places_and_means_by_theme(tmp_path: Path, metric: str, best: str) -> None:
+    themes = ["people", "people", "nature"]
+    prompts = [{"prompt_id": i, "prompt": f"p{i}", "theme": theme} for i, theme in enumerate(themes)]
+    lines(tmp_path / "prompts.jsonl", prompts)
+    values = {"g0": (0.9, 0.9, 0.5), "g1": (0.9, 0.1, 0.5), "g2": (0.1, 0.0, None)}
+    scores = []
+    for name, of in values.items():
+        for i, value in enumerate(of):
+            image = tmp_path / "images" / name / f"{i}.png"
+            image.parent.mkdir(parents=True, exist_ok=True)
+            image.touch()
+            status = Status.REFUSED if value is None else Status.OK
+            scores.append(Score(f"images/{name}/{i}.png", metric, value, status))
+    suite = LpgBench()
+    items = [item for item in suite.load(tmp_path) if isinstance(item, Item)]
+    (_, table) = suite.aggregate(items, scores)
+    assert table.columns == ("generator", "first places", "mean", "nature", "people")
+    found = {row[0]: row[1:] for row in table.rows}
+    assert table.rows[0][0] == best
+    assert found["g0"] == (3 if best == "g0" else 1, pytest.approx(2.3 / 3), 0.5, 0.9)
+    assert found["g2"] == (0 if best == "g0" else 2, 0.05, None, 0.05)
+    assert len(suite.aggregate(items, [])) == 1
