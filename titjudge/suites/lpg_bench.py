@@ -169,7 +169,9 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
             for k, name in enumerate(table.generators)
         ]
         rows.sort(key=lambda row: (-row[1], row[0]))
-        notes = ("First places: prompts on which no generator scores better, of those with two or more.",)
+        notes: tuple[str, ...] = (
+            "First places: prompts on which no generator scores better, of those with two or more.",
+        )
         left = len(table.slices["theme"]) - _THEMES
         if left > 0:
             notes += (f"{left} more themes: `compare generators RUN --by theme` has all.",)
