@@ -30,7 +30,7 @@ SERVE = """
 import sys
 from pathlib import Path
 from titjudge.web.label.server import serve_label
-serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]), port=int(sys.argv[3]), seed=5,
+serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]), port=int(sys.argv[3]), mode=sys.argv[4], seed=5,
             ready=lambda links: print(*links, flush=True))
 """
 SERVE_VIEW = """
@@ -70,9 +70,11 @@ def data(tmp_path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def serving(data: Path, store: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+def serving(
+    data: Path, store: Path, port: int = 0, mode: str = "pairs"
+) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     with subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(data), str(store), str(port)],
+        [sys.executable, "-c", SERVE, str(data), str(store), str(port), mode],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -200,6 +202,54 @@ def test_a_phone_sees_both_images_and_votes_by_touch(browser: Any, data: Path, t
         page.tap("[data-answer=tie]")
         page.wait_for_function("before => document.body.dataset.question !== before", arg=before)
     assert votes(tmp_path / "votes.db") == [("annotator-01", "tie")]
+
+
+@pytest.mark.slow
+def test_a_graph_is_marked_with_the_keyboard_and_by_touch(browser: Any, data: Path, tmp_path: Path) -> None:
+    graph = {"entities": ["cat", "mat"], "attributes": [["mat", "<b>red</b>"]], "relations": [["cat", "on", "mat"]]}
+    (data / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": PROMPT, "graph": graph}) + "\n")
+    store = tmp_path / "marks.db"
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with serving(data, store, mode="graph") as (_, links):
+        with page_of(browser, links[0]) as page:
+            page.click("#begin")
+            assert page.evaluate("document.querySelector('#elements b') === null && window.hacked === undefined")
+            page.keyboard.press("y")
+            page.keyboard.press("n")
+            assert page.locator(".locked").count() == 2
+            assert page.is_enabled("#submit")
+            page.keyboard.press("ArrowUp")
+            page.keyboard.press("ArrowDown")
+            page.keyboard.press("1")
+            assert page.inner_text("#missing") == "2 to mark"
+            page.keyboard.press("Enter")  # not all is marked: nothing is sent
+            page.reload()  # what was marked is still there
+            page.wait_for_selector("body[data-state=asking]")
+            page.wait_for_selector(".element")
+            page.click("#begin")
+            assert page.inner_text("#missing") == "2 to mark"
+            page.keyboard.press("n")
+            page.keyboard.press("y")
+            press(page, "Enter")
+            press(page, "z")
+            assert page.locator("[aria-pressed=true]").all_inner_texts() == ["yes", "yes", "no", "yes"]
+        with page_of(browser, links[1], **phone) as page:
+            page.tap("#begin")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            for number in range(2):
+                page.locator(".element").nth(number).locator("button").nth(1).tap()
+            box = page.locator("#submit").bounding_box()
+            assert box["y"] + box["height"] <= 844
+            before = page.evaluate("document.body.dataset.question")
+            page.tap("#submit")
+            page.wait_for_function("before => document.body.dataset.question !== before", arg=before)
+    sent = votes(store, "SELECT annotator, marks FROM submissions ORDER BY id")
+    said = [(who, marks and [value for _, _, value in json.loads(marks)]) for who, marks in sent]
+    assert said == [
+        ("annotator-01", ["yes", "yes", "no", "yes"]),
+        ("annotator-01", None),
+        ("annotator-02", ["no", "no", "no", "no"]),
+    ]
 
 
 def test_a_link_without_its_token_opens_nothing(browser: Any, data: Path, tmp_path: Path) -> None:

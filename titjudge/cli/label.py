@@ -1,4 +1,4 @@
-"""`label`: a page where people vote, and what their votes come to. `view`: the runs folder in a browser."""
+"""`label`: a page where people vote or mark, and what their votes come to. `view`: the runs folder in a browser."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ class _ServeByDefault(click.Group):
 
 @click.group(cls=_ServeByDefault)
 def label() -> None:
-    """Let people vote on pairs of images (`label DATA`), and turn votes into pairs, ranks and agreement.
+    """Let people vote on pairs of images, or mark single ones (`label DATA`), and turn that into labels and agreement.
 
     \b
     Examples:
       python cli.py label examples/known_answer --annotators 3
+      python cli.py label examples/known_answer --mode rating --store ratings.sqlite
       python cli.py label export labels.sqlite labelled
       python cli.py label tasks examples/known_answer tasks.json
     """
@@ -33,7 +34,14 @@ def label() -> None:
 
 @label.command(short_help="Serve the page on which people vote.")
 @click.argument("data", type=PATH)
-@option("--annotators", "How many people vote; each gets a link.", "N", default=15)
+@option(
+    "--mode",
+    "What people do: compare pairs, or mark single images: answers to the questions of an item, facets of the checklist, "
+    "elements of its graph, or 1 to 10 for each pillar.",
+    type=click.Choice(["pairs", "yes-no", "facets", "graph", "rating"]),
+    default="pairs",
+)
+@option("--annotators", "How many people vote; each gets a link  [default: 15, or 3 who mark].", "N", type=int)
 @option("--store", "Where votes are kept.", "FILE", type=PATH, default=Path("labels.sqlite"))
 @option(
     "--plan",
@@ -46,10 +54,21 @@ def label() -> None:
 @option("--host", "Address to listen on.", default="127.0.0.1")
 @option("--port", "Port  [default: 8765, or a free one where that is taken].", "N", type=int)
 def serve(
-    data: Path, annotators: int, store: Path, plan: str, gold: Path | None, seed: int, host: str, port: int | None
+    data: Path,
+    mode: str,
+    annotators: int | None,
+    store: Path,
+    plan: str,
+    gold: Path | None,
+    seed: int,
+    host: str,
+    port: int | None,
 ) -> int:
-    """Serve the voting page; every vote is on disk before the next pair comes."""
+    """Serve the page; every vote, and the marks of every image, are on disk before the next comes."""
     import logging
+
+    if gold is not None and mode != "pairs":
+        raise click.UsageError("--gold has pairs with a known answer: it is for --mode pairs")
 
     from titjudge.web.http_guard import moved
     from titjudge.web.label.server import PORT, serve_label
@@ -61,10 +80,19 @@ def serve(
             say(f"annotator {number}: {link}")
         if told := moved(links[0], PORT, port):
             say(told)
-        say(f"votes are kept in {store}; Ctrl-C ends, the same command goes on")
+        say(f"{'votes' if mode == 'pairs' else 'marks'} are kept in {store}; Ctrl-C ends, the same command goes on")
 
     serve_label(
-        data, annotators=annotators, host=host, port=port, store=store, plan=plan, gold=gold, seed=seed, ready=ready
+        data,
+        annotators=(15 if mode == "pairs" else 3) if annotators is None else annotators,
+        host=host,
+        port=port,
+        store=store,
+        mode=mode,
+        plan=plan,
+        gold=gold,
+        seed=seed,
+        ready=ready,
     )
     return 0
 
@@ -76,7 +104,7 @@ def serve(
 @option("--annotators", "Annotators a pair should have  [default: as served].", "N", type=int)
 @JSON
 def export(store: Path, out: Path, experts: Path | None, annotators: int | None, json_file: Path | None) -> int:
-    """Write pairs, ranks, open pairs and the agreement between annotators into the folder OUT."""
+    """Write pairs, ranks and open pairs, or what most say of each element, and the agreement into the folder OUT."""
     from titjudge.cli.output import show_tables, write_json
     from titjudge.web.label.export import export_labels
 

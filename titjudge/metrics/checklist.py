@@ -251,7 +251,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
     marks counts, under the strict one only the activated facets; both ask for the decoding of Q-Judger. A pillar without a
     usable answer is named in `parts["failed"]` and the mean is over the others.
     """
-    facets = _activated(item)
+    facets = activated_facets(item)
     image = image_of(item)
     official = ask.protocol == "official"
     verdicts: dict[str, Verdict] = {}
@@ -281,7 +281,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
     return _score(verdicts, outputs, failed)
 
 
-def _activated(item: Item) -> Activated:
+def activated_facets(item: Item) -> Activated:
     """Read the facets that an item's prompt activates: all of the rubric, where it names none.
 
     Raises:

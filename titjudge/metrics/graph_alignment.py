@@ -225,7 +225,7 @@ def _unread(reply: Reply, reason: str) -> Score:
 
 
 async def _strict(item: Item, image: Path, ask: Ask) -> Score:
-    given = _graph_of(item)
+    given = graph_of(item)
     graph = given or await extract_graph(item.prompt, ask)
     reply = await ask(
         "longt2ibench/align_graph",
@@ -244,7 +244,7 @@ async def _strict(item: Item, image: Path, ask: Ask) -> Score:
     return _scored(alignment, "the data" if given else "extracted", reply.text, [], reply.data.summary)
 
 
-def _graph_of(item: Item) -> Graph | None:
+def graph_of(item: Item) -> Graph | None:
     """Return the graph that the data give for an item, if they give one with entities.
 
     Raises:

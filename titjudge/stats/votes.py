@@ -273,9 +273,14 @@ def _tally(
 
 
 def krippendorff_alpha(
-    counts: Sequence[Sequence[int]], *, annotators: int = 0, resamples: int = 2000, seed: int = 0
+    counts: Sequence[Sequence[int]],
+    *,
+    annotators: int = 0,
+    resamples: int = 2000,
+    seed: int = 0,
+    interval_scale: bool = False,
 ) -> Alpha:
-    """Compute Krippendorff's alpha (nominal) from votes per pair and choice; its interval resamples pairs.
+    """Compute Krippendorff's alpha from votes per pair and choice; its interval resamples pairs.
 
     Coincidences add up over pairs, so that a resample is a weighted sum of them (and the point value that of all once).
 
@@ -284,6 +289,8 @@ def krippendorff_alpha(
         annotators: How many people voted, for the result.
         resamples: Bootstrap draws of pairs; 0 for no interval.
         seed: Of the draws.
+        interval_scale: Choices are equally spaced numbers, and disagree by the square of their distance; else any two
+            choices disagree alike (nominal).
     """
     table = np.array(counts, dtype=np.float64).reshape(len(counts), -1) if counts else np.zeros((0, len(CHOICES)))
     table = table[table.sum(axis=1) >= 2]
@@ -291,23 +298,29 @@ def krippendorff_alpha(
         return Alpha(None, None, 0, annotators, "no pair has two votes")
     if np.count_nonzero(table.sum(axis=0)) < 2:
         return Alpha(None, None, len(table), annotators, "every vote is the same: chance agreement cannot be estimated")
-    alpha = float(_alphas(table, np.ones((1, len(table))))[0])
+    place = np.arange(table.shape[1], dtype=np.float64)
+    apart = np.subtract.outer(place, place) ** 2 if interval_scale else 1 - np.eye(len(place))
+    alpha = float(_alphas(table, np.ones((1, len(table))), apart)[0])
     if len(table) < 2 or not resamples:
         return Alpha(alpha, None, len(table), annotators, "fewer than two pairs: no interval" if resamples else "")
-    return Alpha(alpha, percentile_interval(_alpha_draws(table, resamples, seed), len(table)), len(table), annotators)
+    return Alpha(
+        alpha, percentile_interval(_alpha_draws(table, apart, resamples, seed), len(table)), len(table), annotators
+    )
 
 
-def _alpha_draws(table: Floats, resamples: int, seed: int) -> Floats:
+def _alpha_draws(table: Floats, apart: Floats, resamples: int, seed: int) -> Floats:
     """Alpha of each resample of pairs, NaN where all drawn votes are equal; shape (resamples,)."""
-    return np.concatenate([_alphas(table, block) for block in multiplicities(len(table), resamples, seed)])
+    return np.concatenate([_alphas(table, block, apart) for block in multiplicities(len(table), resamples, seed)])
 
 
-def _alphas(table: Floats, weights: Floats) -> Floats:
-    """Alpha, 1 - observed / expected disagreement, of the pairs of `table` taken as often as each row of `weights` says."""
+def _alphas(table: Floats, weights: Floats, apart: Floats) -> Floats:
+    """Alpha, 1 - observed / expected disagreement, of the pairs of `table` taken as often as each row of `weights` says.
+
+    `apart` says how far two choices disagree.
+    """
     votes = table.sum(axis=1)
-    agreeing = (table * (table - 1)).sum(axis=1) / (votes - 1)
-    total = weights @ votes
-    observed = total - weights @ agreeing
-    expected = (total**2 - ((weights @ table) ** 2).sum(axis=1)) / (total - 1)
-    found: Floats = 1 - np.divide(observed, expected, out=np.full(len(total), np.nan), where=expected > 0)
+    observed = weights @ ((table @ apart * table).sum(axis=1) / (votes - 1))
+    totals = weights @ table
+    expected = (totals @ apart * totals).sum(axis=1) / (weights @ votes - 1)
+    found: Floats = 1 - np.divide(observed, expected, out=np.full(len(totals), np.nan), where=expected > 0)
     return found

@@ -1,4 +1,4 @@
-"""The labelling page: people see a prompt and two images, and say which follows the prompt better.
+"""The labelling page: people say which of two images follows a prompt better, or mark the elements of one image.
 
 | module | what it does |
 |---|---|
@@ -6,8 +6,10 @@
 | `dataset` | prompts and images of a data folder, gold pairs, and the only door to image files |
 | `store` | votes on disk (SQLite), append-only: an undo is a row of its own |
 | `annotator` | one annotator: votes so far to the next question, sides, gold pairs, progress |
-| `service` | all annotators: takes a vote, puts it on disk, gives the next question |
+| `service` | all annotators: links, blinded images; takes a vote, puts it on disk, gives the next question |
 | `server` | `serve_label`: the page |
 | `aggregate`, `export` | `export_labels`: votes to pairs, ranks, agreement and a list for experts |
+| `elements` | what is marked of one image: questions, facets, a graph, pillars; which values, and what locks what |
+| `element_service`, `element_export` | marks on disk before the next image; majority and agreement |
 | `label_studio` | tasks for Label Studio, and its annotations back |
 """

@@ -14,7 +14,7 @@ from titjudge.core.types import InvalidItem, Item, Pair
 
 @dataclass(slots=True)
 class LabelingData:
-    """Prompts with at least two usable images each.
+    """Prompts with at least two usable images each, or one where images are not compared.
 
     `images` maps a prompt id to image ids; `gold` are pairs whose answer is known; `problems` says in one line each
     what was left out and why. `root` is the folder that no file access leaves.
@@ -44,13 +44,14 @@ class LabelingData:
         return inside(self.root, item.image.relative_to(self.root).as_posix())
 
 
-def load_material(data: Path, gold: Path | None = None) -> LabelingData:
+def load_material(data: Path, gold: Path | None = None, *, least: int = 2) -> LabelingData:
     """Read prompts and images of a data folder or manifest (see `titjudge.suites.folder`), and gold pairs (as `pairs.jsonl`).
 
-    A gold pair may take an image of another prompt: the plainest of attention checks.
+    A gold pair may take an image of another prompt: the plainest of attention checks. `least` is how many images a prompt
+    needs: two to compare, one to mark.
 
     Raises:
-        DataError: nothing to compare, or a gold pair names an image or prompt that is not there.
+        DataError: nothing to show, or a gold pair names an image or prompt that is not there.
     """
     from titjudge.suites.folder import Folder
 
@@ -66,7 +67,7 @@ def load_material(data: Path, gold: Path | None = None) -> LabelingData:
         material.items[item.id] = item
         found.setdefault(item.prompt_id, []).append(item.id)
     for group, images in found.items():
-        if len(images) > 1:
+        if len(images) >= least:
             material.images[group] = tuple(images)
         elif gold is None:
             material.problems.append(
@@ -75,7 +76,8 @@ def load_material(data: Path, gold: Path | None = None) -> LabelingData:
     if gold is not None:
         material.gold = tuple(_gold(gold, material))
     if not material.images:
-        raise DataError("no prompt has two usable images to compare" + _first(material.problems), data)
+        absent = "no prompt has two usable images to compare" if least > 1 else "no usable image"
+        raise DataError(absent + _first(material.problems), data)
     return material
 
 
@@ -86,7 +88,7 @@ def _first(problems: Iterable[str]) -> str:
 def _unusable(material: LabelingData, item: Item) -> str:
     if item.prompt_id in material.prompts and material.prompts[item.prompt_id] != item.prompt:
         return f"its prompt differs from that of the other images of '{item.prompt_id}'"
-    if not _is_utf8(item.id + item.prompt_id + item.prompt):
+    if not is_utf8(item.id + item.prompt_id + item.prompt):
         return "its name is not valid UTF-8"
     material.items[item.id] = item
     try:
@@ -98,7 +100,8 @@ def _unusable(material: LabelingData, item: Item) -> str:
         del material.items[item.id]
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
+    """Tell whether a text can be written: lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -7,6 +7,8 @@ ranks.csv                images of a prompt from best to worst
 battles.jsonl            every vote on a pair as arenas write it: model_a, model_b, winner
 votes.jsonl              every vote, those taken back included
 labels.json              agreement, annotators, counts
+
+Marks of elements come out as `element_export` says.
 """
 
 from __future__ import annotations
@@ -50,13 +52,24 @@ def export_labels(
     """
     from titjudge.stats.votes import aggregate_votes, krippendorff_alpha
     from titjudge.web.label.aggregate import annotator_table, battles, casts, counts, ranks
+    from titjudge.web.label.element_export import PANEL, export_marks
+    from titjudge.web.label.elements import MODES
 
     opened = Store(store, create=False)
     try:
         votes, images, gold, prompts = opened.votes(undone=True), opened.images(), opened.gold(), opened.prompts()
+        submissions = opened.submissions()
         plan, expected = opened.setting("plan") or "all", int(opened.setting("annotators") or 0)
     finally:
         opened.close()
+    if plan in MODES:
+        if experts is not None:
+            raise UserError(f"{store}: --experts is for pairs, and this store has marks of mode {plan}")
+        if not any(row.marks for row in submissions):
+            raise UserError(f"{store}: no marks yet")
+        result, tables, files = export_marks(submissions, plan, annotators or PANEL)
+        _write(out, files)
+        return result, tables
     found = casts((vote for vote in votes if vote.undone_at is None), images, sorting=plan == "merge")
     if not found:
         raise UserError(f"{store}: no votes yet")
@@ -69,7 +82,7 @@ def export_labels(
     direct = krippendorff_alpha(counts(shown), annotators=voters)
     asked = Counter(cast.pair for cast in shown)
     people, table = annotator_table(votes, gold)
-    result: dict[str, Any] = summary.to_json() | {
+    result = summary.to_json() | {
         "votes": sum(vote.kind == "pair" and vote.undone_at is None for vote in votes),
         "undone": sum(vote.undone_at is not None for vote in votes),
         "plan": plan,

@@ -14,7 +14,9 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.web.http_guard import App, Guard, address, listen, read_json, run, static
 from titjudge.web.label.dataset import load_material
-from titjudge.web.label.service import LabelingService, Stale
+from titjudge.web.label.element_service import ElementService
+from titjudge.web.label.elements import find_elements
+from titjudge.web.label.service import AnnotationService, LabelingService, Stale
 from titjudge.web.label.store import Store
 
 PORT = 8765
@@ -29,6 +31,7 @@ def serve_label(
     host: str = "127.0.0.1",
     port: int | None = 0,
     store: Path,
+    mode: str = "pairs",
     plan: str = "merge",
     gold: Path | None = None,
     seed: int = 0,
@@ -42,7 +45,8 @@ def serve_label(
         host: Address to listen on. Off loopback everyone who has a link can vote.
         port: Port to listen on; 0 takes a free one, None the usual one where it is free.
         store: The SQLite file of the votes; made when absent, gone on with when there.
-        plan: `merge` (merge sort over the images of a prompt) or `all` (all pairs).
+        mode: `pairs`, or what is marked of single images: `yes-no`, `facets`, `graph`, `rating`.
+        plan: Of pairs: `merge` (merge sort over the images of a prompt) or `all` (all pairs).
         gold: Pairs with known answers (as `pairs.jsonl`), mixed in as attention checks.
         seed: Decides orders and sides; recorded in the store.
         ready: Called with the links once the server listens.
@@ -51,12 +55,18 @@ def serve_label(
         UserError: The store or the address cannot be used.
         DataError: The data cannot be used.
     """
-    material = load_material(data, gold)
+    pairs = mode == "pairs"
+    material = load_material(data, gold, least=2 if pairs else 1)
+    elements = {} if pairs else find_elements(material, mode)
     for problem in material.problems:
         _log.warning("left out: %s", problem)
     votes = Store(store)
     try:
-        voting = LabelingService(material, votes, annotators=annotators, plan=plan, seed=seed)
+        voting: AnnotationService
+        if pairs:
+            voting = LabelingService(material, votes, annotators=annotators, plan=plan, seed=seed)
+        else:
+            voting = ElementService(material, votes, elements, annotators=annotators, mode=mode, seed=seed)
         sock = listen(host, port, PORT)
         if ready is not None:
             ready([f"{address(host, sock)}/#{voting.token(name)}" for name in voting.names])
@@ -65,7 +75,7 @@ def serve_label(
         votes.close()
 
 
-def build_app(voting: LabelingService, host: str = "127.0.0.1") -> App:
+def build_app(voting: AnnotationService, host: str = "127.0.0.1") -> App:
     """Make the page and its four endpoints as an ASGI application."""
     from starlette.applications import Starlette
     from starlette.routing import Route
@@ -74,9 +84,8 @@ def build_app(voting: LabelingService, host: str = "127.0.0.1") -> App:
     return Guard(
         Starlette(
             routes=[
-                Route("/", page.file("label.html")),
-                Route("/label.css", page.file("label.css")),
-                Route("/label.js", page.file("label.js")),
+                Route("/", page.file(f"{voting.page}.html")),
+                *(Route(f"/{name}", page.file(name)) for name in ("label.css", "page.js", f"{voting.page}.js")),
                 Route("/api/state", page.state),
                 Route("/api/image/{code:str}", page.image),
                 Route("/api/vote", page.vote, methods=["POST"]),
@@ -88,7 +97,7 @@ def build_app(voting: LabelingService, host: str = "127.0.0.1") -> App:
 
 
 class _Page:
-    def __init__(self, voting: LabelingService) -> None:
+    def __init__(self, voting: AnnotationService) -> None:
         from titjudge.core.images import ImageFiles
 
         self._voting = voting
@@ -110,9 +119,10 @@ class _Page:
         if who is None:
             return _unknown()
         body = await read_json(request)
-        if not isinstance(body, dict) or not all(isinstance(body.get(key), str) for key in ("question", "answer")):
+        if not isinstance(body, dict) or not isinstance(body.get("question"), str) or "answer" not in body:
             return _json({"error": "a vote is a JSON object with question and answer"}, 400)
-        return await self._answer(self._voting.vote, who, body["question"], body["answer"], body.get("duration_ms"))
+        given = (body.get(key) for key in ("answer", "duration_ms", "note"))
+        return await self._answer(self._voting.vote, who, body["question"], *given)
 
     async def undo(self, request: Any) -> Any:
         who = self._who(request)

@@ -23,25 +23,26 @@ class Stale(Exception):
     """The answer is to a question that is no longer the current one (another tab, or a repeated request)."""
 
 
-class LabelingService:
-    """Takes votes. Methods may be called from any thread; what an annotator sees depends on the store alone.
+class AnnotationService:
+    """What all modes share: personal links, blinded images, and ids by which an answer names its question.
 
     Raises:
-        UserError: the number of annotators or the plan is wrong, or the store was begun otherwise.
+        UserError: the number of annotators is wrong, or the store was begun otherwise.
     """
+
+    page = "label"
 
     def __init__(self, material: LabelingData, store: Store, *, annotators: int, plan: str, seed: int) -> None:
         if not 1 <= annotators <= MAX_ANNOTATORS:
             raise UserError(f"the number of annotators is between 1 and {MAX_ANNOTATORS}, not {annotators}")
         self.material, self.store = material, store
-        self._plan, self._seed = plan_of(plan), seed
+        self._seed = seed
         store.begin(material, plan=plan, seed=seed, annotators=annotators)
         self._secret = store.secret()
         self.names = [f"annotator-{number:02d}" for number in range(1, annotators + 1)]
         self._tokens = {self.token(name): name for name in self.names}
         self._images = {self._sign("image", image): image for image in material.items}
         self._codes = {image: code for code, image in self._images.items()}
-        self._ballots: dict[str, tuple[int, AnnotatorQueue]] = {}
         self._shown: dict[str, tuple[str, float]] = {}
         self._lock = threading.RLock()
 
@@ -70,8 +71,61 @@ class LabelingService:
         """Ask no question with an image from now on: it cannot be shown."""
         with self._lock:
             self.material.broken.setdefault(self._images[code], reason)
-            for _, ballot in self._ballots.values():
-                ballot.refresh()
+            self._dropped()
+
+    def _dropped(self) -> None:
+        """Plan anew, where something was planned."""
+
+    def state(self, annotator: str) -> dict[str, Any]:
+        """Say what the page shows."""
+        raise NotImplementedError
+
+    def vote(
+        self, annotator: str, question: str, answer: Any, duration_ms: object = None, note: object = None
+    ) -> dict[str, Any]:
+        """Put an answer on disk and return the next state.
+
+        Raises:
+            DataError: there is no such answer.
+            Stale: `question` is not the current one.
+        """
+        raise NotImplementedError
+
+    def undo(self, annotator: str, question: str) -> dict[str, Any]:
+        """Take back the last answer and return to its question. `question` is the id of the state one undoes from.
+
+        Raises:
+            Stale: `question` is not the current one.
+        """
+        raise NotImplementedError
+
+    def _name(self, annotator: str, turn: int, asked: tuple[str, ...] | None) -> str:
+        return f"{turn}-{self._sign('question', annotator, str(turn), *(asked or ('done',)))[:16]}"
+
+    def _show(self, annotator: str, question: str) -> None:
+        if self._shown.get(annotator, ("",))[0] != question:
+            self._shown[annotator] = (question, time.time())
+
+    def _shown_at(self, annotator: str, question: str) -> float | None:
+        shown = self._shown.get(annotator)
+        return shown[1] if shown and shown[0] == question else None
+
+
+class LabelingService(AnnotationService):
+    """Takes votes. Methods may be called from any thread; what an annotator sees depends on the store alone.
+
+    Raises:
+        UserError: the number of annotators or the plan is wrong, or the store was begun otherwise.
+    """
+
+    def __init__(self, material: LabelingData, store: Store, *, annotators: int, plan: str, seed: int) -> None:
+        self._plan = plan_of(plan)
+        super().__init__(material, store, annotators=annotators, plan=plan, seed=seed)
+        self._ballots: dict[str, tuple[int, AnnotatorQueue]] = {}
+
+    def _dropped(self) -> None:
+        for _, ballot in self._ballots.values():
+            ballot.refresh()
 
     def state(self, annotator: str) -> dict[str, Any]:
         """Say what the page shows: the question (prompt, codes of two images), progress, images to load ahead."""
@@ -79,7 +133,9 @@ class LabelingService:
             turn, ballot = self._ballot(annotator)
             return self._state(annotator, turn, ballot)
 
-    def vote(self, annotator: str, question: str, answer: str, duration_ms: object = None) -> dict[str, Any]:
+    def vote(
+        self, annotator: str, question: str, answer: Any, duration_ms: object = None, note: object = None
+    ) -> dict[str, Any]:
         """Put an answer (left, right, tie, both_bad) on disk and return the next state.
 
         Raises:
@@ -94,7 +150,6 @@ class LabelingService:
                 asked = ballot.question()
                 if asked is None or not self._is_current(annotator, turn, asked, question):
                     raise Stale
-                shown = self._shown.get(annotator)
                 vote = self.store.add(
                     annotator,
                     asked.kind,
@@ -102,8 +157,8 @@ class LabelingService:
                     asked.left,
                     asked.right,
                     answer,
-                    shown_at=shown[1] if shown and shown[0] == question else None,
-                    duration_ms=_duration(duration_ms),
+                    shown_at=self._shown_at(annotator, question),
+                    duration_ms=milliseconds(duration_ms),
                 )
             ballot.take(vote, vote.outcome)
             self._ballots[annotator] = (turn + 1, ballot)
@@ -137,12 +192,10 @@ class LabelingService:
         return known
 
     def _is_current(self, annotator: str, turn: int, question: Question | None, claimed: str) -> bool:
-        mine = self._id(annotator, turn, question)
-        return hmac.compare_digest(mine.encode(), claimed.encode("utf-8", "replace"))
+        return same(self._id(annotator, turn, question), claimed)
 
     def _id(self, annotator: str, turn: int, question: Question | None) -> str:
-        pair = ("done",) if question is None else (question.kind, question.left, question.right)
-        return f"{turn}-{self._sign('question', annotator, str(turn), *pair)[:16]}"
+        return self._name(annotator, turn, None if question is None else (question.kind, question.left, question.right))
 
     def _state(self, annotator: str, turn: int, ballot: AnnotatorQueue) -> dict[str, Any]:
         question = ballot.question()
@@ -159,8 +212,7 @@ class LabelingService:
             "upcoming": [],
         }
         if question is not None:
-            if self._shown.get(annotator, ("",))[0] != name:
-                self._shown[annotator] = (name, time.time())
+            self._show(annotator, name)
             state["pair"] = {
                 "prompt": self.material.prompts[question.prompt_id],
                 "left": self._codes[question.left],
@@ -170,7 +222,13 @@ class LabelingService:
         return state
 
 
-def _duration(value: object) -> int | None:
+def milliseconds(value: object) -> int | None:
+    """Read a duration that a page tells; None where it cannot be one."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LONGEST:
         return None
     return round(value)
+
+
+def same(mine: str, claimed: str) -> bool:
+    """Compare ids of questions in constant time."""
+    return hmac.compare_digest(mine.encode(), claimed.encode("utf-8", "replace"))

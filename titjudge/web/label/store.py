@@ -1,18 +1,19 @@
-"""Votes on disk: one SQLite file, append-only, for several annotators (and processes) at once.
+"""Votes and marks on disk: one SQLite file, append-only, for several annotators (and processes) at once.
 
-A vote is committed, and synced, before anything else happens (`synchronous=FULL` under WAL: a power cut loses nothing
+A vote, or the marks of an image, is committed, and synced, before anything else happens (`synchronous=FULL` under WAL: a power cut loses nothing
 either). An undo is a row of its own: what was voted, and taken back, stays readable. Triggers refuse changes of both.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,11 +39,14 @@ CREATE TABLE IF NOT EXISTS votes(
 CREATE TABLE IF NOT EXISTS undos(
   vote_id INTEGER PRIMARY KEY REFERENCES votes(id), annotator TEXT NOT NULL, turn INTEGER NOT NULL,
   undone_at REAL NOT NULL, UNIQUE(annotator, turn)) STRICT;
+CREATE TABLE IF NOT EXISTS submissions(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, annotator TEXT NOT NULL, turn INTEGER NOT NULL, image TEXT NOT NULL,
+  marks TEXT, note TEXT NOT NULL, shown_at REAL, sent_at REAL NOT NULL, duration_ms INTEGER, UNIQUE(annotator, turn)) STRICT;
 """
 _APPEND_ONLY = "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_{event.lower()} BEFORE {event} ON {table}"
     f" BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END;\n"
-    for table in ("votes", "undos")
+    for table in ("votes", "undos", "submissions")
     for event in ("UPDATE", "DELETE")
 )
 
@@ -78,6 +82,28 @@ class Vote:
     def outcome(self) -> int:
         """1 when left is better, -1 when right is, 0 when neither is."""
         return {"left": 1, "right": -1}.get(self.answer, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What an annotator says of all elements of one image; the last one of an image stands.
+
+    Attributes:
+        turn: How many submissions of the annotator there were before.
+        marks: (element, kind, value) of every element; None: what stood before is taken back.
+        note: Why, in the annotator's words.
+        duration_ms: How long the image was in view (pauses taken out); None when unknown.
+    """
+
+    id: int
+    annotator: str
+    turn: int
+    image: str
+    marks: tuple[tuple[str, str, str], ...] | None
+    note: str
+    shown_at: float | None
+    sent_at: float
+    duration_ms: int | None
 
 
 _SELECT = (
@@ -259,6 +285,42 @@ class Store:
             )
         return vote
 
+    # -- marks of elements -----------------------------------------------------------------------------------------
+
+    def submissions(self, annotator: str | None = None) -> list[Submission]:
+        """All submissions in the order they were made, those that no longer stand included."""
+        where, values = ("", ()) if annotator is None else ("WHERE annotator = ?", (annotator,))
+        with self._lock:
+            rows = self._db.execute(f"SELECT * FROM submissions {where} ORDER BY id", values).fetchall()
+        return [
+            Submission(number, who, turn, image, _marks(text), *rest) for number, who, turn, image, text, *rest in rows
+        ]
+
+    def submit(
+        self,
+        annotator: str,
+        image: str,
+        marks: Sequence[tuple[str, str, str]] | None,
+        *,
+        note: str = "",
+        shown_at: float | None = None,
+        duration_ms: int | None = None,
+    ) -> None:
+        """Put the marks of an image on disk, or that they are taken back (None); it is there when this returns."""
+        text = None if marks is None else json.dumps(marks, ensure_ascii=False)
+        with self.writing():
+            query = "SELECT count(*) FROM submissions WHERE annotator = ?"
+            turn = int(self._db.execute(query, (annotator,)).fetchone()[0])
+            self._db.execute(
+                "INSERT INTO submissions(annotator, turn, image, marks, note, shown_at, sent_at, duration_ms)"
+                " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+                (annotator, turn, image, text, note, shown_at, time.time(), duration_ms),
+            )
+
     def close(self) -> None:
         with self._lock:
             self._db.close()
+
+
+def _marks(text: str | None) -> tuple[tuple[str, str, str], ...] | None:
+    return None if text is None else tuple((name, kind, value) for name, kind, value in json.loads(text))

@@ -1,0 +1,149 @@
+"""All annotators who mark single images: what each sees, and their marks on disk before the next image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from titjudge.core.errors import DataError
+from titjudge.web.label.dataset import LabelingData
+from titjudge.web.label.elements import Element, settle
+from titjudge.web.label.question_order import shuffled
+from titjudge.web.label.service import AnnotationService, Stale, milliseconds, same
+from titjudge.web.label.store import Store, Submission
+
+_LONGEST_NOTE = 2000
+_AHEAD = 3
+
+
+class ElementService(AnnotationService):
+    """Takes marks. Methods may be called from any thread; what an annotator sees depends on the store alone.
+
+    Prompts come in a random order, and so do the images of a prompt, one after the other: a long text is read once.
+
+    Raises:
+        UserError: the number of annotators is wrong, or the store was begun otherwise.
+        DataError: an image that has marks has other elements now.
+    """
+
+    page = "elements"
+
+    def __init__(
+        self,
+        material: LabelingData,
+        store: Store,
+        elements: Mapping[str, Sequence[Element]],
+        *,
+        annotators: int,
+        mode: str,
+        seed: int,
+    ) -> None:
+        super().__init__(material, store, annotators=annotators, plan=mode, seed=seed)
+        self._elements, self._mode = elements, mode
+        for row in store.submissions():
+            known = elements.get(row.image)
+            if row.marks and known is not None and [mark[0] for mark in row.marks] != [each.name for each in known]:
+                raise DataError(
+                    f"the elements of '{row.image}' have changed since the marks of {store.path} began: use another store"
+                )
+
+    def _order(self, annotator: str) -> list[str]:
+        key = (self._seed, annotator)
+        groups = shuffled(self.material.images, *key, "prompts")
+        images = (image for group in groups for image in shuffled(self.material.images[group], *key, group))
+        return [image for image in images if image in self._elements and image not in self.material.broken]
+
+    def state(self, annotator: str) -> dict[str, Any]:
+        """Say what the page shows: image, prompt, elements, what was taken back of them, progress, images to load ahead."""
+        with self._lock:
+            rows = self.store.submissions(annotator)
+            left = self._left(annotator, rows)
+            question = self._name(annotator, len(rows), tuple(left[:1]))
+            state: dict[str, Any] = {
+                "annotator": annotator,
+                "question": question,
+                "mode": self._mode,
+                "done": len(standing(rows)),
+                "at_most": len(left),
+                "sheet": None,
+                "upcoming": [self._codes[image] for image in left[1 : 1 + _AHEAD]],
+            }
+            if left:
+                self._show(annotator, question)
+                state["sheet"] = self._sheet(left[0], rows)
+            return state
+
+    def _left(self, annotator: str, rows: Sequence[Submission]) -> list[str]:
+        done = standing(rows)
+        return [image for image in self._order(annotator) if image not in done]
+
+    def _sheet(self, image: str, rows: Sequence[Submission]) -> dict[str, Any]:
+        before = next((row for row in reversed(rows) if row.image == image and row.marks), None)
+        values = {name: value for name, _, value in (before.marks or ())} if before else {}
+        place = {element.name: number for number, element in enumerate(self._elements[image])}
+        return {
+            "prompt": self.material.items[image].prompt,
+            "image": self._codes[image],
+            "note": before.note if before else "",
+            "elements": [
+                {
+                    "kind": element.kind,
+                    "text": element.text,
+                    "hint": element.hint,
+                    "values": element.values,
+                    "needs": [place[name] for name in element.needs],
+                    "value": values.get(element.name),
+                }
+                for element in self._elements[image]
+            ],
+        }
+
+    def vote(
+        self, annotator: str, question: str, answer: Any, duration_ms: object = None, note: object = None
+    ) -> dict[str, Any]:
+        """Put the values of all elements of an image, in their order, on disk and return the next state.
+
+        Raises:
+            DataError: a value is missing or not allowed.
+            Stale: `question` is not the current one.
+        """
+        with self._lock:
+            with self.store.writing():
+                rows = self.store.submissions(annotator)
+                left = self._left(annotator, rows)
+                if not left or not same(self._name(annotator, len(rows), tuple(left[:1])), question):
+                    raise Stale
+                elements = self._elements[left[0]]
+                values = settle(elements, answer)
+                self.store.submit(
+                    annotator,
+                    left[0],
+                    [(element.name, element.kind, values[element.name]) for element in elements],
+                    note=str(note or "").strip()[:_LONGEST_NOTE],
+                    shown_at=self._shown_at(annotator, question),
+                    duration_ms=milliseconds(duration_ms),
+                )
+            return self.state(annotator)
+
+    def undo(self, annotator: str, question: str) -> dict[str, Any]:
+        """Take back the marks of the last image and return to it.
+
+        Raises:
+            Stale: `question` is not the current one.
+        """
+        with self._lock:
+            with self.store.writing():
+                rows = self.store.submissions(annotator)
+                left = self._left(annotator, rows)
+                if not same(self._name(annotator, len(rows), tuple(left[:1])), question):
+                    raise Stale
+                last = max(standing(rows).values(), key=lambda row: row.turn, default=None)
+                if last is not None:
+                    self.store.submit(annotator, last.image, None)
+            return self.state(annotator)
+
+
+def standing(rows: Sequence[Submission]) -> dict[str, Submission]:
+    """Keep the submissions of an annotator that stand, by image."""
+    last = {row.image: row for row in rows}
+    return {image: row for image, row in last.items() if row.marks is not None}

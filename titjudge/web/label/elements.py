@@ -1,0 +1,142 @@
+"""What people mark of one image: questions, facets, elements of a graph, or pillars. All are elements with allowed values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.types import Item
+from titjudge.metrics.checklist import activated_facets, rubric
+from titjudge.metrics.graph_alignment import graph_of
+from titjudge.web.label.dataset import LabelingData, is_utf8
+
+CANNOT_TELL = "cannot tell"
+LOCKED = "no"  # what an element counts as where one that it needs is missing
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Something to mark.
+
+    Attributes:
+        name: As `compare elements` reads it.
+        kind: Its type, pillar, or entity, attribute, relation: what agreement is told by.
+        values: What can be said of it.
+        text: How it is shown.
+        hint: What it means, where that is not plain.
+        needs: Names of elements; where one of them is `no`, this one is, too.
+    """
+
+    name: str
+    kind: str
+    values: tuple[str, ...]
+    text: str
+    hint: str = ""
+    needs: tuple[str, ...] = ()
+
+
+def _questions(item: Item) -> Iterator[Element]:
+    given = item.meta.get("questions")
+    if (
+        not given
+        or not isinstance(given, list)
+        or not all(isinstance(question, str) and question.strip() for question in given)
+    ):
+        raise DataError("its questions are no list of texts" if given else "it has no questions")
+    kind = str(item.meta.get("type") or "question")
+    for question in given:
+        yield Element(question, kind, ("yes", "no", CANNOT_TELL), question)
+
+
+def _facets(item: Item) -> Iterator[Element]:
+    for pillar, pairs in activated_facets(item).items():
+        for sub, facet in pairs:
+            hint = rubric()[pillar][sub][facet]
+            yield Element(f"{pillar} / {sub} / {facet}", pillar, ("0", "1", "2", "n/a"), f"{sub}: {facet}", hint)
+
+
+def _graph(item: Item) -> Iterator[Element]:
+    graph = graph_of(item)
+    if graph is None:
+        raise DataError("it has no graph with entities")
+    entities = {name.strip().casefold(): name for name in reversed(graph.entities)}
+    for kind, elements in graph.elements.items():
+        for words in elements:
+            ends = {"entity": (), "attribute": words[:1], "relation": words[::2]}[kind]
+            needs = tuple(
+                dict.fromkeys(entities[end.strip().casefold()] for end in ends if end.strip().casefold() in entities)
+            )
+            text = ": ".join(words) if kind == "attribute" else " ".join(words)
+            yield Element(" | ".join(words), kind, ("yes", "no"), text, needs=needs)
+
+
+def _pillars(item: Item) -> Iterator[Element]:
+    for pillar, subs in rubric().items():
+        yield Element(pillar, pillar, tuple(map(str, range(1, 11))), pillar, ", ".join(subs))
+
+
+MODES: dict[str, Callable[[Item], Iterator[Element]]] = {
+    "yes-no": _questions,
+    "facets": _facets,
+    "graph": _graph,
+    "rating": _pillars,
+}
+
+
+def elements_of(item: Item, mode: str) -> tuple[Element, ...]:
+    """List the elements of an item, each name once.
+
+    Raises:
+        DataError: it has none, or in another form.
+    """
+    try:
+        found = list(MODES[mode](item))
+    except Unanswered as error:
+        raise DataError(error.reason) from error
+    if not all(is_utf8(element.name + element.kind) for element in found):
+        raise DataError("an element of it is not valid UTF-8")
+    once: dict[str, Element] = {}
+    for element in found:
+        once.setdefault(element.name.strip().casefold(), element)
+    return tuple(once.values())
+
+
+def find_elements(material: LabelingData, mode: str) -> dict[str, tuple[Element, ...]]:
+    """Find what there is to mark of each image; those without are left out, and added to `material.problems`.
+
+    Raises:
+        DataError: no image has anything to mark.
+    """
+    found = {}
+    for images in material.images.values():
+        for image in images:
+            try:
+                found[image] = elements_of(material.items[image], mode)
+            except DataError as error:
+                material.problems.append(f"{image}: {error.message}")
+                material.broken[image] = error.message
+    if not found:
+        first = next(iter(material.broken.items()), None)
+        raise DataError(f"nothing to mark in mode {mode}{': {}: {}'.format(*first) if first else ''}", material.root)
+    return found
+
+
+def settle(elements: Sequence[Element], values: object) -> dict[str, str]:
+    """Read the values that somebody gives, in the order of the elements; an element that is locked is `no`.
+
+    Raises:
+        DataError: an element that is not locked has no value, or one that is not allowed.
+    """
+    if not isinstance(values, list) or len(values) != len(elements):
+        raise DataError(f"the answer is a list of {len(elements)} values")
+    given = dict(zip((element.name for element in elements), values, strict=True))
+    found: dict[str, str] = {}
+    for element in elements:
+        value = given[element.name]
+        if any(given.get(name) == LOCKED for name in element.needs):
+            value = LOCKED
+        if value not in element.values:
+            raise DataError(f"'{element.text[:80]}' is one of {', '.join(element.values)}")
+        found[element.name] = str(value)
+    return found

@@ -1,0 +1,194 @@
+"use strict";
+// What the pages share: talking to the server, images, the clock, dialogs. A page brings show, controls and images.
+// Text from outside goes through textContent only; images are fetched with the token and kept as blobs.
+
+const $ = (id) => document.getElementById(id);
+const token = decodeURIComponent(location.hash.slice(1));
+const RETRY_MS = 1000;
+const KEEP_BLOBS = 32;
+
+let state = null;     // what the server said last
+let busy = false;     // an answer is on its way
+let clock = 0;        // ms this question was in view
+let since = null;     // when it came (back) into view
+const blobs = new Map();  // image code -> Promise of an object URL, oldest first
+
+const pauseMs = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const asked = () => state?.pair ?? state?.sheet ?? null;
+const dialogOpen = () => document.querySelector("dialog[open]") !== null;
+
+// -- talking to the server ---------------------------------------------------------------------------------------------
+
+async function ask(path, body) {
+  const options = { headers: { Authorization: `Bearer ${token}` }, cache: "no-store" };
+  if (body) {
+    options.method = "POST";
+    options.headers["Content-Type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  for (;;) {
+    try {
+      const reply = await fetch(path, options);
+      if (reply.status < 500) {
+        notice("");
+        return reply;
+      }
+    } catch { /* the server is away: the same request again is safe, an answer counts once */ }
+    notice(body ? "The server does not answer. Your answer is not stored yet; trying again." : "The server does not answer; trying again.");
+    await pauseMs(RETRY_MS);
+  }
+}
+
+async function load() {
+  const reply = await ask("api/state");
+  if (reply.status === 401) return show(null);
+  await show(await reply.json());
+}
+
+async function send(path, body) {
+  if (busy || !state) return;
+  busy = true;
+  controls();
+  const began = performance.now();
+  let next = null;
+  try {
+    const reply = await ask(path, body);
+    if (reply.ok || reply.status === 409) next = await reply.json();
+  } finally {
+    busy = false;
+  }
+  await (next ? show(next) : load());
+  performance.measure("next-pair", { start: began });
+}
+
+function undo() {
+  if (state && state.done > 0 && !dialogOpen()) send("api/undo", { question: state.question });
+}
+
+// -- images ------------------------------------------------------------------------------------------------------------
+
+function image(code) {
+  let blob = blobs.get(code);
+  if (!blob) blob = fetchImage(code);
+  blobs.delete(code);
+  blobs.set(code, blob);
+  return blob;
+}
+
+async function fetchImage(code) {
+  const reply = await ask(`api/image/${code}`);
+  if (!reply.ok) {
+    blobs.delete(code);
+    throw new Error("image");
+  }
+  const url = URL.createObjectURL(await reply.blob());
+  const ahead = new Image();
+  ahead.src = url;
+  await ahead.decode().catch(() => {});
+  return url;
+}
+
+function prefetch() {
+  for (const code of state.upcoming) image(code).catch(() => {});
+  const wanted = new Set([...state.upcoming, ...images()]);
+  for (const [code, blob] of blobs) {
+    if (blobs.size <= KEEP_BLOBS) break;
+    if (wanted.has(code)) continue;
+    blobs.delete(code);
+    blob.then((url) => URL.revokeObjectURL(url)).catch(() => {});
+  }
+}
+
+// -- showing -----------------------------------------------------------------------------------------------------------
+
+function head() {
+  const total = state ? state.done + state.at_most : 0;
+  $("progress").max = Math.max(total, 1);
+  $("progress").value = state ? state.done : 0;
+  $("who").textContent = state ? state.annotator : "";
+  $("count").textContent = state ? `${state.done} answered` : "";
+  $("left-over").textContent = asked() ? `, ${state.pair ? "at most " : ""}${state.at_most} to go` : "";
+}
+
+function notice(text) {
+  $("notice").textContent = text;
+  $("notice").hidden = !text;
+}
+
+// -- the clock counts what was really looked at --------------------------------------------------------------------------
+
+function startClock() {
+  const resting = $("rest").open || $("guide").open || document.visibilityState === "hidden";
+  if (since === null && asked() && !resting) since = performance.now();
+}
+
+function stopClock() {
+  if (since !== null) clock += performance.now() - since;
+  since = null;
+}
+
+// -- dialogs -----------------------------------------------------------------------------------------------------------
+
+function toggle(dialog) {
+  if (dialog.open) dialog.close();
+  else if (!dialogOpen()) {
+    stopClock();
+    dialog.showModal();
+    dialog.scrollTop = 0;
+  }
+}
+
+// -- before and after a question ---------------------------------------------------------------------------------------
+
+function enter(next) {
+  state = next;
+  document.body.dataset.state = !next ? "unknown" : asked() ? "asking" : "done";
+  $("stage").hidden = !asked();
+  $("done").hidden = !next || Boolean(asked());
+  $("broken").hidden = Boolean(next);
+  head();
+}
+
+function settled() {
+  if ($("zoom").open) $("zoom").close();
+  clock = 0;
+  since = null;
+  if (state && state.done === 0 && asked() && !$("guide").dataset.seen) toggle($("guide"));
+  startClock();
+  controls();
+  document.body.dataset.question = state ? state.question : "";
+}
+
+function sharedKey(event, pressed) {
+  if (pressed === "p" && asked() && !$("guide").open) toggle($("rest"));
+  else if (pressed === "?") toggle($("guide"));
+  else return false;
+  event.preventDefault();
+  return true;
+}
+
+function sharedControls() {
+  $("undo").disabled = busy || !state || state.done === 0;
+  $("pause").disabled = !asked();
+}
+
+$("undo").addEventListener("click", undo);
+$("pause").addEventListener("click", () => toggle($("rest")));
+$("help").addEventListener("click", () => toggle($("guide")));
+$("begin").addEventListener("click", () => $("guide").close());
+$("go-on").addEventListener("click", () => $("rest").close());
+$("zoom-close").addEventListener("click", () => $("zoom").close());
+$("zoom-size").addEventListener("click", () => {
+  const actual = $("zoom").classList.toggle("actual");
+  $("zoom-size").setAttribute("aria-pressed", String(actual));
+});
+for (const name of ["guide", "rest", "zoom"]) {
+  $(name).addEventListener("close", () => {
+    if (name === "guide") $("guide").dataset.seen = "yes";
+    startClock();
+    document.activeElement?.blur();
+  });
+}
+document.addEventListener("keydown", (event) => key(event));
+document.addEventListener("visibilitychange", () => (document.visibilityState === "hidden" ? stopClock() : startClock()));
+window.addEventListener("hashchange", () => location.reload());
