@@ -58,6 +58,10 @@ GROUPS = {
             "titjudge.cli.make_prompts:make_prompts",
             "Make a set of prompts after the recipe of a paper, each prompt checked.",
         ),
+        "review-prompts": (
+            "titjudge.cli.review_prompts:review_prompts",
+            "Serve a page where people accept, edit or reject prompts; export those accepted.",
+        ),
         "audit-prompts": (
             "titjudge.cli.audit_prompts:audit_prompts",
             "What a set of prompts is like: lengths, near-duplicates, leaks, balance, language.",

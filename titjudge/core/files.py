@@ -219,11 +219,11 @@ def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> Non
 class Appender:
     """Appends objects to a JSONL file, each in one write, flushed to the operating system before `add` returns.
 
-    Opening cuts off a last line that a kill left incomplete.
+    Opening cuts off a last line that a kill left incomplete. `sync` waits for the disk, too: a line outlives a power cut.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, sync: bool = False) -> None:
+        self.path, self._sync = path, sync
         _drop_incomplete_line(path)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
@@ -238,6 +238,8 @@ class Appender:
         try:
             while written < len(line):
                 written += os.write(self._file, line[written:])
+            if self._sync:
+                os.fsync(self._file)
         except OSError as error:
             if written:  # half a line would spoil the next one
                 os.ftruncate(self._file, os.fstat(self._file).st_size - written)

@@ -17,6 +17,7 @@ DRAFTS = 3
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 M = TypeVar("M", bound="Draft")
+Checked = dict[str, list[str]]  # checks by code: their names, and what each sees is wrong
 Check = Callable[[Any], Sequence[str] | Awaitable[Sequence[str]]]
 
 
@@ -63,6 +64,11 @@ def filler(item: Item, count: int) -> str:
     """Write a text of about so many words that no other item has, for dry runs."""
     there = len(item.prompt.split())
     return " ".join([item.prompt] * max(1, round(count / there)))
+
+
+def flat(checked: Checked) -> list[str]:
+    """List the problems of all checks."""
+    return [problem for problems in checked.values() for problem in problems]
 
 
 def bullets(lines: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics.checklist import rubric
 from titjudge.metrics.facet_map import FACETS, FacetMap, by_pillar, closed_list
-from titjudge.metrics.recipes._drafts import Draft, bullets, drafted, filler
+from titjudge.metrics.recipes._drafts import Checked, Draft, bullets, drafted, filler, flat
 
 SHORT_EN, SHORT_ZH = 235, 70  # characters that a short prompt has at most, and a long one more
 MOST_MORE = 5  # facets of the finished prompt beyond those aimed at (Eq. 4)
@@ -29,19 +29,25 @@ class FacetDraft(Draft):
     prompt_zh: str = Field(min_length=1)
     notes: list[Note]
 
-    def problems(self, targets: list[str], long: bool) -> list[str]:
-        """Name what the code can see is wrong."""
+    def checked(self, targets: list[str], long: bool) -> Checked:
+        """Name the checks by code, and what each sees is wrong."""
         noted = {note.facet for note in self.notes}
-        found = [f"no note on '{facet}'" for facet in targets if facet not in noted]
-        for name, text, most in (("English", self.prompt_en, SHORT_EN), ("Chinese", self.prompt_zh, SHORT_ZH)):
-            if (len(text) > most) is not long:
-                found.append(f"the {name} prompt has {len(text)} characters, {'not ' if long else ''}more than {most}")
+        lengths = [
+            f"the {name} prompt has {len(text)} characters, {'not ' if long else ''}more than {most}"
+            for name, text, most in (("English", self.prompt_en, SHORT_EN), ("Chinese", self.prompt_zh, SHORT_ZH))
+            if (len(text) > most) is not long
+        ]
+        languages = []
         chinese = sum("\u4e00" <= character <= "\u9fff" for character in self.prompt_zh)
         if chinese < 0.4 * len(self.prompt_zh):
-            found.append("the Chinese prompt is not in Chinese")
+            languages.append("the Chinese prompt is not in Chinese")
         if not self.prompt_en.isascii() and sum(map(str.isascii, self.prompt_en)) < 0.9 * len(self.prompt_en):
-            found.append("the English prompt is not in English")
-        return found
+            languages.append("the English prompt is not in English")
+        return {
+            "a note on each target": [f"no note on '{facet}'" for facet in targets if facet not in noted],
+            "length": lengths,
+            "languages": languages,
+        }
 
 
 @metric("facets", roles=("judge",), range=(0, 1), source="Qwen-Image-Bench paper, 3.2, Eq. 1 to 4; templates ours")
@@ -51,7 +57,7 @@ async def facets(item: Item, ask: Ask) -> Score:
     found: dict[str, str] = {}
 
     async def check(draft: FacetDraft) -> list[str]:
-        if problems := draft.problems(targets, long):
+        if problems := flat(draft.checked(targets, long)):
             return problems
         found.clear()
         try:
@@ -84,13 +90,7 @@ async def facets(item: Item, ask: Ask) -> Score:
         dims_en="; ".join(found),
         notes={**found, **{note.facet: note.note for note in draft.notes if note.facet in found}},
         targets=targets,
-        checks=[
-            "a note on each target",
-            "length",
-            "languages",
-            "every target found again",
-            f"at most {MOST_MORE} more",
-        ],
+        checks=[*draft.checked(targets, long), "every target found again", f"at most {MOST_MORE} more"],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -12,7 +13,8 @@ from titjudge.metrics import metric
 from titjudge.metrics.graph_alignment import PromptGraph
 from titjudge.metrics.recipes._drafts import Draft, bullets, drafted, filler, keeps, numbered, words
 
-GRAPH_CHECKS = ("entities in the words of the prompt", "refined", "qualified: complete, faithful")
+IN_INTERVAL, ENTITIES_SAID = "words in the interval", "entities in the words of the prompt"
+GRAPH_CHECKS = (ENTITIES_SAID, "refined", "qualified: complete, faithful")
 CATEGORIES = ("action", "connection", "description", "possession", "from/to", "spatial")
 
 
@@ -48,8 +50,7 @@ async def long_graph(item: Item, ask: Ask) -> Score:
     fewest, most = int(item.meta["fewest"]), int(item.meta["most"])
 
     def check_length(draft: Text) -> list[str]:
-        count = len(words(draft.prompt))
-        return [] if fewest <= count < most else [f"it has {count} words, not {fewest} to {most - 1}"]
+        return outside(draft.prompt, fewest, most)
 
     prompt = (
         await drafted(
@@ -72,7 +73,7 @@ async def long_graph(item: Item, ask: Ask) -> Score:
         interval=f"{fewest}-{most}",
         graph=as_lists(graph),
         relation_categories=categories,
-        checks=["words in the interval", *GRAPH_CHECKS],
+        checks=[IN_INTERVAL, *GRAPH_CHECKS],
     )
 
 
@@ -82,7 +83,7 @@ async def qualified_graph(ask: Ask, prompt: str) -> tuple[RefinedGraph, list[str
     qualified: list[Qualified] = []
 
     async def check(draft: RefinedGraph) -> list[str]:
-        if problems := unsaid(draft, prompt):
+        if problems := unsaid([entity.name for entity in draft.entities], prompt):
             return problems
         verdict = await _qualify(ask, prompt, draft)
         qualified.append(verdict)
@@ -105,9 +106,14 @@ def as_lists(graph: PromptGraph) -> dict[str, list[Any]]:
     }
 
 
-def unsaid(graph: PromptGraph, prompt: str) -> list[str]:
-    """Name the entities of a graph that a prompt has no word of."""
-    names = [entity.name for entity in graph.entities]
+def outside(prompt: str, fewest: int, most: int) -> list[str]:
+    """Say that a prompt has fewer words than `fewest`, or `most` or more."""
+    count = len(words(prompt))
+    return [] if fewest <= count < most else [f"it has {count} words, not {fewest} to {most - 1}"]
+
+
+def unsaid(names: Iterable[str], prompt: str) -> list[str]:
+    """Name the entities that a prompt has no word of."""
     return [
         f"the prompt does not say '{name}'"
         for name in names

@@ -7,7 +7,7 @@ from pydantic import Field
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
 from titjudge.metrics._shared import is_stand_in
-from titjudge.metrics.recipes._drafts import Draft, drafted, filler, kept_share, words
+from titjudge.metrics.recipes._drafts import Checked, Draft, drafted, filler, flat, kept_share, words
 
 FEWEST_WORDS = 250
 BLOCKS = ("core_subject", "environment", "composition", "lighting", "style", "details")
@@ -31,17 +31,16 @@ class SixBlocks(Draft):
     details: str = Field(min_length=1)
     prompt: str = Field(min_length=1)
 
-    def problems(self) -> list[str]:
-        """Name what the code can see is wrong."""
+    def checked(self) -> Checked:
+        """Name the checks by code, and what each sees is wrong."""
         count = len(words(self.prompt))
-        found = [f"it has {count} words, fewer than {FEWEST_WORDS}"] if count < FEWEST_WORDS else []
-        if "\n\n" in self.prompt:
-            found.append("it is more than one paragraph")
-        return found + [
-            f"the paragraph leaves out the block '{name}'"
-            for name in BLOCKS
-            if kept_share(self.prompt, getattr(self, name)) < _KEPT
-        ]
+        few = [f"it has {count} words, fewer than {FEWEST_WORDS}"] if count < FEWEST_WORDS else []
+        left_out = [name for name in BLOCKS if kept_share(self.prompt, getattr(self, name)) < _KEPT]
+        return {
+            f"at least {FEWEST_WORDS} words": few,
+            "one paragraph": ["it is more than one paragraph"] if "\n\n" in self.prompt else [],
+            "all six blocks": [f"the paragraph leaves out the block '{name}'" for name in left_out],
+        }
 
 
 class Review(Draft):
@@ -65,7 +64,7 @@ async def six_block(item: Item, ask: Ask) -> Score:
         theme = filler(item, 15) if is_stand_in(ask, named) else named.data.theme
 
     async def check(draft: SixBlocks) -> list[str]:
-        if problems := draft.problems():
+        if problems := flat(draft.checked()):
             return problems
         review = (await ask("recipes/review", role="judge", schema=Review, prompt=draft.prompt)).data
         if review.fluent and review.consistent:
@@ -84,10 +83,5 @@ async def six_block(item: Item, ask: Ask) -> Score:
         theme_class=theme_class,
         tags=tags,
         blocks={name: getattr(draft, name) for name in BLOCKS},
-        checks=[
-            f"at least {FEWEST_WORDS} words",
-            "one paragraph",
-            "all six blocks",
-            "reviewed by the model: fluent, consistent",
-        ],
+        checks=[*draft.checked(), "reviewed by the model: fluent, consistent"],
     )

@@ -14,6 +14,7 @@ from titjudge.metrics import metric
 from titjudge.metrics._shared import is_stand_in
 from titjudge.metrics.recipes._drafts import DRAFTS, Draft, drafted, filler, keeps, numbered, words
 
+CONCEPTS_KEPT = "every concept kept"
 QUESTION_CHECKS = ("a question for each concept", "some answers no", "answers hold for the text")
 _LONGER = 1.5  # times the words of the short prompt, at least
 _MOST_SHORT = 40  # words
@@ -51,7 +52,7 @@ async def tiif(item: Item, ask: Ask) -> Score:
     concepts, kind = [str(each) for each in item.meta["concepts"]], str(item.meta["type"])
 
     def absent(text: str) -> list[str]:
-        return [f"it does not say '{concept}'" for concept in concepts if not keeps(text, concept)]
+        return unsaid_concepts(text, concepts)
 
     def check_short(draft: Sentence) -> list[str]:
         count = len(words(draft.prompt))
@@ -78,13 +79,18 @@ async def tiif(item: Item, ask: Ask) -> Score:
         "concepts": concepts,
         "questions": [each.question for each in made.questions],
         "gold_answers": [each.answer for each in made.questions],
-        "checks": ["every concept kept", *QUESTION_CHECKS],
+        "checks": [CONCEPTS_KEPT, *QUESTION_CHECKS],
     }
     lines = [
         {"prompt_id": f"{item.prompt_id}_{length}", "prompt": text, "length": length, "pair": item.prompt_id, **shared}
         for length, text in (("short", short), ("long", long))
     ]
     return Score.of(1, lines=lines)
+
+
+def unsaid_concepts(text: str, concepts: Sequence[str]) -> list[str]:
+    """Name the concepts that a prompt does not say in any form of their words."""
+    return [f"it does not say '{concept}'" for concept in concepts if not keeps(text, concept)]
 
 
 async def _longer(item: Item, ask: Ask, short: str, absent: Callable[[str], list[str]]) -> str:

@@ -1,0 +1,178 @@
+"""`review-prompts`: decisions over HTTP, kill -9, what an export keeps of edited prompts, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import cli
+from reviewing import GRAPH, HOSTILE, SHORT, UNIQUE, make_set, reviewing
+
+from titjudge.core.errors import DataError
+from titjudge.metrics.recipes.rechecks import check_again
+from titjudge.web.review.decisions import Review
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def decide(review: Review, at: int, decision: str, **more: str) -> None:
+    review.decide(at, review.show(at)["seen"], decision, "ada", **more)
+
+
+@pytest.mark.slow
+def test_decisions_outlive_kill_9(tmp_path: Path) -> None:
+    path = make_set(tmp_path)
+    with reviewing(path, "--reviewer", "ada") as served:
+        status, state = served.decide(0, "accepted")
+        assert (status, state["next"]) == (200, 1)
+        assert served.decide(1, "rejected", reason="  dull ")[0] == 200
+        served.process.send_signal(signal.SIGKILL)
+        served.process.wait(20)
+    file = tmp_path / "set.jsonl.review.jsonl"
+    before = file.read_bytes()
+    assert [(each["prompt_id"], each["decision"]) for each in lines(file)] == [("t1", "accepted"), ("g1", "rejected")]
+    assert lines(file)[1]["reason"] == "dull"
+    with file.open("ab") as damaged:
+        damaged.write(b'{"prompt_id": "<b>h</b>", "deci')  # what a kill can leave of a line
+    with reviewing(path) as served:
+        state = served.ask("GET", "/api/prompt")[1]
+        assert (state["at"], state["accepted"], state["rejected"]) == (2, 1, 1)
+        status, state = served.decide(2, "accepted")
+        assert (status, state["next"]) == (200, None)
+    assert file.read_bytes().startswith(before)
+    assert [each["reviewer"] for each in lines(file)] == ["ada", "ada", "reviewer"]
+
+
+@pytest.mark.slow
+def test_strangers_and_wrong_requests_store_nothing(tmp_path: Path) -> None:
+    path = make_set(tmp_path)
+    with reviewing(path) as served:
+        seen = served.ask("GET", "/api/prompt?at=0")[1]["seen"]
+        good = {"at": 0, "seen": seen, "decision": "accepted"}
+        assert served.ask("GET", "/api/prompt", Authorization="Bearer guessed")[0] == 401
+        assert served.ask("GET", "/api/prompt", Authorization="Bearer \xe9")[0] == 401
+        assert served.ask("POST", "/api/decide", good, Authorization="")[0] == 401
+        assert served.ask("POST", "/api/decide", good, Origin="http://elsewhere.example")[0] == 403
+        assert served.ask("GET", "/", Host="elsewhere.example")[0] == 403
+        for wrong in (
+            None, [], {**good, "at": 3}, {**good, "at": True}, {**good, "seen": "other"}, {**good, "decision": "maybe"},
+            {**good, "reason": "both"}, {**good, "text": 5}, {**good, "decision": "rejected"},
+            {**good, "decision": "rejected", "reason": " "}, {**good, "decision": "rejected", "reason": "r", "text": "t"},
+        ):  # fmt: skip
+            assert served.ask("POST", "/api/decide", wrong)[0] == 400, wrong
+        for name in ("", "label.css", "review.css", "review.js"):
+            assert served.ask("GET", f"/{name}", Authorization="")[0] == 200
+        assert served.ask("GET", "/api/prompt?at=99")[1]["at"] == 0
+    assert not (tmp_path / "set.jsonl.review.jsonl").exists()
+
+
+def test_an_export_has_accepted_prompts_and_the_checks_that_hold_for_edited_ones(tmp_path: Path) -> None:
+    path = make_set(tmp_path)
+    review = Review(path)
+    decide(review, 0, "rejected", reason="a slip")
+    decide(review, 0, "accepted", text="Two red cubes stand on a table")
+    told = cli(tmp_path, "review-prompts", "set.jsonl", "--export", "final.jsonl", code=2)
+    assert "2 of 3 prompts are undecided (g1, <b>h</b>)" in told
+    assert not (tmp_path / "final.jsonl").exists()
+    told = cli(tmp_path, "review-prompts", "set.jsonl", "--export", "final.jsonl", "--accepted-only")
+    assert "prompts 1 in final.jsonl (1 edited, 0 rejected, 2 undecided)" in told
+    decide(review, 1, "accepted", text=f"{GRAPH['prompt']}, at noon")
+    decide(review, 2, "rejected", reason="not a prompt")
+    told = cli(tmp_path, "review-prompts", "set.jsonl", "--export", "final.jsonl")
+    assert "prompts 2 in final.jsonl (2 edited, 1 rejected, 0 undecided)" in told
+    short, graph = lines(tmp_path / "final.jsonl")
+    assert short["prompt"] == "Two red cubes stand on a table"
+    assert short["edited"] == {"was": SHORT["prompt"], "checks_dropped": SHORT["checks"]}
+    assert short["checks"] == ["accepted by a person"]
+    assert short["provenance"] == SHORT["provenance"]
+    assert short["review"]["reviewer"] == "ada"
+    held = ["words in the interval", "entities in the words of the prompt"]
+    assert graph["checks"] == [*held, "accepted by a person"]
+    assert graph["edited"]["checks_dropped"] == ["refined", UNIQUE]
+    assert lines(path) == [SHORT, GRAPH, HOSTILE], "the set itself stays as it is"
+
+
+def test_an_unedited_prompt_keeps_its_checks(tmp_path: Path) -> None:
+    review = Review(make_set(tmp_path, SHORT))
+    decide(review, 0, "accepted", text=f" {SHORT['prompt']}\n")
+    review.export(tmp_path / "final.jsonl")
+    (final,) = lines(tmp_path / "final.jsonl")
+    assert final["prompt"] == SHORT["prompt"]
+    assert "edited" not in final
+    assert final["checks"] == [*SHORT["checks"], "accepted by a person"]
+
+
+def test_a_decision_holds_for_the_line_that_was_seen(tmp_path: Path) -> None:
+    review = Review(make_set(tmp_path, SHORT, GRAPH))
+    decide(review, 0, "accepted")
+    decide(review, 1, "accepted")
+    again = Review(make_set(tmp_path, {**SHORT, "prompt": "Another"}, GRAPH))
+    assert list(again.decisions()) == ["g1"]
+    assert again.show(None)["at"] == 0
+    with pytest.raises(DataError, match="another one now"):
+        again.decide(0, review.show(0)["seen"], "accepted", "ada")
+
+
+def test_bad_rows_are_named_and_a_set_without_prompts_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "set.jsonl"
+    rows = [json.dumps(SHORT), "nonsense", json.dumps({**SHORT, "prompt": "twice"}), '{"prompt_id": 3, "prompt": "x"}']
+    path.write_text("\n".join([*rows, '{"prompt_id": "e", "prompt": " "}', '{"prompt_id": "n"}']) + "\n")
+    problems = Review(path).problems
+    assert len(problems) == 5
+    assert [problem.split(": ")[0].rpartition(":")[2] for problem in problems] == ["2", "3", "4", "5", "6"]
+    assert "another prompt has the prompt_id 't1'" in problems[1]
+    path.write_text("nonsense\n")
+    assert "no prompt to review here" in cli(tmp_path, "review-prompts", "set.jsonl", code=2)
+    assert "absent.jsonl" in cli(tmp_path, "review-prompts", "absent.jsonl", code=2)
+    make_set(tmp_path, SHORT)
+    assert "no prompt is accepted yet" in cli(
+        tmp_path, "review-prompts", "set.jsonl", "--export", "o.jsonl", "--accepted-only", code=2
+    )
+    assert "--export OUT" in cli(tmp_path, "review-prompts", "set.jsonl", "--accepted-only", code=2)
+    decide(Review(path), 0, "accepted")
+    assert "stay as they are" in cli(tmp_path, "review-prompts", "set.jsonl", "--export", "set.jsonl", code=2)
+    (tmp_path / "set.jsonl.review.jsonl").write_text("nonsense\n")
+    assert "set.jsonl.review.jsonl:1" in cli(tmp_path, "review-prompts", "set.jsonl", "--export", "o.jsonl", code=2)
+
+
+BLOCKS = dict.fromkeys(
+    ("core_subject", "environment", "composition", "lighting", "style", "details"), "lanterns glowing"
+)
+SIX = {
+    "prompt": "lanterns glowing " * 125,
+    "blocks": BLOCKS,
+    "checks": ["at least 250 words", "one paragraph", "all six blocks"],
+}
+FACETS = {
+    "prompt": "A red fox",
+    "prompt_zh": "一只红狐狸",
+    "length": "short",
+    "checks": ["length", "languages", "every target found again"],
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "prompt", "wrong"),
+    [
+        (SIX, SIX["prompt"], {}),
+        (SIX, "nothing\n\nleft", {"at least 250 words": 1, "one paragraph": 1, "all six blocks": 6}),
+        (FACETS, "A fox", {"every target found again": None}),
+        (FACETS, "fox" * 100, {"length": 1, "every target found again": None}),
+        (FACETS, "红狐狸", {"languages": 1, "every target found again": None}),
+        (GRAPH, "a cat", {"words in the interval": 1, "entities in the words of the prompt": 1, "refined": None, UNIQUE: None}),
+        ({**GRAPH, "graph": 5}, GRAPH["prompt"], dict.fromkeys(GRAPH["checks"][1:])),
+    ],
+)  # fmt: skip
+def test_checks_run_again_by_code(line: dict[str, Any], prompt: str, wrong: dict[str, int | None]) -> None:
+    found = check_again({**line, "prompt": prompt})
+    assert list(found) == line["checks"]
+    told = {name: None if problems is None else len(problems) for name, problems in found.items() if problems != []}
+    assert told == wrong

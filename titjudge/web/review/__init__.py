@@ -1,0 +1,1 @@
+"""The page where people accept, edit or reject the prompts of a set."""

@@ -1,0 +1,214 @@
+"use strict";
+// One prompt at a time. Text from outside goes through textContent only.
+
+const $ = (id) => document.getElementById(id);
+const key = decodeURIComponent(location.hash.slice(1));
+const RETRY_MS = 1000;
+const APART = new Set(["prompt_id", "prompt", "checks", "provenance", "written", "gold_answers"]);  // shown elsewhere, or for programs
+let state = null;  // what the server said last
+let busy = false;
+
+async function ask(path, body) {
+  const headers = { Authorization: `Bearer ${key}` };
+  const post = body && { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  for (;;) {
+    try {
+      const reply = await fetch(path, { headers, cache: "no-store", ...post });
+      if (reply.ok) {
+        notice("");
+        return await reply.json();
+      }
+      if (reply.status === 401 && !state) return null;
+      const told = reply.status === 401 ? "the link is out of date: open the one that was printed last" : (await reply.json()).error;
+      notice(`Nothing was stored: ${told}`);
+      throw new Error(told);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;  // a TypeError: the server is away; to say the same again is safe
+    }
+    notice(body ? "The server does not answer. Your decision is not stored yet; trying again." : "The server does not answer; trying again.");
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+async function exchange(path, body) {
+  if (busy) return null;
+  busy = true;
+  controls();
+  try {
+    return await ask(path, body);
+  } catch {
+    return null;  // the notice says what; what was typed stays
+  } finally {
+    busy = false;
+    controls();
+  }
+}
+
+async function go(at) {
+  const next = await exchange(at === null ? "api/prompt" : `api/prompt?at=${at}`);
+  if (next) show(next);
+  else if (!state) {
+    document.body.dataset.state = "unknown";
+    $("broken").hidden = false;
+  }
+}
+
+async function decide(decision) {
+  const stored = await exchange("api/decide", { at: state.at, seen: state.seen, ...decision });
+  if (!stored) return;
+  if (stored.next === null) show(stored);
+  else {
+    edit(false);
+    state = stored;
+    await go(stored.next);
+  }
+}
+
+// -- showing -----------------------------------------------------------------------------------------------------------
+
+function element(name, text, kind) {
+  const made = document.createElement(name);
+  if (text !== undefined) made.textContent = text;
+  if (kind) made.className = kind;
+  return made;
+}
+
+const plain = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : String(value));
+
+function listed(rows) {  // of texts, or of [left, right]
+  const list = element("ul");
+  for (const row of rows) {
+    const item = element("li", Array.isArray(row) ? undefined : row, Array.isArray(row) ? "pair" : "");
+    if (Array.isArray(row)) item.append(...row.map((text) => element("span", text)));
+    list.append(item);
+  }
+  return list;
+}
+
+function shaped(value) {
+  if (Array.isArray(value)) return listed(value.map((each) => (Array.isArray(each) ? each.map(plain).join(" · ") : plain(each))));
+  if (value !== null && typeof value === "object") {
+    const rows = Object.entries(value).map(([name, each]) => [name, Array.isArray(each) ? each.map((one) => [one].flat(3).map(plain).join(" · ")).join("\n") : plain(each)]);
+    return listed(rows);
+  }
+  return element("span", plain(value));
+}
+
+function about({ line, rechecked }) {
+  const parts = [];
+  const add = (name, content) => {
+    const dd = element("dd");
+    dd.append(content);
+    parts.push(element("dt", name), dd);
+  };
+  for (const [name, value] of Object.entries(line)) {
+    if (APART.has(name) || value === null || value === "" || (typeof value === "object" && !Object.keys(value).length)) continue;
+    if (name === "questions" && Array.isArray(value)) {
+      add("questions, and what the prompt asks for", listed(value.map((each, at) => [plain(each), plain(line.gold_answers?.[at] ?? "")])));
+    } else add(name.replaceAll("_", " "), shaped(value));
+  }
+  const checks = Array.isArray(line.checks) ? line.checks.map(plain) : [];
+  const list = listed(checks.map((name) => {
+    const found = rechecked?.[name];
+    if (!rechecked) return `✓ ${name}`;
+    return found === null || found === undefined ? `– ${name}: not made again for the edited text` : found.length ? `✗ ${name}: ${found.join("; ")}` : `✓ ${name}`;
+  }));
+  for (const item of list.children) item.classList.toggle("wrong", item.textContent.startsWith("✗"));
+  if (checks.length) add("checks", list);
+  return parts;
+}
+
+function show(next) {
+  state = next;
+  const { line, decision } = next;
+  const decided = next.accepted + next.rejected;
+  const text = decision.text ?? line.prompt;
+  document.body.dataset.state = "asking";
+  $("stage").hidden = false;
+  $("place").textContent = `${next.at + 1} of ${next.total}`;
+  $("count").textContent = `${next.accepted} accepted, ${next.rejected} rejected`;
+  $("progress").max = next.total;
+  $("progress").value = decided;
+  $("name").textContent = line.prompt_id;
+  $("words").textContent = `· ${text.split(/\s+/u).filter(Boolean).length} words, ${[...text].length} characters`;
+  $("prompt").textContent = text;
+  $("before").textContent = line.prompt;
+  $("was").hidden = decision.text === undefined;
+  $("about").replaceChildren(...about(next));
+  $("verdict").hidden = !decision.decision;
+  $("verdict").classList.toggle("rejected", decision.decision === "rejected");
+  $("verdict").textContent = !decision.decision ? "" : `${decision.decision === "rejected" ? `Rejected: ${decision.reason}` : decision.text === undefined ? "Accepted" : "Accepted as edited"} · ${decision.reviewer}`;
+  $("done").hidden = next.next !== null;
+  $("done").textContent = `All ${next.total} prompts are decided (${next.edited} edited). Write them with: review-prompts ${next.file} --export OUT`;
+  edit(false);
+  $("stage").scrollTop = 0;
+  document.body.dataset.at = `${next.at} ${decided}`;
+}
+
+function edit(on) {
+  $("text").hidden = $("editing").hidden = !on;
+  $("prompt").hidden = $("bar").hidden = on;
+  if (on) {
+    $("text").value = $("prompt").textContent;
+    $("text").focus();
+  }
+}
+
+function controls() {
+  for (const button of document.querySelectorAll("button")) button.disabled = busy;
+  $("text").readOnly = busy;
+  if (state && !busy) {
+    $("previous").disabled = state.at === 0;
+    $("next").disabled = state.at === state.total - 1;
+  }
+}
+
+function notice(text) {
+  $("notice").textContent = text;
+  $("notice").hidden = !text;
+}
+
+// -- deciding ----------------------------------------------------------------------------------------------------------
+
+const accept = () => decide({ decision: "accepted", text: state.decision.text ?? "" });
+const keep = () => ($("text").value.trim() ? decide({ decision: "accepted", text: $("text").value }) : notice("A prompt cannot be empty: reject it instead."));
+const turn = (step) => state && state.at + step >= 0 && state.at + step < state.total && go(state.at + step);
+const leave = () => $("text").value === $("prompt").textContent || confirm("Leave the edited text? It is not stored.");
+
+function reject() {
+  $("reason").value = state.decision.reason ?? "";
+  $("why").showModal();
+}
+
+function pressed(event) {
+  if (!state || busy || event.repeat || $("why").open) return;
+  if (!$("editing").hidden) {
+    if (event.key === "Escape" && leave()) edit(false);
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) keep();
+    else return;
+  } else if (event.ctrlKey || event.metaKey || event.altKey) return;
+  else if (event.key.toLowerCase() === "a") accept();
+  else if (event.key.toLowerCase() === "e") edit(true);
+  else if (event.key.toLowerCase() === "r") reject();
+  else if (event.key === "ArrowLeft") turn(-1);
+  else if (event.key === "ArrowRight") turn(1);
+  else return;
+  event.preventDefault();
+}
+
+const actions = { accept, reject, keep, edit: () => edit(true), cancel: () => leave() && edit(false) };
+for (const [id, action] of Object.entries(actions)) $(id).addEventListener("click", action);
+$("previous").addEventListener("click", () => ($("editing").hidden || leave()) && turn(-1));
+$("next").addEventListener("click", () => ($("editing").hidden || leave()) && turn(1));
+$("dismiss").addEventListener("click", () => $("why").close());
+$("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const reason = $("reason").value.trim();
+  if (!reason) return;
+  $("why").close();
+  decide({ decision: "rejected", reason });
+});
+document.addEventListener("keydown", pressed);
+window.addEventListener("beforeunload", (event) => !$("editing").hidden && $("text").value !== $("prompt").textContent && event.preventDefault());
+window.addEventListener("hashchange", () => location.reload());
+go(null);
