@@ -50,6 +50,8 @@ def test_a_set_is_reviewed_with_the_keyboard(tmp_path: Path) -> None:
             assert "Rejected: a cat again · ada" in page.inner_text("#verdict")
             page.keyboard.press("ArrowLeft")
             at("0 3")
+            assert page.is_disabled("#previous")
+            assert page.is_enabled("#next")
             assert "✗ every concept kept: it does not say 'wooden table'" in page.inner_text("#about")
             assert SHORT["prompt"] in page.inner_text("#before")
             page.keyboard.press("e")

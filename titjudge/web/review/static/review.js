@@ -73,7 +73,11 @@ function element(name, text, kind) {
   return made;
 }
 
-const plain = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : String(value));
+function plain(value) {
+  if (value === null || typeof value !== "object") return String(value);
+  if (Array.isArray(value) || "relation" in value) return Object.values(value).map(plain).join(" · ");
+  return Object.entries(value).map(([name, each]) => `${name}: ${plain(each)}`).join(", ");
+}
 
 function listed(rows) {  // of texts, or of [left, right]
   const list = element("ul");
@@ -86,12 +90,10 @@ function listed(rows) {  // of texts, or of [left, right]
 }
 
 function shaped(value) {
-  if (Array.isArray(value)) return listed(value.map((each) => (Array.isArray(each) ? each.map(plain).join(" · ") : plain(each))));
-  if (value !== null && typeof value === "object") {
-    const rows = Object.entries(value).map(([name, each]) => [name, Array.isArray(each) ? each.map((one) => [one].flat(3).map(plain).join(" · ")).join("\n") : plain(each)]);
-    return listed(rows);
-  }
-  return element("span", plain(value));
+  if (Array.isArray(value)) return listed(value.map(plain));
+  if (typeof value !== "object") return element("span", plain(value));
+  const lines = (each) => (Array.isArray(each) ? each.map(plain) : Object.entries(each).map(([name, one]) => `${name}: ${plain(one)}`));
+  return listed(Object.entries(value).map(([name, each]) => [name, each !== null && typeof each === "object" ? lines(each).join("\n") : plain(each)]));
 }
 
 function about({ line, rechecked }) {
@@ -111,7 +113,8 @@ function about({ line, rechecked }) {
   const list = listed(checks.map((name) => {
     const found = rechecked?.[name];
     if (!rechecked) return `✓ ${name}`;
-    return found === null || found === undefined ? `– ${name}: not made again for the edited text` : found.length ? `✗ ${name}: ${found.join("; ")}` : `✓ ${name}`;
+    if (!found) return `– ${name}: not made again for the edited text`;
+    return found.length ? `✗ ${name}: ${found.join("; ")}` : `✓ ${name}`;
   }));
   for (const item of list.children) item.classList.toggle("wrong", item.textContent.startsWith("✗"));
   if (checks.length) add("checks", list);
@@ -126,7 +129,7 @@ function show(next) {
   document.body.dataset.state = "asking";
   $("stage").hidden = false;
   $("place").textContent = `${next.at + 1} of ${next.total}`;
-  $("count").textContent = `${next.accepted} accepted, ${next.rejected} rejected`;
+  $("count").textContent = `· ${next.accepted} accepted, ${next.rejected} rejected`;
   $("progress").max = next.total;
   $("progress").value = decided;
   $("name").textContent = line.prompt_id;
@@ -141,6 +144,7 @@ function show(next) {
   $("done").hidden = next.next !== null;
   $("done").textContent = `All ${next.total} prompts are decided (${next.edited} edited). Write them with: review-prompts ${next.file} --export OUT`;
   edit(false);
+  controls();
   $("stage").scrollTop = 0;
   document.body.dataset.at = `${next.at} ${decided}`;
 }
@@ -151,6 +155,8 @@ function edit(on) {
   if (on) {
     $("text").value = $("prompt").textContent;
     $("text").focus();
+    $("text").setSelectionRange(0, 0);
+    $("text").scrollTop = 0;
   }
 }
 
