@@ -33,7 +33,7 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
         template: Only answers to this prompt template.
 
     Returns:
-        The lines (`messages`, `images`, `score`, `prompt_id`, `item`, `provenance`), and what was left out, in words.
+        The lines (`messages`, `images`, `score`, `prompt_id`, `prompt`, `item`, `provenance`), and what was left out, in words.
 
     Raises:
         ConfigError: no such metric. DataError: the folder is no run, or no answer fits.
@@ -63,6 +63,7 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
                     **_conversation(reply, item, form),
                     "score": score.value,
                     "prompt_id": item.prompt_id,
+                    "prompt": item.prompt,
                     "item": item.id,
                     "provenance": {
                         "metric": chosen,

@@ -40,9 +40,10 @@ def controls_of(tokenizer: Any) -> list[str]:
     return sorted({*map(str, tokenizer.all_special_tokens), *added}, key=len, reverse=True)
 
 
-def _inputs(
+def inputs_of(
     processor: Any, turns: Sequence[list[dict[str, Any]]], *, generate: bool, left: bool, sanitize: bool = False
 ) -> Any:
+    """Tokenize conversations, padded to one length; with `generate` they end where an answer begins."""
     return processor.apply_chat_template(
         list(turns),
         add_generation_prompt=generate,
@@ -94,7 +95,7 @@ class AnswerTokens:
             turns.append(
                 [{"role": "user", "content": [{"type": "image", "image": image}, {"type": "text", "text": question}]}]
             )
-        inputs = _inputs(self.loaded.processor, turns, generate=True, left=True, sanitize=bool(self.answer))
+        inputs = inputs_of(self.loaded.processor, turns, generate=True, left=True, sanitize=bool(self.answer))
         lengths = _lengths(inputs, self.loaded.positions, self.row.key)
         with torch.inference_mode():
             made = self.loaded.model(
@@ -196,8 +197,8 @@ class TokenHead:
             images = [[image] for image, _ in pairs]
             inputs = self.processor(text=texts, images=images, padding=True, padding_side="right", return_tensors="pt")
         else:
-            turns = [self._turns(*pair) for pair in pairs]
-            inputs = _inputs(self.processor, turns, generate="answer" not in self.options, left=False)
+            turns = [question(self.options, *pair, self.controls) for pair in pairs]
+            inputs = inputs_of(self.processor, turns, generate="answer" not in self.options, left=False)
         lengths = _lengths(inputs, self.positions, self.row.key)
         places = [int((row == self.token).nonzero()[-1]) for row in inputs["input_ids"]]
         if self.options.get("positions") == "text":
@@ -220,16 +221,18 @@ class TokenHead:
         others = {name: float(torch.sigmoid(row[2 * at])) for at, name in enumerate(axes) if at}
         return {"sigma": float(row[1].clamp(-10, 2).exp()), **others}
 
-    def _turns(self, image: Any, text: str) -> list[dict[str, Any]]:
-        question = {"type": "text", "text": filled(str(self.options["template"]), harmless(text, self.controls))}
-        shown = {"type": "image", "image": image}
-        content = [question, shown] if self.options.get("text_first") else [shown, question]
-        turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
-        if "system" in self.options:
-            turns.insert(0, {"role": "system", "content": [{"type": "text", "text": str(self.options["system"])}]})
-        if "answer" in self.options:
-            turns.append({"role": "assistant", "content": [{"type": "text", "text": str(self.options["answer"])}]})
-        return turns
+
+def question(options: Mapping[str, Any], image: Any, text: str, controls: Sequence[str]) -> list[dict[str, Any]]:
+    """Put the question of a `TokenHead` about a picture and its prompt, with the turn of the answer that holds the token."""
+    asked = {"type": "text", "text": filled(str(options["template"]), harmless(text, controls))}
+    shown = {"type": "image", "image": image}
+    content = [asked, shown] if options.get("text_first") else [shown, asked]
+    turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
+    if "system" in options:
+        turns.insert(0, {"role": "system", "content": [{"type": "text", "text": str(options["system"])}]})
+    if "answer" in options:
+        turns.append({"role": "assistant", "content": [{"type": "text", "text": str(options["answer"])}]})
+    return turns
 
 
 def head_of(state: Mapping[str, Any], key: str) -> nn.Module:
