@@ -32,7 +32,7 @@ def label() -> None:
     """
 
 
-@label.command(short_help="Serve the page on which people vote.")
+@label.command(short_help="Serve the page on which people vote or mark.")
 @click.argument("data", type=PATH)
 @option(
     "--mode",
@@ -97,7 +97,7 @@ def serve(
     return 0
 
 
-@label.command(short_help="Write pairs, ranks and agreement from votes.")
+@label.command(short_help="Write pairs, ranks, elements and agreement from votes and marks.")
 @click.argument("store", type=PATH)
 @click.argument("out", type=PATH)
 @option("--experts", "experts.jsonl with the verdicts filled in.", "FILE", type=PATH)

@@ -132,12 +132,12 @@ def test_bad_votes_are_errors(bad: list[Vote]) -> None:
         aggregate_votes(bad)
 
 
-def evalicas(table: np.ndarray) -> float:
+def evalicas(table: np.ndarray, distance: str = "nominal") -> float:
     """The same from another implementation, which wants a row for each annotator and NaN for no vote."""
     ballots = [np.repeat(np.arange(len(row)), row.astype(int)) for row in table]
     most = max(map(len, ballots))
     rows = [np.pad(ballot.astype(float), (0, most - len(ballot)), constant_values=np.nan) for ballot in ballots]
-    return float(evalica.alpha(pd.DataFrame(np.array(rows).T), distance="nominal").alpha)
+    return float(evalica.alpha(pd.DataFrame(np.array(rows).T), distance=distance).alpha)
 
 
 def test_alpha_is_evalicas_and_its_resamples_are_too() -> None:
@@ -145,8 +145,10 @@ def test_alpha_is_evalicas_and_its_resamples_are_too() -> None:
     table = np.array([rng.multinomial(int(rng.integers(2, 16)), rng.dirichlet([1, 1, 1])) for _ in range(25)])
     found = krippendorff_alpha(table.tolist(), resamples=40, seed=9)
     assert found.alpha == pytest.approx(evalicas(table))
+    by_distance = krippendorff_alpha(table.tolist(), resamples=0, interval_scale=True)
+    assert by_distance.alpha == pytest.approx(evalicas(table, "interval"))
     assert found.interval is not None
-    draws = _alpha_draws(table.astype(float), 40, 9)
+    draws = _alpha_draws(table.astype(float), 1 - np.eye(table.shape[1]), 40, 9)
     for draw, weights in zip(draws, np.concatenate(list(multiplicities(25, 40, 9))), strict=True):
         assert draw == pytest.approx(evalicas(np.repeat(table, weights.astype(int), axis=0)))
 
