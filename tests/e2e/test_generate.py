@@ -67,6 +67,10 @@ def lpg(data: Path) -> tuple[str, ...]:
     return ("--suite", "lpg-bench")
 
 
+def starter(_data: Path) -> tuple[str, ...]:
+    return ("--suite", "starter")
+
+
 SUITES: dict[Callable[[Path], tuple[str, ...]], int] = {
     geneval2: 2,
     not_geneval: 2,
@@ -77,6 +81,7 @@ SUITES: dict[Callable[[Path], tuple[str, ...]], int] = {
     folder: 2,
     tree: 2,
     lpg: 2,
+    starter: 25,
     qwen: 2,
     tiif: 4,
     corebench: 2,
