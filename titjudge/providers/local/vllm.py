@@ -194,7 +194,7 @@ class VLLM(InProcess[Any]):
         )
 
     async def aclose(self) -> None:
-        llm = self._loaded
+        llm = self._ready_model.model
         await super().aclose()
         core = getattr(getattr(llm, "llm_engine", None), "engine_core", None)
         for holder in (llm, core):  # 0.32 ends its processes through the core; left to the interpreter, they are killed

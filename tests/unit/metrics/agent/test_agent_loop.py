@@ -275,7 +275,7 @@ def test_questions_about_one_place_share_one_look(image: Path) -> None:
     assert [ask.count(f"agent/{tool}") for tool in ("ask", "zoom")] == [1, 2]
     assert (score.parts["counts"]["looks"], score.parts["counts"]["repeats_refused"]) == (4, 1)
     assert score.parts["evidence"][1]["question"] == "(1) what colour? (2) how many bowls?"
-    assert "(1) what is on it? (2) how many?" in ask.texts("agent/zoom")[0]
+    assert any("(1) what is on it? (2) how many?" in text for text in ask.texts("agent/zoom"))
 
 
 def test_several_claims_are_settled_in_one_line(image: Path) -> None:

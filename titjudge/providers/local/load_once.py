@@ -1,0 +1,50 @@
+"""Loads a model when it is first asked for: once, and one after the other in a process.
+
+transformers changes classes of its own while it loads a model (it stops weights from being tied, for example) and changes
+them back: where two models load at the same time, in two threads, the change can stay, and models loaded later are wrong.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from titjudge.core.errors import UserError
+
+M = TypeVar("M")
+_one_at_a_time = threading.Lock()
+
+
+class LoadOnce(Generic[M]):
+    """A model that is loaded by its first call; one that could not be loaded is not tried again.
+
+    Args:
+        load: Loads it.
+    """
+
+    def __init__(self, load: Callable[[], M]) -> None:
+        self._load = load
+        self._broken: UserError | None = None
+        self.model: M | None = None
+
+    def __call__(self) -> M:
+        """Return the model.
+
+        Raises:
+            UserError: it cannot be loaded.
+        """
+        if self._broken is not None:
+            raise self._broken
+        if self.model is None:
+            with _one_at_a_time:
+                try:
+                    self.model = self._load()
+                except UserError as error:
+                    self._broken = error
+                    raise
+        return self.model
+
+    def drop(self) -> None:
+        """Forget the model."""
+        self.model = None
