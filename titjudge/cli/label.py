@@ -101,14 +101,17 @@ def serve(
 @click.argument("store", type=PATH)
 @click.argument("out", type=PATH)
 @option("--experts", "experts.jsonl with the verdicts filled in.", "FILE", type=PATH)
+@option("--gold", "Elements whose value is known (image, element, value): is an annotator right?", "FILE", type=PATH)
 @option("--annotators", "Annotators a pair should have  [default: as served].", "N", type=int)
 @JSON
-def export(store: Path, out: Path, experts: Path | None, annotators: int | None, json_file: Path | None) -> int:
+def export(
+    store: Path, out: Path, experts: Path | None, gold: Path | None, annotators: int | None, json_file: Path | None
+) -> int:
     """Write pairs, ranks and open pairs, or what most say of each element, and the agreement into the folder OUT."""
     from titjudge.cli.output import show_tables, write_json
     from titjudge.web.label.export import export_labels
 
-    results, tables = export_labels(store, out, experts=experts, annotators=annotators)
+    results, tables = export_labels(store, out, experts=experts, annotators=annotators, gold=gold)
     show_tables(tables)
     write_json(json_file, results)
     return 0

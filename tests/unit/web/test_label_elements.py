@@ -252,6 +252,20 @@ def test_marks_are_what_compare_elements_reads(data: Path, tmp_path: Path) -> No
         assert len(_people(tmp_path / mode / "elements.csv")) == 3 * len(values)
 
 
+def test_gold_elements_tell_who_is_right(data: Path, tmp_path: Path) -> None:
+    mark_all(data, tmp_path / "m.db", "yes-no", [["yes", "yes"], ["no", "yes"]])
+    gold = tmp_path / "gold.csv"
+    gold.write_text("image,element,value\ng0.png,is there a cat?,yes\ng1.png,Is the mat red?,yes\n")
+    result, _ = export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold)
+    assert [(person["gold"], person["gold_accuracy"]) for person in result["annotator_details"]] == [(2, 1.0), (2, 0.5)]
+    gold.write_text("image,element,value\nelsewhere.png,Is there a cat?,yes\n")
+    with pytest.raises(DataError, match="nobody has marked an element of it"):
+        export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold)
+    gold.write_text("image,element,value\ng0.png,a,yes\ng0.png,A,no\n")
+    with pytest.raises(DataError, match=r"gold.csv:3: .*there twice"):
+        export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold)
+
+
 def test_nothing_to_mark_and_nothing_marked_are_said(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

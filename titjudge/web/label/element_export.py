@@ -14,9 +14,11 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from titjudge.core.files import csv_text
+from titjudge.core.errors import DataError
+from titjudge.core.files import csv_text, read_table
 from titjudge.core.numbers import mean
 from titjudge.core.types import Table
 from titjudge.stats.votes import Rule, krippendorff_alpha
@@ -68,16 +70,38 @@ def standing_marks(rows: Iterable[Submission]) -> list[ElementMark]:
     ]
 
 
+def read_gold(file: Path) -> dict[tuple[str, str], str]:
+    """Read elements whose value is known: rows of image, element, value.
+
+    Raises:
+        DataError: a column is missing, or an element is there twice; names file and row.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for number, record in read_table(file, ("image", "element", "value")):
+        key = (str(record["image"]), str(record["element"]).strip().casefold())
+        if key in found:
+            raise DataError(f"'{record['element']}' of '{record['image']}' is there twice", file, number)
+        found[key] = str(record["value"]).strip().casefold()
+    return found
+
+
 def export_marks(
-    rows: Sequence[Submission], mode: str, annotators: int
+    rows: Sequence[Submission], mode: str, annotators: int, gold: Path | None = None
 ) -> tuple[dict[str, Any], list[Table], dict[str, str]]:
-    """Make the results, tables and files of a labelling of elements; `annotators` is how many an image should have."""
+    """Make the results, tables and files of a labelling of elements; `annotators` is how many an image should have.
+
+    Raises:
+        DataError: the gold file is malformed, or knows no element that somebody has marked.
+    """
     marks = standing_marks(rows)
+    known = {} if gold is None else read_gold(gold)
+    if gold is not None and not any((mark.image, mark.element.strip().casefold()) in known for mark in marks):
+        raise DataError("nobody has marked an element of it", gold)
     votes: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for mark in marks:
         votes[mark.image, mark.element, mark.kind][mark.value] += 1
     agreement = _agreement(votes, mode)
-    people, table = _annotators(rows, marks, votes)
+    people, table = _annotators(rows, marks, votes, known)
     result: dict[str, Any] = {"mode": mode, "marks": len(marks), "annotators_expected": annotators, "alpha": agreement}
     columns = ("kind", "alpha", "95% low", "95% high", "elements", "note")
     shown = [
@@ -165,11 +189,17 @@ def _ratings(votes: Mapping[tuple[str, str, str], Counter[str]]) -> str:
 
 
 def _annotators(
-    rows: Sequence[Submission], marks: Sequence[ElementMark], votes: Mapping[tuple[str, str, str], Counter[str]]
+    rows: Sequence[Submission],
+    marks: Sequence[ElementMark],
+    votes: Mapping[tuple[str, str, str], Counter[str]],
+    gold: Mapping[tuple[str, str], str],
 ) -> tuple[list[dict[str, Any]], Table]:
-    """Tell how each annotator marked: images, taken back, seconds, and how often as most of the others."""
+    """Tell how each annotator marked: images, taken back, seconds, how often as most of the others, and as is known."""
+    checks: dict[str, list[bool]] = defaultdict(list)
     alike: dict[str, list[bool]] = defaultdict(list)
     for mark in marks:
+        if (truth := gold.get((mark.image, mark.element.strip().casefold()))) is not None:
+            checks[mark.annotator].append(mark.value == truth)
         others = votes[mark.image, mark.element, mark.kind] - Counter([mark.value])
         if others and 2 * max(others.values()) > others.total():
             alike[mark.annotator].append(2 * others[mark.value] > others.total())
@@ -184,8 +214,10 @@ def _annotators(
                 "taken_back": sum(row.marks is None for row in mine),
                 "median_seconds": statistics.median(seconds) if seconds else None,
                 "as_most_others": mean(alike[name]),
+                "gold": len(checks[name]),
+                "gold_accuracy": mean(checks[name]),
             }
         )
-    columns = ("annotator", "images", "taken back", "median seconds", "as most others")
+    columns = ("annotator", "images", "taken back", "median seconds", "as most others", "checks", "checks right")
     note = "as most others: share of marks that are what more than half of the others say"
     return records, Table("Annotators", columns, tuple(tuple(record.values()) for record in records), (note,))

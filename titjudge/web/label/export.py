@@ -31,7 +31,7 @@ _PANEL = 3
 
 
 def export_labels(
-    store: Path, out: Path, *, experts: Path | None = None, annotators: int | None = None
+    store: Path, out: Path, *, experts: Path | None = None, annotators: int | None = None, gold: Path | None = None
 ) -> tuple[dict[str, Any], list[Table]]:
     """Turn votes into decided pairs, ranks and agreement, and write them into the folder `out`.
 
@@ -40,6 +40,7 @@ def export_labels(
         out: made when absent; its files of these names are replaced. Filled-in verdicts of `out/experts.jsonl` are
             kept.
         experts: an `experts.jsonl` whose `verdicts` (a, b, tie or both_bad, three a pair) the panel has filled in.
+        gold: elements whose value is known (image, element, value), for marks: how often each annotator is right.
         annotators: how many votes a pair should have; as many as there were links (or voters, if more) when None.
 
     Returns:
@@ -57,7 +58,7 @@ def export_labels(
 
     opened = Store(store, create=False)
     try:
-        votes, images, gold, prompts = opened.votes(undone=True), opened.images(), opened.gold(), opened.prompts()
+        votes, images, gold_pairs, prompts = opened.votes(undone=True), opened.images(), opened.gold(), opened.prompts()
         submissions = opened.submissions()
         plan, expected = opened.setting("plan") or "all", int(opened.setting("annotators") or 0)
     finally:
@@ -67,9 +68,11 @@ def export_labels(
             raise UserError(f"{store}: --experts is for pairs, and this store has marks of mode {plan}")
         if not any(row.marks for row in submissions):
             raise UserError(f"{store}: no marks yet")
-        result, tables, files = export_marks(submissions, plan, annotators or PANEL)
+        result, tables, files = export_marks(submissions, plan, annotators or PANEL, gold)
         _write(out, files)
         return result, tables
+    if gold is not None:
+        raise UserError(f"{store}: --gold is for marks; gold pairs are given where the page is served")
     found = casts((vote for vote in votes if vote.undone_at is None), images, sorting=plan == "merge")
     if not found:
         raise UserError(f"{store}: no votes yet")
@@ -81,7 +84,7 @@ def export_labels(
     shown = [cast for cast in found if cast.direct]
     direct = krippendorff_alpha(counts(shown), annotators=voters)
     asked = Counter(cast.pair for cast in shown)
-    people, table = annotator_table(votes, gold)
+    people, table = annotator_table(votes, gold_pairs)
     result = summary.to_json() | {
         "votes": sum(vote.kind == "pair" and vote.undone_at is None for vote in votes),
         "undone": sum(vote.undone_at is not None for vote in votes),
