@@ -30,6 +30,7 @@ def review_prompts(
       python cli.py review-prompts long.jsonl --reviewer ada
       python cli.py review-prompts long.jsonl --export final.jsonl
     """
+    from titjudge.cli.output import check_writable
     from titjudge.core.errors import ConfigError
     from titjudge.web.http_guard import moved
     from titjudge.web.review.decisions import ACCEPTED, REJECTED, Review
@@ -41,13 +42,12 @@ def review_prompts(
     for problem in review.problems:
         say(f"left out: {problem}", err=True)
     if out is not None:
-        from titjudge.cli.output import check_writable
-
-        check_writable(out)
         counts = review.export(out, accepted_only=accepted_only)
         said = ", ".join(f"{counts[name]} {name}" for name in ("edited", REJECTED, "undecided"))
         say(f"prompts {counts[ACCEPTED]} in {out} ({said})")
         return 0
+
+    check_writable(review.file)
 
     def ready(links: list[str]) -> None:
         say(links[0])

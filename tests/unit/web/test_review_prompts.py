@@ -130,7 +130,8 @@ def test_bad_rows_are_named_and_a_set_without_prompts_is_refused(tmp_path: Path)
     assert [problem.split(": ")[0].rpartition(":")[2] for problem in problems] == ["2", "3", "4", "5", "6"]
     assert "another prompt has the prompt_id 't1'" in problems[1]
     path.write_text("nonsense\n")
-    assert "no prompt to review here" in cli(tmp_path, "review-prompts", "set.jsonl", code=2)
+    assert "no JSON line with prompt_id and prompt here" in cli(tmp_path, "review-prompts", "set.jsonl", code=2)
+    assert ".: Is a directory" in cli(tmp_path, "review-prompts", ".", code=2)
     assert "absent.jsonl" in cli(tmp_path, "review-prompts", "absent.jsonl", code=2)
     make_set(tmp_path, SHORT)
     assert "no prompt is accepted yet" in cli(

@@ -36,7 +36,7 @@ class Review:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.file = path, path.with_name(path.name + ".review.jsonl")
+        self.path, self.file = path, Path(f"{path}.review.jsonl")
         self.lines: list[Line] = []
         self.problems: list[str] = []
         seen: set[str] = set()
@@ -49,7 +49,7 @@ class Review:
                 seen.add(line["prompt_id"])
                 self.lines.append(line)
         if not self.lines:
-            raise DataError("; ".join(["no prompt to review here", *self.problems[:1]]), path)
+            raise DataError("; ".join(["no JSON line with prompt_id and prompt here", *self.problems[:1]]), path)
         self._prints = {line["prompt_id"]: fingerprint(line) for line in self.lines}
         self.decisions()
 
