@@ -44,6 +44,20 @@ def test_the_checklists_are_the_published_ones(pillar: str) -> None:
     assert sha(checklist_text(pillar)) == CHECKLISTS[pillar]
 
 
+FORK = CHECKLISTS | {
+    "Aesthetics": "101c62014ebd435d",
+    "Alignment": "c26bb92c50a54a92",
+    "Creative Generation": "579f77ba398a8e11",
+}  # of checklists.py @1e8e78c
+
+
+@pytest.mark.parametrize("pillar", FORK)
+def test_the_checklists_of_the_fork_are_its_own(pillar: str) -> None:
+    assert sha(checklist_text(pillar, 38)) == FORK[pillar]
+    assert sum(len(of) for subs in rubric(38).values() for of in subs.values()) == 38
+    assert sum(map(len, rubric(38).values())) == 19
+
+
 def test_the_rubric_has_its_published_size() -> None:
     subs = [sub for of in rubric().values() for sub in of.values()]
     assert (len(rubric()), len(subs), sum(map(len, subs))) == (5, 23, 56)

@@ -187,6 +187,13 @@ def tiif_text(
     type=click.Choice(["official", "strict"]),
     default="official",
 )
+@option(
+    "--facets",
+    "Size of the rubric: 38 is Stability AI's fork; a run has its own.",
+    "N",
+    type=click.Choice(["56", "38"]),
+    default="56",
+)
 @option("--detail", "Write the official scores_detail.json, with level 3.", "FILE", type=PATH)
 @option("--xlsx", "Write the official scores_result.xlsx.", "FILE", type=PATH)
 @JSON
@@ -196,6 +203,7 @@ def qwen_image_bench(
     run_folder: Path | None,
     write_answers: Path | None,
     protocol: str,
+    facets: str,
     detail: Path | None,
     xlsx: Path | None,
     json_file: Path | None,
@@ -225,7 +233,7 @@ def qwen_image_bench(
     elif write_answers is not None:
         raise UserError("--write-answers needs --run RUN: whose answers to write")
     else:
-        results, tables = aggregate_responses(responses, metadata, protocol=protocol)
+        results, tables = aggregate_responses(responses, metadata, protocol=protocol, facets=int(facets))
     if detail is not None:
         write_scores_detail(results["models"], detail)
     if xlsx is not None:

@@ -44,20 +44,43 @@ DECODING = {  # of Q-Judger (judge.py and the paper, 4.1)
     "max_tokens": 4096,
     "chat_template_kwargs": {"enable_thinking": True},
 }
+FACETS = (56, 38)  # of the paper's rubric; of the one that Stability AI's fork of the code has cut it to (@1e8e78c)
+_FORK_LACKS = {
+    "Aesthetics": {"Emotional Expression"},
+    "Alignment": {"Containment", "Real-world Scene", "Virtual Scene"},
+    "Creative Generation": {
+        "Cross-lingual Generation", "Graphic Design", "Product Design", "Spatial Design", "Fashion Styling", "Game Design",
+        "Art Design", "Cinematic Style", "Camera / Lens Style", "Storyboard Creation", "Shot Sizes", "Composition", "Angles",
+        "Comic Creation",
+    },
+}  # fmt: skip
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 @functools.cache
-def rubric() -> Rubric:
-    """Read the published rubric: pillar -> sub-capability -> facet -> criterion, in the published order."""
+def rubric(facets: int = FACETS[0]) -> Rubric:
+    """Read the published rubric: pillar -> sub-capability -> facet -> criterion, in the published order.
+
+    Args:
+        facets: How many it has: 56, or the 38 of the fork.
+    """
     from titjudge.core.paths import bundled_root
 
     loaded: Rubric = json.loads((bundled_root() / "qwen_image_bench" / "rubric.json").read_text(encoding="utf-8"))
-    return loaded
+    if facets == FACETS[0]:
+        return loaded
+    kept = {
+        pillar: {
+            sub: {facet: text for facet, text in of.items() if facet not in _FORK_LACKS.get(pillar, ())}
+            for sub, of in subs.items()
+        }
+        for pillar, subs in loaded.items()
+    }
+    return {pillar: {sub: of for sub, of in subs.items() if of} for pillar, subs in kept.items()}
 
 
 @functools.cache
-def checklist_text(pillar: str) -> str:
+def checklist_text(pillar: str, facets: int = FACETS[0]) -> str:
     """Write the checklist of one pillar as it stands in the published prompt.
 
     Raises:
@@ -66,15 +89,15 @@ def checklist_text(pillar: str) -> str:
     if pillar not in rubric():
         raise ConfigError(f"there is no pillar '{pillar}'; there are: {', '.join(rubric())}")
     lines = []
-    for sub, facets in rubric()[pillar].items():
-        lines += [f"## {sub}", *(f"- {facet}: {criterion}" for facet, criterion in facets.items())]
+    for sub, of in rubric(facets)[pillar].items():
+        lines += [f"## {sub}", *(f"- {facet}: {criterion}" for facet, criterion in of.items())]
     return "\n".join(lines)
 
 
 @functools.cache
-def homes(pillar: str) -> Mapping[str, str]:
+def homes(pillar: str, facets: int = FACETS[0]) -> Mapping[str, str]:
     """Facet -> sub-capability within one pillar."""
-    return {facet: sub for sub, facets in rubric().get(pillar, {}).items() for facet in facets}
+    return {facet: sub for sub, of in rubric(facets).get(pillar, {}).items() for facet in of}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +139,14 @@ def extract(text: str) -> Any:
     return None
 
 
-def correct(marks: Mapping[str, Any], pillar: str) -> Facets:
+def correct(marks: Mapping[str, Any], pillar: str, facets: int = FACETS[0]) -> Facets:
     """Facets under their sub-capabilities, by the official rule.
 
     If the first value is an object with "score", every key is taken for a facet. Else two levels are read, and values that
     are no objects are dropped. A facet of the pillar goes to its own sub-capability wherever it stood; names that the
     pillar does not have stay where they are (and count). The later of two marks for one facet counts.
     """
-    rename, home = RENAMED.get(pillar, {}), homes(pillar)
+    rename, home = RENAMED.get(pillar, {}), homes(pillar, facets)
     first = next(iter(marks.values()), None)
     flat = isinstance(first, dict) and "score" in first
     found: Facets = {}
@@ -158,7 +181,9 @@ def plain_points(mark: Any) -> float | None:
     return None
 
 
-def judge_answer(text: Any, pillar: str, targeted: Sequence[Sequence[str]] | None = None) -> Verdict:
+def judge_answer(
+    text: Any, pillar: str, targeted: Sequence[Sequence[str]] | None = None, facets: int = FACETS[0]
+) -> Verdict:
     """Read the verdict in a judge's answer on one pillar.
 
     Args:
@@ -166,6 +191,7 @@ def judge_answer(text: Any, pillar: str, targeted: Sequence[Sequence[str]] | Non
         pillar: one of the five.
         targeted: (sub-capability, facet) pairs that the prompt activates: only they enter the levels (paper, Eq. 8 to
             10). None: all that the judge marked (official code).
+        facets: How many the rubric has.
     """
     if text is None:
         return Verdict("parse_failure", "no answer")
@@ -179,10 +205,13 @@ def judge_answer(text: Any, pillar: str, targeted: Sequence[Sequence[str]] | Non
         return Verdict("parse_failure", "no JSON object in the answer" if text.strip() else "the answer is empty")
     if not isinstance(value, dict):
         return Verdict("invalid", f"the answer is a JSON {type(value).__name__}, not an object")
-    corrected = correct(value, pillar)
-    foreign = tuple(sorted(_foreign(corrected, pillar)))
+    corrected = correct(value, pillar, facets)
+    known = homes(pillar, facets)
+    foreign = tuple(sorted(_foreign(corrected, known)))
     try:
-        counted = corrected if targeted is None else _targeted(corrected, targeted)
+        counted = (
+            corrected if targeted is None else _targeted(corrected, [each for each in targeted if each[1] in known])
+        )
         level3 = {
             sub: {name: _points(mark, targeted is None) for name, mark in of.items()} for sub, of in counted.items()
         }
@@ -217,8 +246,7 @@ def _targeted(corrected: Facets, targeted: Sequence[Sequence[str]]) -> Facets:
     return kept
 
 
-def _foreign(corrected: Facets, pillar: str) -> set[str]:
-    known = homes(pillar)
+def _foreign(corrected: Facets, known: Mapping[str, str]) -> set[str]:
     return {f"{sub} / {facet}" for sub, of in corrected.items() for facet in of if known.get(facet) != sub}
 
 
@@ -249,7 +277,8 @@ async def checklist(item: Item, ask: Ask) -> Score:
     `item.meta["facets"]` maps each active pillar to its (sub-capability, facet) pairs; without it all five pillars are
     judged, and what the judge finds not applicable drops out (Eq. 5). Under the official protocol every facet the judge
     marks counts, under the strict one only the activated facets; both ask for the decoding of Q-Judger. A pillar without a
-    usable answer is named in `parts["failed"]` and the mean is over the others.
+    usable answer is named in `parts["failed"]` and the mean is over the others. `item.meta["rubric_facets"]` is 38 for
+    the rubric of Stability AI's fork of the code.
     """
     facets = activated_facets(item)
     image = image_of(item)
@@ -257,6 +286,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
     verdicts: dict[str, Verdict] = {}
     outputs: dict[str, str] = {}
     failed: dict[str, tuple[Status, str]] = {}
+    size = FACETS[1] if item.meta.get("rubric_facets") == FACETS[1] else FACETS[0]
     for pillar in facets:
         try:
             reply = await ask(
@@ -267,13 +297,13 @@ async def checklist(item: Item, ask: Ask) -> Score:
                 accept_truncated=official,
                 prompt=item.prompt,
                 pillar=pillar,
-                checklist=checklist_text(pillar),
+                checklist=checklist_text(pillar, size),
             )
         except Unanswered as failure:
             failed[pillar] = (failure.status, failure.reason)
             continue
         outputs[pillar] = reply.text
-        verdict = judge_answer(reply.text, pillar, gate(ask.protocol, facets, pillar))
+        verdict = judge_answer(reply.text, pillar, gate(ask.protocol, facets, pillar), size)
         if verdict.status == "ok":
             verdicts[pillar] = verdict
         else:

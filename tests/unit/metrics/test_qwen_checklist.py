@@ -377,3 +377,13 @@ def test_items_that_cannot_be_asked_about(item: Item) -> None:
 
 def test_extract_gives_the_value_itself() -> None:
     assert extract('say {"a": [1]} so') == {"a": [1]}
+
+
+@pytest.mark.parametrize(("size", "kept"), [(56, {"Composition", "Emotional Expression"}), (38, {"Composition"})])
+def test_the_rubric_of_the_fork_is_asked_about_and_counted(size: int, kept: set[str]) -> None:
+    pairs = [["Composition", "Composition"], ["Emotional Expression", "Emotional Expression"]]
+    item = Item("g/1", "a", Path("1.png"), "g", "1", {"facets": {"Aesthetics": pairs}, "rubric_facets": size})
+    score, ask = run({"Aesthetics": AESTHETICS}, "strict", item)
+    assert set(score.parts["level3"]["Aesthetics"]) == kept
+    assert ask.calls[0]["checklist"] == checklist_text("Aesthetics", size)
+    assert ("Emotional Expression" in ask.calls[0]["checklist"]) is (size == 56)

@@ -304,6 +304,31 @@ def test_all_columns_of_the_input_are_in_the_judged_file(tmp_path: Path, metadat
     assert judged["model"] == "x"
 
 
+def test_the_rubric_of_the_fork(tmp_path: Path, metadata: Path) -> None:
+    """A facet that the fork has dropped stays where the judge put it, and is a name that the rubric does not have."""
+    said = json.dumps({"Feature Matching": {"Graphic Design": {"score": 0}, "Feature Matching": {"score": 2}}})
+    path = write_lines(tmp_path / "r.jsonl", [line("a", 1, "m", said, "Creative Generation")])
+    assert aggregate_responses(path, metadata)[0]["cases"]["a"]["level2"] == {
+        "Design Applications": 0,
+        "Feature Matching": 100,
+    }
+    assert aggregate_responses(path, metadata, facets=38)[0]["cases"]["a"]["level2"] == {"Feature Matching": 50}
+
+
+def test_the_option_facets(tmp_path: Path, metadata: Path) -> None:
+    write_lines(tmp_path / "x.jsonl", [{"ID": 1, "prompt": "a", "image_path": "1.png"}])
+    (item,) = QwenImageBench(facets="38").load(tmp_path)
+    assert isinstance(item, Item)
+    assert item.meta["rubric_facets"] == 38
+    write_judged([item], [], tmp_path / "x_judged.jsonl")
+    assert "rubric_facets" not in json.loads((tmp_path / "x_judged.jsonl").read_text())
+    (item,) = QwenImageBench().load(tmp_path)
+    assert isinstance(item, Item)
+    assert "rubric_facets" not in item.meta
+    with pytest.raises(ConfigError, match="56 or 38"):
+        QwenImageBench(facets=40)
+
+
 # -- means over rows ---------------------------------------------------------------------------------------------------
 
 POINTS = st.sampled_from([None, 0.0, 60.0, 100.0])

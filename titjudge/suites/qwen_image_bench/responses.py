@@ -94,7 +94,7 @@ def _asked(text: Any) -> bool:
     return not (text is None or text == "" or (isinstance(text, float) and text != text))
 
 
-def judge_responses(path: Path, metadata: Metadata, protocol: str) -> Judged:
+def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int = 56) -> Judged:
     """Read the verdict on every answer of a file.
 
     Raises:
@@ -105,13 +105,13 @@ def judge_responses(path: Path, metadata: Metadata, protocol: str) -> Judged:
         if isinstance(response, Problem):
             found.problems.append(response)
         else:
-            _place(found, response, metadata, protocol)
+            _place(found, response, metadata, protocol, facets)
     if not found.cases:
         raise DataError("no answers here: expected lines of case, ID, model, dim, response", path)
     return found
 
 
-def _place(found: Judged, response: Response, metadata: Metadata, protocol: str) -> None:
+def _place(found: Judged, response: Response, metadata: Metadata, protocol: str, facets: int) -> None:
     case = response.case
     if case in found.cases:
         again = 2
@@ -120,7 +120,7 @@ def _place(found: Judged, response: Response, metadata: Metadata, protocol: str)
         if not response.line:
             found.problems.append(Problem(case, f"the case is there again; kept as '{case} ({again})'", response.model))
         case = f"{case} ({again})"
-    verdict = _verdict(response, metadata, protocol)
+    verdict = _verdict(response, metadata, protocol, facets)
     found.cases[case] = verdict
     if verdict.status != "ok":
         found.problems.append(Problem(case, f"{verdict.status}: {verdict.reason}", response.model))
@@ -152,8 +152,8 @@ def _image(found: Judged, response: Response) -> tuple[str, int]:
     return response.id, nth
 
 
-def _verdict(response: Response, metadata: Metadata, protocol: str) -> Verdict:
+def _verdict(response: Response, metadata: Metadata, protocol: str, facets: int) -> Verdict:
     targeted = gate(protocol, metadata.facets.get(response.id, {}), response.pillar)
     if response.pillar not in rubric():
         return Verdict("invalid", f"there is no pillar '{response.pillar}'")
-    return judge_answer(response.text, response.pillar, targeted)
+    return judge_answer(response.text, response.pillar, targeted, facets)

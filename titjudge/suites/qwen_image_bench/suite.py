@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.data_paths import inside
-from titjudge.core.errors import DataError
+from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.metrics.checklist import FACETS
 from titjudge.suites.base import Suite, check_generator, number_repeats
 from titjudge.suites.manifests import Columns
 from titjudge.suites.prompt_places import PromptPlace, loose_place
@@ -56,7 +57,7 @@ _OWN = {"file_name", "ID", "prompt", "image_path", "model", "generator"}
 
 
 def aggregate_responses(
-    responses: Path, metadata: Path, protocol: str = "official"
+    responses: Path, metadata: Path, protocol: str = "official", facets: int = 56
 ) -> tuple[dict[str, Any], list[Table]]:
     """Results from judge answers that exist: no model is asked.
 
@@ -66,6 +67,7 @@ def aggregate_responses(
         metadata: `ID, dims_en` rows (bench_metadata.json).
         protocol: "official" (all facets that the judge marked count) or "strict", also called "paper-gated" (only the
             facets that the prompt activates).
+        facets: How many the rubric has: 56 (the paper's), or 38 (Stability AI's fork).
 
     Returns:
         `{"cases": {CASE: {"status", "level1", "level2", "level3"}}, "models": {NAME: {"overall", "level1", "level2",
@@ -76,7 +78,7 @@ def aggregate_responses(
         DataError: a file cannot be read or holds nothing of use. ConfigError: an unknown protocol.
     """
     known = read_metadata(metadata)
-    judged = judge_responses(responses, known, protocol)
+    judged = judge_responses(responses, known, protocol, facets)
     models = {model: summarise(levels(row) for row in rows.values()) for model, rows in judged.rows.items()}
     counts = {model: coverage(_statuses(rows), known.facets) for model, rows in judged.rows.items()}
     result = {
@@ -131,7 +133,8 @@ def _cases(judged: Judged) -> dict[str, Any]:
 class QwenImageBench(Suite):
     """Qwen-Image-Bench: five pillars, 23 sub-capabilities, 56 facets by checklist.
 
-    The suite. Option: `metadata`, when bench_metadata.json is neither in the data folder nor in its `metadata/`.
+    The suite. Options: `metadata`, when bench_metadata.json is neither in the data folder nor in its `metadata/`; `facets`,
+    38 for the rubric of Stability AI's fork.
 
     DATA/*.csv, *.json or *.jsonl with ID, prompt, image_path (and optionally model, dims_en), one file a generator unless
     a column `model` or `generator` says otherwise; image paths are relative to the file and stay inside its folder.
@@ -140,7 +143,8 @@ class QwenImageBench(Suite):
     name = "qwen-image-bench"
     metrics: tuple[str, ...] = (METRIC,)
     DEVIATIONS: tuple[str, ...] = (
-        "the rubric is the paper's (56 facets, 23 sub-capabilities; code @b6b556b), not the 38 facets of the later fork",
+        "the rubric is the paper's (56 facets, 23 sub-capabilities; code @b6b556b); `--suite-option facets=38` is that of "
+        "Stability AI's later fork, which asks about a pillar also where it has dropped every facet that the prompt activates",
         "answers on which the official code crashes (a JSON list or number, a score of Infinity) are counted as invalid "
         "and drop out like a parse failure; upstream the whole run ends",
         "images are sent as they are; judge.py squashes those with a side over 1,024 pixels to 1024 x 1024, aspect ratio "
@@ -159,7 +163,10 @@ class QwenImageBench(Suite):
         "a pillar without a usable answer drops out of the image's mean, as upstream, but is named and counted",
     )
 
-    def __init__(self, *, metadata: Path | str | None = None) -> None:
+    def __init__(self, *, metadata: Path | str | None = None, facets: int | str = 56) -> None:
+        if str(facets) not in map(str, FACETS):
+            raise ConfigError(f"facets is {' or '.join(map(str, FACETS))}, not '{facets}'")
+        self._further: dict[str, Any] = {} if int(facets) == FACETS[0] else {"rubric_facets": int(facets)}
         self._metadata = Path(metadata) if metadata else None
         self.columns: Columns = {}
 
@@ -178,7 +185,9 @@ class QwenImageBench(Suite):
         place = self._metadata or find_metadata(folder if folder.is_dir() else folder.parent)
         known = read_metadata(place) if place else None
         yield from number_repeats(
-            item for file in files for item in _items(file, known, self.image_roots, self.columns)
+            replace(item, meta={**item.meta, **self._further}) if isinstance(item, Item) and self._further else item
+            for file in files
+            for item in _items(file, known, self.image_roots, self.columns)
         )
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace]:

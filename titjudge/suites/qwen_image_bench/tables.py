@@ -20,6 +20,7 @@ Levels = Mapping[
 ]  # "level1", "level2", "level3" -> pillar -> number, by sub-capability, by facet
 
 
+_OURS = ("ID", "facets", "rubric_facets")  # of an item's meta: no columns of the input
 _SUMMARY = "Level-1 Summary"
 _RESULT_ORDER = (
     "Quality",
@@ -212,14 +213,15 @@ def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> 
     for item in items:
         score = by_id.get(item.id)
         outputs = score.parts.get("outputs", {}) if score else {}
-        marks = {pillar: judge_answer(text, pillar).corrected for pillar, text in outputs.items()}
+        size = 38 if item.meta.get("rubric_facets") == 38 else 56
+        marks = {pillar: judge_answer(text, pillar, facets=size).corrected for pillar, text in outputs.items()}
         marks = {pillar: of for pillar, of in marks.items() if of is not None}
         row: dict[str, Any] = {
             "ID": int(item.prompt_id) if item.prompt_id.isascii() and item.prompt_id.isdigit() else item.prompt_id,
             "model": item.generator,
             "prompt": item.prompt,
             "image_path": str(item.image or ""),
-            **{name: value for name, value in item.meta.items() if name not in ("ID", "facets")},
+            **{name: value for name, value in item.meta.items() if name not in _OURS},
         }
         row["judge_model_output"] = json.dumps(marks, ensure_ascii=False) if marks else None
         row |= {f"{column}_judge_output": outputs.get(pillar) for column, pillar in COLUMNS.items()}
