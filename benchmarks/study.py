@@ -42,7 +42,7 @@ PART = re.compile(
 )
 MODELS = ("openai/gpt-4o", "openai/gpt-6-luna", "gemini/gemini-3.8-flash")  # of the price
 TREES = "eval-results/testmini_subset_eval_results/testmini_subset_eval_results_"
-LEVEL, POWER, FOLDS, ORDERS, ENDLESS = 0.05, 0.8, 5, 20, 10_000
+LEVEL, POWER, FOLDS, DIVISIONS, ORDERS, ENDLESS = 0.05, 0.8, 5, 20, 20, 10_000
 GAPS = (0.0, 0.02, 0.05, 0.1, 0.2, 1.0)
 Figures = dict[str, str]  # name of a file -> SVG
 Found = tuple[str, Figures]
@@ -109,20 +109,21 @@ def typical(counts: Sequence[float]) -> str:
 
 
 def chosen_elsewhere(pairs: Sequence[Pair], columns: Mapping[str, Values], size: int) -> float:
-    """Agreement of the mean of `size` judges that were chosen on the other folds of prompts; equal scores count half."""
+    """Agreement of the mean of `size` judges that were chosen on other prompts, over several divisions; equal scores count half."""
     index = pair_index(pairs)
     scores = np.array([index.scores(column) for column in columns.values()])
-    fold = np.random.default_rng(0).permutation(len(index.groups))[index.group] % FOLDS
     gaps = scores[:, index.a] - scores[:, index.b]
     right = np.stack([
         (np.sign(gaps[list(some)].mean(axis=0).round(9)) * index.preference + 1) / 2
         for some in combinations(range(len(gaps)), size)
     ])  # fmt: skip
-    credit = np.zeros(len(index))
-    for k in range(FOLDS):
-        best = int(np.argmax(right[:, fold != k].mean(axis=1)))
-        credit[fold == k] = right[best, fold == k]
-    return float(credit.mean())
+    rng, credit = np.random.default_rng(0), []
+    for _ in range(DIVISIONS):
+        fold = rng.permutation(len(index.groups))[index.group] % FOLDS
+        for k in range(FOLDS):
+            best = int(np.argmax(right[:, fold != k].mean(axis=1)))
+            credit.append(right[best, fold == k])
+    return float(np.concatenate(credit).mean())
 
 
 def against_two(
@@ -173,9 +174,10 @@ def judges(given: argparse.Namespace) -> Found:
         same, opposite = (sum(verdicts.get(pair, 0.0) == way * sign for pair, sign in known.items()) for way in (1, -1))
         prompts = typical([power_prompts(own, pair, sign) for pair, sign in known.items()])
         agreement = found.half_credit_accuracy or 0.0
+        decided = found.correct / (found.correct + found.wrong) if found.correct + found.wrong else 0.5
         drawn.append((name, agreement, found.half_credit_interval or (agreement, agreement)))
         rows.append([
-            name, share, percent(found.tie_rate or 0.0), percent(agreement, found.half_credit_interval),
+            name, share, f"{percent(found.tie_rate or 0.0)} / {percent(decided)}", percent(agreement, found.half_credit_interval),
             "{:+.1f} [{:+.1f},\u00a0{:+.1f}]".format(*(100 * each for each in _flat(against_two(images, people, columns)))),
             f"{same} / {opposite}", prompts,
         ])  # fmt: skip
@@ -195,14 +197,14 @@ def judges(given: argparse.Namespace) -> Found:
     named = {name: ceiling.named(images, column) for name, column in filled.items()}
     alone, three = (chosen_elsewhere(pairs, named, size) for size in (1, 3))
     columns = (
-        "judge", "images scored", "equal pairs", "pairs as people [95%]", "minus one person, points [95%]",
+        "judge", "images scored", "equal pairs / right of the others", "pairs as people [95%]", "minus one person, points [95%]",
         f"verdicts of {len(known)}: same / opposite", "prompts",
     )  # fmt: skip
     ours = [power_prompts(scored(truth.tolist()), pair) for pair in known]
     text = table(columns, rows) + (
         f"\n\n{len(images)} images, {len({p for _, p in images})} prompts, {len(pairs):,} pairs on which the mean rating differs. "
         f"One person orders {', '.join(percent(each) for each in sorted(single))} of pairs as the mean of the other two does. "
-        f"Chosen on other prompts ({FOLDS} folds): the best judge {percent(alone)}, the best mean of three {percent(three)}. "
+        f"Chosen on other prompts ({FOLDS} folds, mean of {DIVISIONS} divisions): the best judge {percent(alone)}, the best mean of three {percent(three)}. "
         f"The three raters together tell {len(known)} of {len(gold)} pairs of generators apart; their own *prompts*: {typical(ours)}."
     )  # fmt: skip
     return text, {"study-judges.svg": _judges_figure(drawn, single)}

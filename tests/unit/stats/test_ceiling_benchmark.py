@@ -65,7 +65,7 @@ def test_the_study_tells_judges_from_one_person(checkout: Path, tmp_path: Path) 
     rows = {line.split(" | ")[0]: line.split(" | ")[1:] for line in text.splitlines()}
     assert rows["| gpt4o_1shot"][0] == "96.7%"  # one prompt of 30 without a number
     assert rows["| gpt4o_1shot"][2].startswith("98.3%")
-    assert rows["| gemini_0shot"][1] == "100.0%"  # equal scores everywhere
+    assert rows["| gemini_0shot"][1].startswith("100.0%")  # equal scores everywhere
     assert rows["| gemini_0shot"][4].startswith("0 / 0")
     assert "One person orders 0.0%, 100.0%, 100.0% of pairs" in text
     assert (docs / "study-judges.svg").read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')
