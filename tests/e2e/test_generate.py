@@ -210,6 +210,16 @@ def test_what_cannot_be_meant_is_said(flags: tuple[str, ...], message: str, tmp_
     assert message in cli(tmp_path, "generate", "todo.jsonl", *flags, "--out", "out", code=2)
 
 
+def test_prompts_are_not_written_over(tmp_path: Path) -> None:
+    folder(tmp_path)
+    before = (tmp_path / "prompts.jsonl").read_bytes()
+    said = cli(tmp_path, "prompts", "export", "--data", ".", "-o", "prompts.jsonl", code=2)
+    assert "prompts.jsonl is read here" in said
+    tree = ("--images", "{prompt_id}.png", "--prompt-file", "prompts.jsonl:prompt_id,prompt")
+    assert "is read here" in cli(tmp_path, "prompts", "export", *tree, "-o", "prompts.jsonl", code=2)
+    assert (tmp_path / "prompts.jsonl").read_bytes() == before
+
+
 def test_a_file_without_lines_is_an_error(tmp_path: Path, command: str) -> None:
     (tmp_path / "todo.jsonl").touch()
     said = cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", code=2)

@@ -61,9 +61,10 @@ def audit_prompts(
     from titjudge.report.table_files import check_table_file, write_tables
     from titjudge.runs.prompt_audit import audit_prompts as look
 
-    check_writable(page)
+    check_writable(page, data)
     if out is not None:
         check_table_file(out)
+        check_writable(out, data)
     embedder = {"model": flags["embedder"]} if flags["embedder"] else None
     config = load_config(
         None, {"embedder": embedder, "cache": flags["cache"], "limits": {"max_cost": flags["max_cost"]}}

@@ -92,9 +92,11 @@ def preferences(
       python cli.py export preferences runs/mine --metric tit-llm \\
         --agree tit --pairs my_images/pairs.jsonl -o trusted.jsonl
     """
+    from titjudge.cli.output import check_writable
     from titjudge.core.errors import UserError
     from titjudge.runs.training_files import preferences as made
 
+    check_writable(output, pairs)
     lines, dropped = made(run, metric, margin=margin, agree=agree, people=pairs)
     said = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     if not lines:
@@ -119,9 +121,13 @@ def split(table: Path, val: float, test: float, seed: int, out: Path) -> int:
     Example:
       python cli.py export split sft.jsonl --val 0.1 --test 0.1 --out parts
     """
+    from titjudge.cli.output import check_writable
     from titjudge.runs.training_files import split as dealt
 
-    counts = dealt(table, {"train": 1 - val - test, "val": val, "test": test}, seed, out)
+    shares = {"train": 1 - val - test, "val": val, "test": test}
+    for name in shares:
+        check_writable(out / f"{name}.jsonl", table)
+    counts = dealt(table, shares, seed, out)
     say(f"{', '.join(f'{count:,} {name}' for name, count in counts.items())} in {out}")
     return 0
 

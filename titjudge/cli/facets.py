@@ -39,6 +39,7 @@ def facets(**flags: Any) -> int:
         --judge openai/gpt-4o -o facets.jsonl
     """
     from titjudge.cli.judge import run_prompts
+    from titjudge.cli.output import check_writable
     from titjudge.core.errors import UserError
     from titjudge.runs.prompt_lines import write_prompt_lines
 
@@ -49,6 +50,7 @@ def facets(**flags: Any) -> int:
         if not data.is_dir():
             raise UserError("give -o FILE: where the facets of a list of prompts go")
         output = data / "facets.jsonl"
+    check_writable(output, data, data / "prompts.jsonl", data / "images.jsonl")
     task = {
         "suite": "prompts",
         "metrics": ["facet-map"],

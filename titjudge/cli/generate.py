@@ -61,8 +61,9 @@ def export(samples: int, seed: int, limit: int | None, length: str, out: Path, *
     from titjudge.core.files import write_atomic
     from titjudge.runs.coverage import chosen
 
-    check_writable(out)
     suite, data = _suite(flags)
+    told = flags["prompt_file"] or ""
+    check_writable(out, data, data / "prompts.jsonl", Path(told), Path(told.rpartition(":")[0]))
     problems: list[tuple[str, str]] = []
     places = chosen(suite, data, _lengths(length), problems)[:limit]
     lines = [line for place in places for line in place.lines(samples, seed)]

@@ -58,7 +58,7 @@ def make_prompts(**flags: Any) -> int:
     from titjudge.runs.prompt_recipes import write_made, write_seeds
 
     recipe, output = flags["recipe"], flags["output"]
-    check_writable(output)
+    check_writable(output, flags["themes"])
     with tempfile.TemporaryDirectory() as aside:
         place = Path(aside) / "seeds.jsonl" if flags["dry_run"] else output.with_suffix(".seeds.jsonl")
         drawn = write_seeds(recipe, flags["number"], flags["seed"], flags["themes"], place)

@@ -114,12 +114,18 @@ def show_forecast(forecast: Any, json_file: Path | None) -> None:
     write_json(json_file, forecast.to_json())
 
 
-def check_writable(path: Path | None) -> None:
+def check_writable(path: Path | None, *read: Path | None) -> None:
     """Say that a file cannot be written before anything is paid for; leaves no file behind.
+
+    Args:
+        path: The file.
+        read: Files that the command reads, which it must not write over.
 
     Raises:
         UserError: it cannot.
     """
+    if path is not None and any(each and each.exists() and path.exists() and path.samefile(each) for each in read):
+        raise UserError(f"{path} is read here: choose another file to write")
     if path is None or str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         return  # nothing, standard output, or a pipe, which a second opening would end
     try:

@@ -266,6 +266,9 @@ def test_themes_go_with_six_block_alone(tmp_path: Path) -> None:
             tmp_path, server, "tiif", "--themes", "themes.txt", code=2
         )
         assert "no themes here" in make(tmp_path, server, "six-block", "--themes", "none.txt", code=2)
+        (tmp_path / "made.jsonl").write_text('{"prompt_id": "1", "prompt": "A lion."}\n')
+        told = make(tmp_path, server, "elements", "--themes", "made.jsonl", code=2)
+        assert "made.jsonl is read here: choose another file to write" in told
         assert server.count() == 0
 
 

@@ -165,6 +165,9 @@ def test_a_list_of_prompts_says_where_its_facets_go(tmp_path: Path) -> None:
         key = {"OPENAI_API_KEY": "sk-test"}
         told = cli(tmp_path, "facets", "--data", "list.csv", *judge, code=2, **key)
         assert "give -o FILE" in told
+        told = cli(tmp_path, "facets", "--data", "list.csv", *judge, "-o", "list.csv", code=2, **key)
+        assert "list.csv is read here" in told
+        assert "none.csv: no such file" in cli(tmp_path, "facets", "--data", "none.csv", *judge, code=2, **key)
         told = cli(tmp_path, "facets", "--data", "list.csv", "--columns", "nr,text", *judge, "-o", "f.jsonl", **key)
     assert "list.csv:3: bad_input: 'text' is no prompt" in told
     assert [(line["prompt_id"], line["prompt"]) for line in lines(tmp_path / "f.jsonl")] == [("1", "A red cube")]

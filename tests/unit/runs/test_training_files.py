@@ -98,11 +98,14 @@ def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(r
         (["preferences", "run", "--metric", "tit", "--margin", "2", "-o", "x"], "no pair is left"),
         (["split", "none.jsonl", "--out", "x"], "none.jsonl"),
         (["split", "bad.jsonl", "--out", "x"], "bad.jsonl:2: neither prompt_id nor prompt (there are: x)"),
+        (["split", "train.jsonl", "--out", "."], "train.jsonl is read here"),
+        (["preferences", "run", "--pairs", "two.jsonl", "-o", "./two.jsonl"], "two.jsonl is read here"),
         (["split", "two.jsonl", "--out", "x"], "2 prompts are too few for 3 parts"),
         (["split", "two.jsonl", "--val", "0.9", "--test", "0.9", "--out", "x"], "not train -0.8, val 0.9, test 0.9"),
     ],
 )
 def test_errors_are_one_line(run: Path, arguments: list[str], reason: str) -> None:
+    (run / "train.jsonl").write_text('{"prompt": "a"}\n')
     (run / "bad.jsonl").write_text('{"prompt": "a"}\n{"x": 1}\n')
     (run / "two.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
     assert reason in cli(run, "export", *arguments, code=2)

@@ -96,6 +96,7 @@ def test_the_command(tmp_path: Path) -> None:
         (["one.txt", "--against", "none.csv"], "none.csv: no such file or folder"),
         (["one.txt", "--tokenizer", "none"], "--tokenizer none: no such folder"),
         (["one.txt", "--out", "a.pdf"], "tables are written as"),
+        (["empty.csv", "--out", "empty.csv"], "empty.csv is read here: choose another file to write"),
     ],
 )
 def test_errors_are_one_line(tmp_path: Path, arguments: list[str], reason: str) -> None:
