@@ -38,6 +38,8 @@ def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: P
 def _of_themes(recipe: str, themes: Path) -> list[Seed]:
     if recipe in RECIPES and recipe != "six-block":
         raise ConfigError(f"--themes goes with --recipe six-block and elements: '{recipe}' draws what it starts from")
+    if not themes.is_file():
+        raise DataError("no such file", themes)
     found: dict[str, str] = {}
     further: dict[str, dict[str, Any]] = {}
     for wrong in read_prompts(str(themes), found, further):

@@ -202,6 +202,11 @@ def test_prompts_get_the_elements_that_they_lack(tmp_path: Path) -> None:
         )  # facets and questions of both, the graph of one
         told = make(tmp_path, server, "elements", "--themes", "p.jsonl")
         assert "--themes FILE names them" in make(tmp_path, server, "elements", code=2)
+        assert "gone.csv: no such file" in make(tmp_path, server, "elements", "--themes", "gone.csv", code=2)
+        (tmp_path / "odd.jsonl").write_text('{"prompt_id": "odd", "prompt": "A cat.", "graph": "a cat"}')
+        assert "odd: bad_input: the item's graph does not have the form" in make(
+            tmp_path, server, "elements", "--themes", "odd.jsonl", "-o", "odd_made.jsonl", code=1
+        )
     made = {line["prompt_id"]: line for line in lines(tmp_path)}
     assert set(made) == {"own", "bare"}, told
     assert (made["own"]["graph"], made["own"]["type"]) == (own["graph"], "pets")

@@ -7,7 +7,7 @@ from typing import Any
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
 from titjudge.metrics.facet_map import by_pillar
-from titjudge.metrics.graph_alignment import Graph
+from titjudge.metrics.graph_alignment import Graph, graph_of
 from titjudge.metrics.recipes.facets import mapped
 from titjudge.metrics.recipes.long_graph import GRAPH_CHECKS, as_lists, qualified_graph
 from titjudge.metrics.recipes.tiif import QUESTION_CHECKS, checked_questions
@@ -27,17 +27,19 @@ async def elements(item: Item, ask: Ask) -> Score:
     checks = list(line.get("checks", ()))
     if "provenance" in line:
         line["written"] = line.pop("provenance")
-    if not line.get("graph"):
-        graph, line["relation_categories"] = await qualified_graph(ask, item.prompt)
-        line["graph"] = as_lists(graph)
+    graph = graph_of(item)
+    if graph is None:
+        made, line["relation_categories"] = await qualified_graph(ask, item.prompt)
+        line["graph"] = as_lists(made)
+        graph = Graph.from_json(line["graph"])
         checks += GRAPH_CHECKS
     if not line.get("facets"):
         line["notes"] = await mapped(ask, item.prompt)
         line["facets"] = by_pillar(line["notes"])
     if not line.get("questions"):
-        made = await checked_questions(ask, [item.prompt], _things(Graph.from_json(line["graph"])))
-        line["questions"] = [each.question for each in made.questions]
-        line["gold_answers"] = [each.answer for each in made.questions]
+        asked = (await checked_questions(ask, [item.prompt], _things(graph))).questions
+        line["questions"] = [each.question for each in asked]
+        line["gold_answers"] = [each.answer for each in asked]
         checks += QUESTION_CHECKS
     return Score.of(1, lines=[{**line, "checks": checks}])
 
