@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -177,3 +179,18 @@ def test_checks_run_again_by_code(line: dict[str, Any], prompt: str, wrong: dict
     assert list(found) == line["checks"]
     told = {name: None if problems is None else len(problems) for name, problems in found.items() if problems != []}
     assert told == wrong
+
+
+def test_a_decision_that_the_disk_does_not_take_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    review = Review(make_set(tmp_path))
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        decide(review, 0, "accepted")
+    assert review.decisions() == {}
+    monkeypatch.undo()
+    decide(review, 0, "accepted")
+    assert list(review.decisions()) == ["t1"]
