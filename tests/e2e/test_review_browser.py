@@ -20,12 +20,15 @@ def test_a_set_is_reviewed_with_the_keyboard(tmp_path: Path) -> None:
     path = make_set(tmp_path)
     with sync_api.sync_playwright() as playwright, reviewing(path, "--reviewer", "ada") as served:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        with page_of(browser, served.link, viewport={"width": 390, "height": 844}) as page:
+        with page_of(browser, served.link.replace("#", "#x"), viewport={"width": 390, "height": 844}) as page:
 
             def at(place: str) -> None:
                 page.wait_for_function("place => document.body.dataset.at === place", arg=place)
 
+            assert page.is_visible("#broken")
+            page.goto(served.link)
             at("0 0")
+            assert page.is_hidden("#broken")
             assert "Is it raining?" in page.inner_text("#about")
             assert "✓ every concept kept" in page.inner_text("#about")
             assert not page.evaluate(WIDE)
@@ -59,8 +62,6 @@ def test_a_set_is_reviewed_with_the_keyboard(tmp_path: Path) -> None:
             assert page.is_visible("#bar")
             page.keyboard.press("a")  # once more: the edited text stands
             page.wait_for_function("document.querySelector('#verdict').textContent.startsWith('Accepted as edited')")
-        with page_of(browser, served.link.replace("#", "#x")) as page:
-            page.wait_for_selector("#broken:not([hidden])")
         browser.close()
     decided = [json.loads(line) for line in (tmp_path / "set.jsonl.review.jsonl").read_text().splitlines()]
     last = {each["prompt_id"]: each for each in decided}
