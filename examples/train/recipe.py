@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForImageTextToText, Trainer, TrainingArguments, set_seed
 
 from titjudge.core.errors import ConfigError, DataError, UserError
@@ -22,6 +21,12 @@ from titjudge.core.images import glance
 from titjudge.providers.learned.chat_heads import inputs_of
 from titjudge.providers.local.images import rgb
 from titjudge.providers.local.loading import load_processor
+
+try:
+    from peft import LoraConfig, get_peft_model
+except ImportError:
+    print("training needs peft: pip install 'titjudge[train]'", file=sys.stderr)
+    sys.exit(2)
 
 Row = dict[str, Any]
 LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
@@ -34,15 +39,23 @@ def parser(about: str, lr: float) -> argparse.ArgumentParser:
     flags.add_argument("--train", type=Path, required=True, help="rows to learn from: a part of `export split`")
     flags.add_argument("--val", type=Path, help="rows to measure on, of other prompts")
     flags.add_argument("--out", type=Path, required=True, help="folder for the model; the same command goes on there")
-    flags.add_argument("--epochs", type=int, default=3, help="times that every row is seen")
-    flags.add_argument("--batch-size", type=int, default=1, help="rows at once")
-    flags.add_argument("--accumulate", type=int, default=16, help="batches to a step")
+    flags.add_argument("--epochs", type=positive, default=3, help="times that every row is seen")
+    flags.add_argument("--batch-size", type=positive, default=1, help="rows at once")
+    flags.add_argument("--accumulate", type=positive, default=16, help="batches to a step")
     flags.add_argument("--lr", type=float, default=lr, help="learning rate of LoRA")
-    flags.add_argument("--save-every", type=int, metavar="STEPS", help="steps between checkpoints, else an epoch")
-    flags.add_argument("--max-pixels", type=int, default=1024 * 1024, help="larger images are made smaller")
-    flags.add_argument("--dtype", default="bfloat16", help="numbers of the frozen weights")
+    flags.add_argument("--save-every", type=positive, metavar="STEPS", help="steps between checkpoints, else an epoch")
+    flags.add_argument("--max-pixels", type=positive, default=1024 * 1024, help="larger images are made smaller")
+    flags.add_argument(
+        "--dtype", choices=("bfloat16", "float16", "float32"), default="bfloat16", help="of frozen weights"
+    )
     flags.add_argument("--seed", type=int, default=0, help="of order, dropout and new weights")
     return flags
+
+
+def positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError
+    return number
 
 
 def rows(file: Path, needed: tuple[str, ...], wrong: Callable[[Row], str] = lambda row: "") -> list[Row]:
@@ -113,12 +126,16 @@ def begin(flags: argparse.Namespace, *, least_pixels: int = 56 * 56) -> tuple[An
     if note.exists() and (before := json.loads(note.read_text())) != told:
         changed = ", ".join(sorted(name for name in told if before.get(name) != told[name]))
         raise ConfigError(f"{flags.out}: training was begun there with another {changed}; choose another --out")
-    flags.out.mkdir(parents=True, exist_ok=True)
-    write_atomic(note, json.dumps(told, indent=1) + "\n")
     set_seed(flags.seed)
     size = {"shortest_edge": least_pixels, "longest_edge": flags.max_pixels}
-    model = AutoModelForImageTextToText.from_pretrained(flags.model, dtype=getattr(torch, flags.dtype))
-    return model, load_processor(flags.model, size=size)
+    try:
+        model = AutoModelForImageTextToText.from_pretrained(flags.model, dtype=getattr(torch, flags.dtype))
+        processor = load_processor(flags.model, size=size)
+    except (OSError, ValueError) as error:  # of many kinds, in many lines
+        raise ConfigError(f"--model {flags.model} cannot be loaded: {str(error).splitlines()[0]}") from error
+    flags.out.mkdir(parents=True, exist_ok=True)
+    write_atomic(note, json.dumps(told, indent=1) + "\n")
+    return model, processor
 
 
 def with_lora(model: Any, **more: Any) -> Any:

@@ -233,3 +233,14 @@ def test_a_run_is_exported_split_and_read(tmp_path: Path, recipe: Callable[[str]
     assert not {row["prompt"] for row in read["train"]} & {row["prompt"] for row in read["val"]}
     turns = program.conversation(read["train"][0])
     assert [part["image"].mode for turn in turns for part in turn["content"] if part["type"] == "image"] == ["RGB"]
+
+
+def test_a_model_that_is_none_leaves_the_folder_free(
+    tmp_path: Path, recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows(tmp_path)
+    program = recipe("sft")
+    with pytest.raises(SystemExit, match="2"):
+        program.run(lambda: program.main(words(tmp_path, "judge")))
+    assert capsys.readouterr().err.startswith(f"--model {tmp_path / 'base'} cannot be loaded")
+    assert not (tmp_path / "judge").exists()
