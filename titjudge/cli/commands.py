@@ -70,6 +70,7 @@ GROUPS = {
             "titjudge.cli.facets:facets",
             "Have a judge name the checklist facets that each prompt puts to the test.",
         ),
+        "fetch": ("titjudge.cli.fetch:fetch", "Download the published prompt files of a suite, pinned and checked."),
         "generate": (
             "titjudge.cli.generate:generate",
             "Make the images of exported prompts by a command or a pipeline.",
