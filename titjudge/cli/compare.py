@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli import compare_bridge, compare_generators, compare_runs
-from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.options import JSON, PATH, GroupByDefault, option
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -17,13 +17,10 @@ if TYPE_CHECKING:
     from titjudge.stats.paired_differences import Difference
 
 
-class _RunsByDefault(click.Group):
+class _RunsByDefault(GroupByDefault):
     """`compare RUN...` without a further word."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.commands, "--help"):
-            args = ["runs", *args]
-        return super().parse_args(ctx, args)
+    default = "runs"
 
 
 @click.group(cls=_RunsByDefault)

@@ -6,17 +6,14 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.options import JSON, PATH, GroupByDefault, option
 from titjudge.cli.terminal import say
 
 
-class _ServeByDefault(click.Group):
+class _ServeByDefault(GroupByDefault):
     """`label DATA` without a further word."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.commands, "--help"):
-            args = ["serve", *args]
-        return super().parse_args(ctx, args)
+    default = "serve"
 
 
 @click.group(cls=_ServeByDefault)

@@ -17,6 +17,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 
 
+class GroupByDefault(click.Group):
+    """A group whose command `default` is meant where the first word is the name of none."""
+
+    default = ""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from titjudge.core.errors import UserError, nearest
+
+        if args and args[0] not in (*self.commands, "--help"):
+            if not Path(args[0]).exists() and (meant := nearest(args[0], self.commands)):
+                raise UserError(f"{args[0]}: no such command, file or folder.{meant}")
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+
 def option(flag: str, text: str, metavar: str | None = None, name: str = "", **attributes: Any) -> Callable[[F], F]:
     """Make an option of click with its help, and with its default shown where it has one."""
     attributes.setdefault("show_default", attributes.get("default") not in (None, ""))

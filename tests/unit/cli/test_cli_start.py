@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from commands import cli
 from PIL import Image
 
 import titjudge
@@ -52,6 +53,13 @@ print([m for m in {[m for m in HEAVY if m not in ("asyncio", "logging")]!r} if m
     lines = run(code).splitlines()
     assert lines[-1] == "[]"
     assert len(lines) == len(COMMANDS) + 1
+
+
+def test_a_slip_in_the_second_word_is_no_folder(tmp_path: Path) -> None:
+    for words, meant in (("compare", "generatrs", "x"), "generators"), (("label", "exprot", "a.db", "b"), "export"):
+        assert f"{words[1]}: no such command, file or folder. Did you mean '{meant}'?" in cli(tmp_path, *words, code=2)
+    (tmp_path / "peopel").mkdir()
+    assert "peopel: not a run folder" in cli(tmp_path, "compare", "peopel", code=2)
 
 
 def test_import_titjudge_is_light() -> None:
