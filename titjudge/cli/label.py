@@ -23,7 +23,8 @@ def label() -> None:
     \b
     Examples:
       python cli.py label examples/known_answer --annotators 3
-      python cli.py label examples/known_answer --mode rating --store ratings.sqlite
+      python cli.py label examples/known_answer --mode rating \\
+        --store ratings.sqlite
       python cli.py label export labels.sqlite labelled
       python cli.py label tasks examples/known_answer tasks.json
     """
