@@ -52,6 +52,19 @@ def by_pillar(names: Container[str]) -> dict[str, list[list[str]]]:
     return found
 
 
+async def mapped(ask: Ask, prompt: str) -> dict[str, str]:
+    """Name the facets that a prompt puts to the test, each with what of the prompt it is about.
+
+    Raises:
+        Unanswered: The answer names fewer than three.
+    """
+    reply = await ask("facets/map", role="judge", schema=FacetMap, prompt=prompt, facets=closed_list())
+    notes = {str(each.facet): each.note for each in reply.data.facets}
+    if len(notes) < FEWEST and not is_stand_in(ask, reply):
+        raise Unanswered(Status.UNPARSED, f"the answer names {len(notes)} facets, fewer than {FEWEST}", reply)
+    return notes
+
+
 @metric(
     "facet-map",
     roles=("judge",),
@@ -63,8 +76,5 @@ async def facet_map(item: Item, ask: Ask) -> Score:
 
     A name that is not in the closed list, and fewer than three facets, are no answer.
     """
-    reply = await ask("facets/map", role="judge", schema=FacetMap, prompt=item.prompt, facets=closed_list())
-    notes = {str(each.facet): each.note for each in reply.data.facets}
-    if len(notes) < FEWEST and not is_stand_in(ask, reply):
-        raise Unanswered(Status.UNPARSED, f"the answer names {len(notes)} facets, fewer than {FEWEST}", reply)
+    notes = await mapped(ask, item.prompt)
     return Score.of(len(notes), facets=by_pillar(notes), notes=notes)

@@ -183,7 +183,8 @@ def test_long_graphs_are_refined_and_qualified(tmp_path: Path) -> None:
 def elements(seen: Seen) -> str:
     """Answers to the steps of elements; the first graph has a thing that the prompt does not say."""
     if "Which facets of the list" in seen.text:
-        return json.dumps({"facets": [{"facet": name, "note": "n"} for name in list(FACETS)[:3]]})
+        named = list(FACETS)[:1] * 3 if "A fish" in seen.text else list(FACETS)[:3]
+        return json.dumps({"facets": [{"facet": name, "note": "n"} for name in named]})
     if "Write yes / no questions" in seen.text or "Answer each question" in seen.text:
         return tiif(seen)
     return long_graph(seen)
@@ -207,6 +208,9 @@ def test_prompts_get_the_elements_that_they_lack(tmp_path: Path) -> None:
         assert "odd: bad_input: the item's graph does not have the form" in make(
             tmp_path, server, "elements", "--themes", "odd.jsonl", "-o", "odd_made.jsonl", code=1
         )
+        (tmp_path / "fish.jsonl").write_text(json.dumps({**own, "prompt_id": "fish", "prompt": "A fish."}))
+        fish = make(tmp_path, server, "elements", "--themes", "fish.jsonl", "-o", "fish_made.jsonl", code=1)
+        assert "fish: unparsed: the answer names 1 facets" in fish
     made = {line["prompt_id"]: line for line in lines(tmp_path)}
     assert set(made) == {"own", "bare"}, told
     assert (made["own"]["graph"], made["own"]["type"]) == (own["graph"], "pets")

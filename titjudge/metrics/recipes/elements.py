@@ -6,9 +6,8 @@ from typing import Any
 
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics.facet_map import by_pillar
+from titjudge.metrics.facet_map import by_pillar, mapped
 from titjudge.metrics.graph_alignment import Graph, graph_of
-from titjudge.metrics.recipes.facets import mapped
 from titjudge.metrics.recipes.long_graph import GRAPH_CHECKS, as_lists, qualified_graph
 from titjudge.metrics.recipes.tiif import QUESTION_CHECKS, checked_questions
 
@@ -36,6 +35,7 @@ async def elements(item: Item, ask: Ask) -> Score:
     if not line.get("facets"):
         line["notes"] = await mapped(ask, item.prompt)
         line["facets"] = by_pillar(line["notes"])
+        checks.append("facets of the rubric, three or more")
     if not line.get("questions"):
         asked = (await checked_questions(ask, [item.prompt], _things(graph))).questions
         line["questions"] = [each.question for each in asked]

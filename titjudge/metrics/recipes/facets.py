@@ -8,7 +8,7 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics.checklist import rubric
-from titjudge.metrics.facet_map import FACETS, FacetMap, by_pillar, closed_list
+from titjudge.metrics.facet_map import FACETS, by_pillar, mapped
 from titjudge.metrics.recipes._drafts import Checked, Draft, bullets, drafted, filler, flat
 
 SHORT_EN, SHORT_ZH = 235, 70  # characters that a short prompt has at most, and a long one more
@@ -92,12 +92,6 @@ async def facets(item: Item, ask: Ask) -> Score:
         targets=targets,
         checks=[*draft.checked(targets, long), "every target found again", f"at most {MOST_MORE} more"],
     )
-
-
-async def mapped(ask: Ask, prompt: str) -> dict[str, str]:
-    """Name the facets that a prompt puts to the test, each with what of the prompt it is about."""
-    reply = await ask("facets/map", role="judge", schema=FacetMap, prompt=prompt, facets=closed_list())
-    return {str(each.facet): each.note for each in reply.data.facets}
 
 
 def _criterion(name: str) -> str:
