@@ -120,7 +120,7 @@ def answers_learnt(processor: Any, talks: list[list[dict[str, Any]]]) -> Any:
 
 def begin(flags: argparse.Namespace, *, least_pixels: int = 56 * 56) -> tuple[Any, Any]:
     """The model and its processor; refuses a folder that another training was begun in."""
-    told = {name: str(value) for name, value in vars(flags).items() if name != "val"}
+    told = {name: str(value) for name, value in vars(flags).items() if name not in ("out", "val", "save_every")}
     told["train"] = hashlib.sha256(flags.train.read_bytes()).hexdigest()
     note = flags.out / "training.json"
     if note.exists() and (before := json.loads(note.read_text())) != told:
