@@ -57,6 +57,7 @@ class Rewards:
             self._before = self._folder.manifest()
             pins = Pins(self._engine.roles, (role for each in self._judge.metrics.values() for role in each.roles))
             pins.check(self._folder, together=False)
+            self._check_ready()
             self._pins = pins.record(self._before)
             self._items = Appender(self._folder.path / "items.jsonl")
         except TitjudgeError:
@@ -67,6 +68,17 @@ class Rewards:
         self._given = {key for key, score in self._folder.scores(slim=True).items() if score.value is not None}
         self._failed, self._started = 0, time.time()
         self._watch: asyncio.Task[None] | None = None
+
+    def _check_ready(self) -> None:
+        """Look for keys and weights now: a training run would meet their absence at its first reward.
+
+        Raises:
+            UserError: One is missing.
+        """
+        roles = self._engine.roles
+        for name in roles.with_panel(role for each in self._judge.metrics.values() for role in each.roles):
+            if (role := self._config.role(name)) is not None and name != "embedder":
+                roles.made(role).ready()
 
     @property
     def folder(self) -> Path:

@@ -24,7 +24,7 @@ from serving import TOKEN, expected, picture, rating, serving, text_of
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.runs.reward_server import serve_rewards
+from titjudge.runs.reward_server import Rewards, serve_rewards
 from titjudge.runs.run_folder import RunFolder
 
 A, B, C = (picture(number) for number in (1, 2, 3))
@@ -350,6 +350,16 @@ def test_an_address_that_cannot_be_had_begins_no_run(tmp_path: Path) -> None:
         serve_rewards(load_config(None, keys), token=TOKEN, host="203.0.113.9", port=0)
     with pytest.raises(UserError, match="--no-token goes with a loopback address"):
         serve_rewards(load_config(None, keys), token="", host="0.0.0.0", port=0)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_server_without_a_key_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    keys = {"metrics": ["lmm-score"], "captioner": {"model": "openai/gpt-4o"}, "out": tmp_path / "run"}
+    with pytest.raises(
+        UserError, match=r"no API key for api\.openai\.com: set the environment variable OPENAI_API_KEY"
+    ):
+        Rewards(load_config(None, keys))
     assert not (tmp_path / "run").exists()
 
 
