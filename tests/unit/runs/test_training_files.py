@@ -95,13 +95,16 @@ def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(r
         (["sft", "run", "--metric", "viescore", "-o", "x"], "no metric 'viescore'"),
         (["sft", "run", "--metric", "tit", "--template", "a/b", "-o", "x"], "no answer behind a score of tit to a/b"),
         (["sft", "none", "-o", "x"], "none"),
-        (["preferences", "run", "--metric", "tit", "--margin", "2", "-o", "x"], "no pair is left"),
-        (["split", "none.jsonl", "--out", "x"], "none.jsonl"),
-        (["split", "bad.jsonl", "--out", "x"], "bad.jsonl:2: neither prompt_id nor prompt (there are: x)"),
+        (["preferences", "run", "--metric", "tit", "--margin", "2", "-o", "x.jsonl"], "no pair is left"),
+        (["split", "none.jsonl", "--out", "parts"], "none.jsonl"),
+        (["split", "bad.jsonl", "--out", "parts"], "bad.jsonl:2: neither prompt_id nor prompt (there are: x)"),
         (["split", "train.jsonl", "--out", "."], "train.jsonl is read here"),
         (["preferences", "run", "--pairs", "two.jsonl", "-o", "./two.jsonl"], "two.jsonl is read here"),
-        (["split", "two.jsonl", "--out", "x"], "2 prompts are too few for 3 parts"),
-        (["split", "two.jsonl", "--val", "0.9", "--test", "0.9", "--out", "x"], "not train -0.8, val 0.9, test 0.9"),
+        (["split", "two.jsonl", "--out", "parts"], "2 prompts are too few for 3 parts"),
+        (
+            ["split", "two.jsonl", "--val", "0.9", "--test", "0.9", "--out", "parts"],
+            "not train -0.8, val 0.9, test 0.9",
+        ),
     ],
 )
 def test_errors_are_one_line(run: Path, arguments: list[str], reason: str) -> None:
