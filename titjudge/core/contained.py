@@ -22,7 +22,7 @@ class Cell(NamedTuple):
         return self.column / str(self.row)
 
 
-def version(path: Path) -> tuple[int, int]:
+def version(path: Path | str) -> tuple[int, int]:
     """Give size and time of a file: another content has others.
 
     Raises:
@@ -31,5 +31,5 @@ def version(path: Path) -> tuple[int, int]:
     try:
         stat = os.stat(path)
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", path) from error
+        raise DataError(f"cannot be read: {error.strerror}", Path(path)) from error
     return stat.st_size, stat.st_mtime_ns

@@ -88,20 +88,19 @@ def read_cell(path: Path) -> bytes:
     column, row = os.path.split(path)
     if not row.isdecimal():
         raise DataError("no such row", path)
-    file = path.parent.parent
-    size, changed = version(file)
-    kind = _kind(str(file), size, changed)
+    file = os.path.dirname(column)  # text, as in `holder`
+    now = version(file)
+    kind = _kind(file, *now)
     if kind == tar_files.SUFFIX:
-        return tar_files.read(file, os.path.basename(column), int(row))
+        return tar_files.read(Path(file), os.path.basename(column), int(row))
     if kind == _GRID:
         with _lock:
-            return grids.read(file, os.path.basename(column), int(row))
+            return grids.read(Path(file), os.path.basename(column), int(row))
     with _lock:
-        found = _windows.get(column, parquet.Window if kind == parquet.SUFFIX else arrow_files.Window).read(
-            int(row) - 1
-        )
+        make = parquet.Window if kind == parquet.SUFFIX else arrow_files.Window
+        found = _windows.get(column, now, make).read(int(row) - 1)
     if found is None:
-        raise DataError(f"there is no image in '{unquote(path.parent.name)}'", file, int(row))
+        raise DataError(f"there is no image in '{unquote(path.parent.name)}'", Path(file), int(row))
     return found
 
 
@@ -111,13 +110,12 @@ class _Windows:
     def __init__(self) -> None:
         self._open: OrderedDict[str, _Window] = OrderedDict()
 
-    def get(self, column: str, make: Callable[[Path, str], _Window]) -> _Window:
-        place = Path(column)
+    def get(self, column: str, now: tuple[int, int], make: Callable[[Path, str], _Window]) -> _Window:
         found = self._open.pop(column, None)
-        if found is not None and found.version != version(place.parent):
+        if found is not None and found.version != now:
             found.close()
             found = None
-        self._open[column] = found or make(place.parent, unquote(place.name))
+        self._open[column] = found or make(Path(column).parent, unquote(os.path.basename(column)))
         while len(self._open) > _OPEN:
             self._open.popitem(last=False)[1].close()
         return self._open[column]

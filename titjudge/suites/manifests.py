@@ -75,11 +75,11 @@ class ManifestReader:
             yield InvalidItem(where, f"{where}: the key 'prompt' is missing")
             return
         prompt = record[chosen["prompt"][0]]
-        prompt_id = next((str(record[column]) for column in chosen["prompt_id"] if record.get(column)), str(prompt))
-        own = {*chosen["image"], *chosen["prompt"], *chosen["prompt_id"]}
+        prompt_id = str(_first(record, chosen["prompt_id"]) or prompt)
+        own = chosen["own"]
         meta = {key: value for key, value in record.items() if key not in own and not isinstance(value, Cell)}
-        generator = next((str(record[column]) for column in chosen["generator"] if record.get(column)), "")
-        sample = next((as_sample(record[column]) for column in chosen["sample"] if record.get(column)), 0)
+        generator = str(_first(record, chosen["generator"]) or "")
+        sample = as_sample(_first(record, chosen["sample"]) or 0)
         images = [(column, record[column]) for column in chosen["image"] if record.get(column)]
         if not images and record.get("description"):
             yield _text(str(record.get("id") or where), prompt, generator, prompt_id, meta, sample)
@@ -89,20 +89,23 @@ class ManifestReader:
             several = len(self.columns.get("image", ())) > 1
             by = column if several else generator
             if isinstance(image, Cell):
-                told = {**meta, "image_path": image.name} if image.name else meta
+                own_meta = {**meta, "image_path": image.name} if image.name else meta
                 name = f"{where}:{column}" if several else where
                 problem = _unusable(prompt)
                 yield (
                     InvalidItem(name, problem, by, prompt_id)
                     if problem
-                    else Item(name, prompt, image.place, by, prompt_id, told, sample)
+                    else Item(name, prompt, image.place, by, prompt_id, own_meta, sample)
                 )
                 continue
             name = self._below(place, str(image))
             yield item_of(name, prompt, by, prompt_id, meta, self.root, self.roots, sample)
 
     def _chosen(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Choose the columns: those that the user has named, else the first of the usual names that is there."""
+        """Choose the columns: those that the user has named, else the first of the usual names that is there.
+
+        `own` has those of them that are no further keys of the image.
+        """
         there = tuple(names)
         if there in self._known:
             return self._known[there]
@@ -116,6 +119,7 @@ class ManifestReader:
             found[role] = same if role in ("generator", "sample") else same[:1]
             if same and role in ("image", "prompt") and same[0] != role:
                 self.taken[f"'{same[0]}' is read as {role}"] = None
+        found["own"] = [*found["image"], *found["prompt"], *found["prompt_id"]]
         if len(self._known) < 100:
             self._known[there] = found
         return found
@@ -123,6 +127,14 @@ class ManifestReader:
     @staticmethod
     def _below(place: str, name: str) -> str:
         return name if place == "." or not name else str(PurePosixPath(place, name))
+
+
+def _first(record: Mapping[str, Any], columns: Iterable[str]) -> Any:
+    """Return the first cell of some columns that holds something; None where none does."""
+    for column in columns:
+        if value := record.get(column):
+            return value
+    return None
 
 
 def check_manifest(file: Path) -> None:
