@@ -110,13 +110,12 @@ def _write_scores(scores: Iterable[Any], file: Path) -> None:
 
 def _judged(run_folder: Path, *metrics: str) -> tuple[list[Any], list[Any]]:
     """Read the items of a run, and its scores of the metrics."""
-    from titjudge.core.types import Item
     from titjudge.runs.run_folder import RunFolder
 
     folder = RunFolder(run_folder)
     folder.manifest()
     scores = [score for score in folder.scores().values() if score.metric in metrics]
-    return [item for item in folder.items() if isinstance(item, Item)], scores
+    return list(folder.judged()), scores
 
 
 @aggregate.command("tiif-text")

@@ -84,7 +84,6 @@ def runs(
     """
     from titjudge.cli.output import show_notes, show_tables, write_json
     from titjudge.core import registry
-    from titjudge.core.types import Item
     from titjudge.probes.canary import refuse_drift
     from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.agreement import agreement
@@ -104,7 +103,7 @@ def runs(
     labels = short if len(set(short)) == len(short) else [str(path) for path in runs]
     judged: dict[str, tuple[dict[str, Item], list[Score]]] = {}
     for label, folder in zip(labels, folders, strict=True):
-        listed = {item.id: item for item in folder.items() if isinstance(item, Item)}
+        listed = {item.id: item for item in folder.judged()}
         judged[label] = listed, list(folder.scores().values())
         items |= listed
         for score in judged[label][1]:

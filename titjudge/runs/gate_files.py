@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -84,7 +85,9 @@ def write_comment(
         strict: Whether candidates that cannot be told from the baseline fail.
         image_url: Where the folder of the thumbnails will be found; relative to the comment without it.
     """
+    worst = {each.a: _worst(table, each) for each in found}
     judged = _Judged(runs, table.metric)
+    judged.look_up((table.prompts[row], name) for each in found for row in worst[each.a] for name in (each.a, each.b))
     place = file.parent / f"{file.stem}_images"
     outcome = "failed" if any(fails(decided, each, strict) for each in found) else "passed"
     lines = [f"### titjudge: the gate has {outcome}", ""]
@@ -93,16 +96,19 @@ def write_comment(
         lines += ["", f"**{_md(each.a)} against {_md(each.b)}: the prompts that lost most** ({_md(table.metric)})", ""]
         lines += [f"| prompt | {_md(each.b)} | {_md(each.a)} |", "| --- | --- | --- |"]
         a, b = table.column(each.a), table.column(each.b)
-        gaps = table.means[:, a] - table.means[:, b]
-        for row in np.argsort(gaps, kind="stable")[:_WORST]:  # NaN comes last
-            if not gaps[row] < 0:
-                break
+        for row in worst[each.a]:
             prompt = table.prompts[row]
             cells = [_md(judged.text(prompt)[:_TEXT])]
             for generator, value in ((each.b, table.means[row, b]), (each.a, table.means[row, a])):
                 cells.append(f"{value:.4g}{judged.shown(prompt, generator, place, image_url)}")
             lines.append(f"| {' | '.join(cells)} |")
     write_atomic(file, "\n".join(lines) + "\n")
+
+
+def _worst(table: ScoreTable, each: GeneratorDifference) -> list[int]:
+    """Find the rows of the prompts in which a candidate lost most."""
+    gaps = table.means[:, table.column(each.a)] - table.means[:, table.column(each.b)]
+    return [int(row) for row in np.argsort(gaps, kind="stable")[:_WORST] if gaps[row] < 0]  # NaN comes last
 
 
 def _sign(decided: Gate, each: GeneratorDifference, strict: bool) -> str:
@@ -114,10 +120,7 @@ class _Judged:
 
     def __init__(self, runs: Sequence[Path], metric: str) -> None:
         self._folders = {str(path): RunFolder(path) for path in runs}
-        items = {
-            name: {item.id: item for item in folder.items() if isinstance(item, Item)}
-            for name, folder in self._folders.items()
-        }
+        items = {name: {item.id: item for item in folder.judged()} for name, folder in self._folders.items()}
         label, key = run_labels(items), prompt_keys(items)
         self._items: dict[tuple[str, str], tuple[str, Item]] = {}
         self._texts: dict[str, str] = {}
@@ -126,26 +129,44 @@ class _Judged:
                 self._items.setdefault((key(item), label(name, item)), (name, item))
                 self._texts.setdefault(key(item), item.prompt)
         self._metric = metric
-        self._scores: dict[str, Mapping[tuple[str, str], Score]] = {}
+        self._scores: dict[tuple[str, str], Score] = {}
+        self._replies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        self._stats: dict[str, Mapping[str, Any]] = {}
+
+    def look_up(self, shown: Iterable[tuple[str, str]]) -> None:
+        """Read what `shown` needs of some prompts and generators: each file of each run once."""
+        wanted: dict[str, set[str]] = {}
+        for cell in shown:
+            if cell in self._items:
+                name, item = self._items[cell]
+                wanted.setdefault(name, set()).add(item.id)
+        for name, ids in wanted.items():
+            folder = self._folders[name]
+            self._stats[name] = folder.stats()
+            asked: dict[str, list[str]] = {}  # items by the key of an answer
+            for (id, metric), score in folder.scores().items():
+                if metric == self._metric and id in ids:
+                    self._scores[name, id] = score
+                    for key in score.replies:
+                        asked.setdefault(key, []).append(id)
+            for reply in folder.replies():
+                for id in asked.get(reply["key"], ()):
+                    self._replies.setdefault((name, id), []).append(reply)
 
     def text(self, prompt: str) -> str:
         return self._texts.get(prompt, prompt)
 
     def shown(self, prompt: str, generator: str, place: Path, url: str) -> str:
-        """Show the image of a prompt by a generator, and what was said of it; empty where there is none."""
+        """Show the image of a prompt by a generator that was looked up, and what was said of it; empty where there is none."""
         if (prompt, generator) not in self._items:
             return ""
         name, item = self._items[prompt, generator]
-        folder = self._folders[name]
-        if name not in self._scores:
-            self._scores[name] = folder.scores()
-        score = self._scores[name].get((item.id, self._metric))
+        score = self._scores.get((name, item.id))
         reason = f"<br>{_md(score.reason[:_TEXT])}" if score is not None and score.reason else ""
         if item.image is None:
             return reason
-        keys = set(score.replies) if score is not None else set()
-        answers = [reply for reply in folder.replies() if reply["key"] in keys]
-        made = thumbnail(Judged.of(item.image, folder.stats().get(item.id), answers), _EDGE, _QUALITY)
+        answers = self._replies.get((name, item.id), [])
+        made = thumbnail(Judged.of(item.image, self._stats[name].get(item.id), answers), _EDGE, _QUALITY)
         if isinstance(made, str):
             return f"<br>({_md(made)}){reason}"
         file = f"{hashlib.sha256(made).hexdigest()[:16]}.webp"

@@ -55,9 +55,7 @@ def run_scores(
         for name, manifest in manifests.items()
         if manifest.status == "settled"
     ]
-    items = {
-        name: {item.id: item for item in folder.items() if isinstance(item, Item)} for name, folder in folders.items()
-    }
+    items = {name: {item.id: item for item in folder.judged()} for name, folder in folders.items()}
     stored = {name: list(folder.scores().values()) for name, folder in folders.items()}
     names = {score.metric for scores in stored.values() for score in scores}
     chosen = choose(names, metric, next(iter(folders.values())))

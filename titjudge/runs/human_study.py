@@ -118,7 +118,7 @@ def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[
         DataError: no run folder, or no score has claims.
     """
     run.manifest()
-    items = [item for item in run.items() if isinstance(item, Item)]
+    items = list(run.judged())
     by_metric: dict[str, list[Score]] = {}
     for score in run.scores().values():
         by_metric.setdefault(score.metric, []).append(score)

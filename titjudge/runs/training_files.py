@@ -40,7 +40,7 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
     """
     folder = RunFolder(run)
     manifest, items = folder.manifest(), _items(folder)
-    scores, chosen = _scores(folder, metric)
+    scores, chosen = _scores(folder.scores(), metric, folder)
     replies = {record["key"]: record for record in folder.replies() if record["status"] == Status.OK}
     lines: list[Json] = []
     left: list[str] = []
@@ -89,7 +89,7 @@ def _conversation(reply: Mapping[str, Any], item: Item, form: str) -> Json:
                 content.append({"type": "text", "text": part})
             else:
                 content.append({"type": "image"})
-                images.append(str(Path(str(item.image)).resolve()))
+                images.append(_file(item))
         messages.append({"role": role, "content": content})
     messages.append({"role": "assistant", "content": [{"type": "text", "text": reply["text"]}]})
     if form != "trl":  # both want the place of an image as a tag in the text
@@ -120,8 +120,9 @@ def preferences(
     """
     folder = RunFolder(run)
     items = _items(folder)
-    scores, chosen = _scores(folder, metric)
-    others = {name: _scores(folder, name)[0] for name in agree}
+    stored = folder.scores()
+    scores, chosen = _scores(stored, metric, folder)
+    others = {name: _scores(stored, name, folder)[0] for name in agree}
     up = {name: _higher_is_better(name) for name in (chosen, *agree)}
     ordered = None if people is None else _people(people)
     by_prompt: dict[str, list[Item]] = defaultdict(list)
@@ -180,14 +181,15 @@ def _higher_is_better(metric: str) -> bool:
     return found
 
 
-def _scores(folder: RunFolder, metric: str | None) -> tuple[dict[str, Score], str]:
-    stored = folder.scores()
+def _scores(
+    stored: Mapping[tuple[str, str], Score], metric: str | None, folder: RunFolder
+) -> tuple[dict[str, Score], str]:
     chosen = choose({name for _, name in stored}, metric, folder)
     return {item: score for (item, name), score in stored.items() if name == chosen}, chosen
 
 
 def _items(folder: RunFolder) -> dict[str, Item]:
-    return {item.id: item for item in folder.items() if isinstance(item, Item)}
+    return {item.id: item for item in folder.judged()}
 
 
 def _file(item: Item) -> str:
@@ -209,25 +211,30 @@ def split(table: Path, shares: Mapping[str, float], seed: int, out: Path) -> dic
     Raises:
         ConfigError: the shares do not add up to 1, or there are fewer prompts than parts. DataError: a row has no prompt; names file and row.
     """
+    from scipy.cluster.hierarchy import DisjointSet
+
     if not same(sum(shares.values()), 1.0) or min(shares.values()) < 0:
         said = ", ".join(f"{name} {share:g}" for name, share in shares.items())
         raise ConfigError(f"the shares are 0 or more and add up to 1, not {said}")
     rows = []
-    groups = _Groups()
+    groups: Any = DisjointSet()
     for number, record in read_table(table):
         names = [f"{key} {record[key]}" for key in ("prompt_id", "pair", "prompt") if record.get(key) not in (None, "")]
         if not names:
             there = ", ".join(map(str, record)) or "none"
             raise DataError(f"neither prompt_id nor prompt (there are: {there})", table, number)
-        groups.join(names)
+        for name in names:
+            groups.add(name)
+            groups.merge(names[0], name)
         rows.append((names[0], record))
     if not rows:
         raise DataError("no rows", table)
-    order = sorted({groups.find(name) for name, _ in rows}, key=lambda name: _lot(seed, name))
-    part_of = dict(zip(order, _parts(len(order), shares), strict=True))
+    order = sorted(groups.subsets(), key=lambda names: _lot(seed, min(names)))
+    parts = zip(order, _parts(len(order), shares), strict=True)
+    part_of = {name: part for names, part in parts for name in names}
     lines: dict[str, list[str]] = {name: [] for name in shares}
     for name, record in rows:
-        lines[part_of[groups.find(name)]].append(json.dumps(record, ensure_ascii=False) + "\n")
+        lines[part_of[name]].append(json.dumps(record, ensure_ascii=False) + "\n")
     for name, of in lines.items():
         write_atomic(out / f"{name}.jsonl", "".join(of))
     return {name: len(of) for name, of in lines.items()}
@@ -246,23 +253,3 @@ def _parts(count: int, shares: Mapping[str, float]) -> Iterator[str]:
 
 def _lot(seed: int, name: str) -> bytes:
     return hashlib.sha256(f"{seed} {name}".encode()).digest()
-
-
-class _Groups:
-    """Names that belong together, joined as they come (union and find)."""
-
-    def __init__(self) -> None:
-        self._above: dict[str, str] = {}
-
-    def find(self, name: str) -> str:
-        self._above.setdefault(name, name)
-        while self._above[name] != name:
-            self._above[name] = self._above[self._above[name]]
-            name = self._above[name]
-        return name
-
-    def join(self, names: Sequence[str]) -> None:
-        first, *rest = map(self.find, names)
-        for other in rest:
-            low, high = sorted((first, other))
-            self._above[high] = first = low
