@@ -15,6 +15,7 @@ from titjudge.core.files import write_atomic
 from titjudge.metrics.recipes.seeds import RECIPES, Seed, seeds
 from titjudge.runs.prompt_audit import embed_texts
 from titjudge.runs.prompt_lines import prompt_lines
+from titjudge.runs.run_folder import rest_of_caps
 from titjudge.stats.prompt_audit import SAME, Alike, unique
 from titjudge.suites.prompt_list import read_prompts
 
@@ -52,6 +53,8 @@ def _of_themes(recipe: str, themes: Path) -> list[Seed]:
 def write_made(run: Path, recipe: str, config: RunConfig, out: Path) -> tuple[int, list[Alike]]:
     """Write the prompts of a finished recipe as JSON lines, and leave out those that say what another one does.
 
+    What tells how alike they are has what the run has left of its caps.
+
     Returns:
         How many lines were written, and what was left out.
     """
@@ -59,6 +62,7 @@ def write_made(run: Path, recipe: str, config: RunConfig, out: Path) -> tuple[in
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in lines:  # versions of one prompt are one: they say the same on purpose
         groups.setdefault(str(line.get("pair", line["prompt_id"])), []).append(line)
+    config = config.model_copy(update={"limits": rest_of_caps(config.limits, [run])})
     kept, alike = _apart(config, {name: str(of[0]["prompt"]) for name, of in groups.items()}) if groups else ([], [])
     for name in kept:
         for line in groups[name]:

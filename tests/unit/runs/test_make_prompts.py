@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from commands import cli
 from servers import Seen, Server
@@ -265,6 +266,23 @@ def test_a_small_cap_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
         assert before < 4
         told = make(tmp_path, server, "long-graph", "--number", "4")
     assert len(lines(tmp_path)) + told.count("left out") == 4
+
+
+def test_telling_prompts_apart_keeps_to_what_the_run_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hosted embedder is paid, too: it has no second cap of its own."""
+    limits: list[float | None] = []
+
+    async def embedded(config: Any, texts: list[str]) -> Any:
+        limits.append(config.limits.max_cost)
+        return {text: np.eye(len(texts))[at] for at, text in enumerate(texts)}, {}, ""
+
+    monkeypatch.setattr("titjudge.runs.prompt_recipes.embed_texts", embedded)
+    with Server(long_graph) as server:
+        make(tmp_path, server, "long-graph", "--number", "2", "--max-cost", "1", "--price", "gpt-4o=2.5,10")
+    (run,) = (tmp_path / "runs").iterdir()
+    assert limits == [pytest.approx(1 - json.loads((run / "manifest.json").read_text())["spent"], abs=1e-6)]
+    assert limits[0] is not None
+    assert limits[0] < 1
 
 
 def test_themes_go_with_six_block_alone(tmp_path: Path) -> None:
