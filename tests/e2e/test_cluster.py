@@ -84,7 +84,8 @@ def test_a_worker_dies_and_its_shard_is_finished_by_another(tmp_path: Path) -> N
         asked = server.count()
     assert any("its worker died; a new one goes on" in line for line in lines), lines
     assert lines[-1] == "status complete"
-    assert asked <= 2 * IMAGES + 2  # at most what a worker of two requests at a time had on its way
+    # A worker of two requests at a time: two on their way, and two whose answers came with the next already sent.
+    assert asked <= 2 * IMAGES + 4
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["metrics"]["tit-llm"]["coverage"] == 1
     assert results["items"] == IMAGES

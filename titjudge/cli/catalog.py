@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from titjudge.cli.generate import export
-from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.options import JSON, PATH, GroupByDefault, option
 from titjudge.cli.terminal import say
 
 
@@ -160,13 +160,13 @@ def _models(metrics: tuple[str, ...]) -> str:
     return ", ".join(["--data DIR", *(f"--{role}" for role in sorted(roles) if "/" not in role)])
 
 
-class _Prompts(click.Group):
-    """The name of a template is a command line of its own: `prompts tit/compare`."""
+class _Prompts(GroupByDefault):
+    """The name of a template is a command line of its own: `prompts tit/compare`; no name lists them all."""
+
+    default = "show"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or args[0] not in (*self.commands, "--help"):
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, args or [self.default])
 
 
 @click.group(cls=_Prompts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from titjudge.cli.options import JSON, PATH, key_option, option, with_options
+from titjudge.cli.options import JSON, PATH, key_option, key_values, option, with_options
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -127,10 +127,8 @@ def generate(
     ).startswith("diffusers/"):
         raise ConfigError(f"--model is diffusers/REPO, not '{model}'")
     part = _share(shard)
-    maker: Any = (
-        CommandMaker(command, timeout) if command is not None
-        else DiffusersMaker(str(model).removeprefix("diffusers/"), _pairs(options))
-    )  # fmt: skip
+    maker: Any = CommandMaker(command, timeout) if command is not None else None
+    maker = maker or DiffusersMaker(str(model).removeprefix("diffusers/"), key_values("--option", options))
     failed: list[tuple[str, str]] = []
     wanted = list(read_wanted(todo, out, generator or maker.name, failed))
     if not wanted and not failed:
@@ -204,13 +202,12 @@ def _lack(missing: Any) -> str:
 
 def _suite(flags: dict[str, Any]) -> tuple[Any, Path]:
     """Load the suite that flags name, and find its data."""
-    from titjudge.cli.judge import suite_options
     from titjudge.core.config import load_config
     from titjudge.core.errors import ConfigError
     from titjudge.runs.resolve import load_suite, with_tree
 
-    given = {**flags, "suite_options": suite_options(flags["suite_options"])}
-    config = with_tree(load_config(None, {key: value for key, value in given.items() if value not in (None, ())}))
+    given = {**flags, "suite_options": key_values("--suite-option", flags["suite_options"])}
+    config = with_tree(load_config(None, {key: value for key, value in given.items() if value not in (None, (), {})}))
     if config.data is None:
         raise ConfigError("whose prompts? give --data DIR, or --images PATTERN with --prompt-file FILE")
     if not config.data.exists() and not config.images:
@@ -222,18 +219,6 @@ def _lengths(length: str) -> tuple[str, ...]:
     return () if length == "both" else (length,)
 
 
-def _pairs(options: Sequence[str]) -> dict[str, str]:
-    from titjudge.core.errors import ConfigError
-
-    found = {}
-    for each in options:
-        key, equals, value = each.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"--option {each!r}: expected KEY=VALUE")
-        found[key.strip()] = value
-    return found
-
-
 def _share(shard: str | None) -> slice:
     from titjudge.core.config import load_config
 
@@ -241,20 +226,12 @@ def _share(shard: str | None) -> slice:
     return slice(first, None, step)
 
 
-def _problems(
-    found: Sequence[tuple[str, str]], what: str = "cannot be used", most: int = 20, examples: int = 3
-) -> None:
-    """Show every kind of problem with some examples."""
-    from titjudge.core.grouped_reasons import alike
+def _problems(found: Sequence[tuple[str, str]], what: str = "cannot be used") -> None:
+    from titjudge.cli.output import show_problems
 
-    if not found:
-        return
-    say(f"\n{len(found):,} {what}:", err=True)
-    for group in alike(found)[:most]:
-        for item, reason in group[: most if len(found) <= most else examples]:
-            say(f"  {item}: {reason}", err=True)
-        if len(group) > examples and len(found) > most:
-            say(f"  ... and {len(group) - examples:,} more like this", err=True)
+    if found:
+        say(f"\n{len(found):,} {what}:", err=True)
+        show_problems(found)
 
 
 class _Watch:

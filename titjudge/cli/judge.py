@@ -9,7 +9,16 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, key_option, model_options, option, overrides_of, send_to_sinks, sink_options
+from titjudge.cli.options import (
+    JSON,
+    key_option,
+    key_values,
+    model_options,
+    option,
+    overrides_of,
+    send_to_sinks,
+    sink_options,
+)
 from titjudge.cli.terminal import say
 
 
@@ -104,7 +113,7 @@ def judge(**flags: Any) -> int:
     from titjudge.runs.session import Session
 
     overrides = overrides_of(flags) | {
-        "suite_options": suite_options(flags["suite_options"]),
+        "suite_options": key_values("--suite-option", flags["suite_options"]) or None,
         "metric_options": metric_options_of(flags["metric_options"], flags["max_looks"]),
     }
     config = load_config(flags["config_file"], overrides)
@@ -184,18 +193,6 @@ def _question(names: str | None, margin: float | None, config: Any) -> Any:
     if config.per_prompt != "mean":
         raise ConfigError("--settle averages the images of a prompt: leave out --per-prompt")
     return Question(tuple(name.strip() for name in names.split(",")), margin)
-
-
-def suite_options(options: tuple[str, ...]) -> dict[str, str] | None:
-    from titjudge.core.errors import UserError
-
-    found = {}
-    for pair in options:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise UserError(f"--suite-option {pair!r}: expected KEY=VALUE")
-        found[key] = value
-    return found or None
 
 
 def metric_options_of(options: tuple[str, ...], max_looks: int | None = None) -> dict[str, dict[str, Any]] | None:
@@ -315,26 +312,17 @@ def _opening(config: Any) -> str:
     return f"judging {config.data} with {', '.join(config.metrics)} ({'; '.join(roles)}; protocol {config.protocol})"
 
 
-def _failures(failures: list[tuple[str, str, str]], most: int = 20, examples: int = 3) -> None:
-    """Every kind of failure with some examples, so that hundreds of equal lines hide none of another kind."""
-    from titjudge.core.grouped_reasons import alike
+def _failures(failures: list[tuple[str, str, str]]) -> None:
+    """Show what has no score, and why."""
+    from titjudge.cli.output import show_problems
 
     if not failures:
         return
     lines = list(dict.fromkeys(failures))  # what several metrics say of one image is said once
     causes = f", for {len(lines)} reasons" if 1 < len(lines) < len(failures) else ""
     say(f"\n{len(failures)} without a score{causes}:", err=True)
-    groups = alike((item, f"{status}: {_said(item, reason)}") for item, status, reason in lines)
-    if len(lines) <= most:
-        examples = most
-    for group in groups[:most]:
-        for item, said in group[:examples]:
-            say(f"  {item}: {said}", err=True)
-        if len(group) > examples:
-            say(f"  ... and {len(group) - examples:,} more like this (all in results.json)", err=True)
-    if len(groups) > most:
-        rest = sum(map(len, groups[most:]))
-        say(f"  ... and {rest:,} more for other reasons (all in results.json)", err=True)
+    said = [(item, f"{status}: {_said(item, reason)}") for item, status, reason in lines]
+    show_problems(said, all_in=" (all in results.json)")
 
 
 def _said(item: str, reason: str) -> str:

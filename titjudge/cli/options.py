@@ -148,6 +148,23 @@ def key_option(key: str, metavar: str | None = None, flag: str = "", **attribute
     return click.option(declared, key, type=kind, metavar=metavar, help=help_text, **attributes)
 
 
+def key_values(flag: str, given: Sequence[str]) -> dict[str, str]:
+    """Read what a repeatable flag was given, KEY=VALUE each.
+
+    Raises:
+        UserError: one is no such pair.
+    """
+    from titjudge.core.errors import UserError
+
+    found = {}
+    for pair in given:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise UserError(f"{flag} {pair!r}: expected KEY=VALUE")
+        found[key.strip()] = value
+    return found
+
+
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     """Decorate a command with several options, in their order."""
     return lambda function: reduce(lambda decorated, add: add(decorated), reversed(options), function)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,30 @@ def _plain(table: Table, notes: Iterable[str]) -> None:
 
 def _numeric(table: Table) -> list[bool]:
     return [all(isinstance(row[i], int | float | None) for row in table.rows) for i in range(len(table.columns))]
+
+
+def show_problems(found: Sequence[tuple[str, str]], *, all_in: str = "", most: int = 20, examples: int = 3) -> None:
+    """Show every kind of problem with some examples, so that hundreds of equal lines hide none of another kind.
+
+    Args:
+        found: What, and why.
+        all_in: Where all of them are, in words.
+        most: Kinds that are shown, and problems that are shown all.
+        examples: Of each kind, where there are more.
+    """
+    from titjudge.core.grouped_reasons import alike
+
+    groups = alike(found)
+    if len(found) <= most:
+        examples = most
+    for group in groups[:most]:
+        for item, said in group[:examples]:
+            say(f"  {item}: {said}", err=True)
+        if len(group) > examples:
+            say(f"  ... and {len(group) - examples:,} more like this{all_in}", err=True)
+    if len(groups) > most:
+        rest = sum(map(len, groups[most:]))
+        say(f"  ... and {rest:,} more for other reasons{all_in}", err=True)
 
 
 def show_forecast(forecast: Any, json_file: Path | None) -> None:
