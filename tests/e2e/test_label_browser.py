@@ -155,6 +155,29 @@ def test_a_prompt_is_shown_as_text_and_images_appear(browser: Any, data: Path, t
 
 
 @pytest.mark.slow
+def test_a_reason_is_written_beside_a_vote_and_its_keys_do_not_vote(browser: Any, data: Path, tmp_path: Path) -> None:
+    store, why = tmp_path / "votes.db", "=1+2 z? <b>3</b>"
+    with serving(data, store) as (_, links), page_of(browser, links[0]) as page:
+        page.click("#begin")
+        page.keyboard.press("w")
+        page.keyboard.type(why)
+        page.keyboard.press("ArrowLeft")
+        page.reload()  # what is not yet sent is still there
+        page.wait_for_selector("body[data-question]")
+        page.click("#begin")
+        assert page.input_value("#note") == why
+        assert votes(store) == []
+        page.keyboard.press("w")
+        page.keyboard.press("Enter")
+        press(page, "3")
+        assert page.input_value("#note") == ""
+        press(page, "z")
+        assert page.input_value("#note") == why
+        press(page, "1")
+    assert votes(store, "SELECT answer, note FROM votes") == [("right", why), ("left", why)]
+
+
+@pytest.mark.slow
 def test_kill_9_in_the_middle_and_the_page_goes_on(browser: Any, data: Path, tmp_path: Path) -> None:
     store = tmp_path / "votes.db"
     with contextlib.ExitStack() as stack:

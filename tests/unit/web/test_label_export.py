@@ -10,6 +10,7 @@ import pytest
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
+from titjudge.stats.human_data import read_votes
 from titjudge.suites.folder import read_pairs
 from titjudge.web.label.export import export_labels
 from titjudge.web.label.label_studio import read_annotations, write_tasks
@@ -145,6 +146,23 @@ def test_checks_undone_votes_and_sides_are_reported(tmp_path: Path) -> None:
     assert (careless["gold_accuracy"], careless["votes"], careless["left_share"]) == (0.0, 0, None)
     assert result["pairs"] == 1, "a gold pair is no vote on the data"
     assert len((tmp_path / "out" / "votes.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_reason_goes_out_with_its_vote_and_is_no_formula(tmp_path: Path) -> None:
+    store = begin(tmp_path / "v.db", annotators=1)
+    store.add("n", "pair", "p", "i1", "i0", "both_bad", note="=HYPERLINK(1)")
+    store.add("n", "pair", "p", "i1", "i2", "right")
+    store.close()
+    export_labels(tmp_path / "v.db", tmp_path / "out")
+    file = tmp_path / "out" / "votes.csv"
+    rows = file.read_text().splitlines()
+    assert rows == [
+        "prompt_id,image_a,image_b,annotator,preference,note",
+        "p,i1,i0,n,both_bad,'=HYPERLINK(1)",
+        "p,i1,i2,n,b,",
+    ]
+    assert [vote.choice for vote in read_votes(file)] == ["both_bad", "b"]
+    assert json.loads((tmp_path / "out" / "votes.jsonl").read_text().splitlines()[0])["note"] == "=HYPERLINK(1)"
 
 
 def test_alpha_has_an_interval(tmp_path: Path) -> None:

@@ -51,6 +51,18 @@ def test_the_file_belongs_to_its_owner_alone(store: Store) -> None:
     assert store.path.stat().st_mode & 0o077 == 0
 
 
+def test_a_store_from_before_notes_is_read(tmp_path: Path) -> None:
+    opened = Store(tmp_path / "old.db")
+    opened.add("x", "pair", "g", "a", "b", "both_bad")
+    for column in ("note", "both_bad"):
+        opened._db.execute(f"ALTER TABLE votes DROP COLUMN {column}")
+    opened.close()
+    opened = Store(tmp_path / "old.db")
+    opened.add("x", "pair", "g", "a", "c", "both_bad", note="dark")
+    assert [(vote.answer, vote.note) for vote in opened.votes()] == [("tie", ""), ("both_bad", "dark")]
+    opened.close()
+
+
 def test_undo_goes_back_step_by_step(store: Store) -> None:
     for answer in ("left", "right"):
         store.add("x", "pair", "g", "a", "b", answer)

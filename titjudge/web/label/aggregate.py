@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from titjudge.core.files import csv_text
 from titjudge.core.numbers import mean
 from titjudge.core.types import Pair, Table
+from titjudge.stats.human_data import COLUMNS
 from titjudge.stats.votes import BOTH_BAD, Outcome
 from titjudge.stats.votes import Vote as Choice
 from titjudge.web.label.question_order import implied
@@ -85,6 +87,17 @@ def battles(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]]) -> lis
         for vote in votes
         if vote.kind == "pair" and vote.undone_at is None and vote.left in images and vote.right in images
     ]
+
+
+def votes_csv(votes: Iterable[Vote], images: Mapping[str, tuple[str, str]]) -> str:
+    """Write every standing vote on a pair as a row; a is what was shown on the left."""
+    words = {"left": "a", "right": "b"}
+    rows = (
+        (vote.prompt_id, vote.left, vote.right, vote.annotator, words.get(vote.answer, vote.answer), vote.note)
+        for vote in votes
+        if vote.kind == "pair" and vote.undone_at is None and vote.left in images and vote.right in images
+    )
+    return csv_text((*COLUMNS, "note"), rows)
 
 
 def counts(found: Iterable[Cast]) -> list[tuple[int, int, int, int]]:

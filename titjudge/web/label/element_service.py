@@ -9,10 +9,9 @@ from titjudge.core.errors import DataError
 from titjudge.web.label.dataset import LabelingData
 from titjudge.web.label.elements import Element, settle
 from titjudge.web.label.question_order import shuffled
-from titjudge.web.label.service import AnnotationService, Stale, milliseconds, same
+from titjudge.web.label.service import AnnotationService, Stale, milliseconds, same, text_of
 from titjudge.web.label.store import Store, Submission
 
-_LONGEST_NOTE = 2000
 _AHEAD = 3
 
 
@@ -119,7 +118,7 @@ class ElementService(AnnotationService):
                     annotator,
                     left[0],
                     [(element.name, element.kind, values[element.name]) for element in elements],
-                    note=str(note or "").strip()[:_LONGEST_NOTE],
+                    note=text_of(note),
                     shown_at=self._shown_at(annotator, question),
                     duration_ms=milliseconds(duration_ms),
                 )

@@ -5,6 +5,7 @@ open.csv                 pairs without a decision, and why
 experts.jsonl            pairs for the panel: fill in `verdicts`, then export again with `experts`
 ranks.csv                images of a prompt from best to worst
 battles.jsonl            every vote on a pair as arenas write it: model_a, model_b, winner
+votes.csv                every vote on a pair that stands, with its note, as `compare --votes` reads it
 votes.jsonl              every vote, those taken back included
 labels.json              agreement, annotators, counts
 
@@ -52,7 +53,7 @@ def export_labels(
         DataError: the experts' file is malformed; names file and line.
     """
     from titjudge.stats.votes import aggregate_votes, krippendorff_alpha
-    from titjudge.web.label.aggregate import annotator_table, battles, casts, counts, ranks
+    from titjudge.web.label.aggregate import annotator_table, battles, casts, counts, ranks, votes_csv
     from titjudge.web.label.element_export import PANEL, export_marks
     from titjudge.web.label.elements import MODES
 
@@ -112,6 +113,7 @@ def export_labels(
         "experts.jsonl": _jsonl(_for_experts(summary.needs_experts, prompts, {**kept, **verdicts})),
         "ranks.csv": csv_text(("prompt_id", "image", "generator", "rank", "wins", "ties", "losses", "open"), ranked),
         "battles.jsonl": _jsonl(battles(votes, images)),
+        "votes.csv": votes_csv(votes, images),
         "votes.jsonl": _jsonl(asdict(vote) for vote in votes),
         "labels.json": json.dumps(result, indent=2, ensure_ascii=False),
     }

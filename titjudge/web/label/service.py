@@ -17,6 +17,7 @@ from titjudge.web.label.store import ANSWERS, Store
 
 MAX_ANNOTATORS = 1000
 _LONGEST = 24 * 3600 * 1000  # ms; a clock that says more is wrong
+_LONGEST_NOTE = 2000
 
 
 class Stale(Exception):
@@ -159,6 +160,7 @@ class LabelingService(AnnotationService):
                     answer,
                     shown_at=self._shown_at(annotator, question),
                     duration_ms=milliseconds(duration_ms),
+                    note=text_of(note),
                 )
             ballot.take(vote, vote.outcome)
             self._ballots[annotator] = (turn + 1, ballot)
@@ -179,7 +181,10 @@ class LabelingService(AnnotationService):
             if vote is not None:
                 ballot.give_back(vote)
                 self._ballots[annotator] = (turn + 1, ballot)
-            return self.state(annotator)
+            state = self.state(annotator)
+            if vote is not None and state["pair"]:
+                state["pair"]["note"] = vote.note
+            return state
 
     def _ballot(self, annotator: str) -> tuple[int, AnnotatorQueue]:
         turn = self.store.turn(annotator)
@@ -217,6 +222,7 @@ class LabelingService(AnnotationService):
                 "prompt": self.material.prompts[question.prompt_id],
                 "left": self._codes[question.left],
                 "right": self._codes[question.right],
+                "note": "",
             }
             state["upcoming"] = [self._codes[image] for image in ballot.upcoming(question)]
         return state
@@ -227,6 +233,11 @@ def milliseconds(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LONGEST:
         return None
     return round(value)
+
+
+def text_of(note: object) -> str:
+    """Read the reason that somebody gives; no more than a page takes, and nothing that a file cannot hold."""
+    return str(note or "").encode("utf-8", "replace").decode().strip()[:_LONGEST_NOTE]
 
 
 def same(mine: str, claimed: str) -> bool:

@@ -61,6 +61,7 @@ class Vote:
         answer: left, right, tie or both_bad.
         duration_ms: How long the pair was in view (pauses taken out); None when unknown.
         turn: How many votes and undos of the annotator there were before.
+        note: Why, in the annotator's words.
         undone_at: When it was taken back. Times are Unix seconds.
     """
 
@@ -76,6 +77,7 @@ class Vote:
     voted_at: float
     duration_ms: int | None
     source: str
+    note: str = ""
     undone_at: float | None = None
 
     @property
@@ -108,7 +110,7 @@ class Submission:
 
 _SELECT = (
     "SELECT v.id, v.annotator, v.turn, v.kind, v.prompt_id, v.left_image, v.right_image, CASE WHEN v.both_bad THEN 'both_bad' ELSE v.answer END, v.shown_at,"
-    " v.voted_at, v.duration_ms, v.source, u.undone_at FROM votes v LEFT JOIN undos u ON u.vote_id = v.id"
+    " v.voted_at, v.duration_ms, v.source, v.note, u.undone_at FROM votes v LEFT JOIN undos u ON u.vote_id = v.id"
 )
 
 
@@ -135,8 +137,11 @@ class Store:
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
                 self._db.execute(f"PRAGMA {pragma}").fetchall()
             self._db.executescript(_SCHEMA + _APPEND_ONLY)
-            if "both_bad" not in {row[1] for row in self._db.execute("PRAGMA table_info(votes)")}:
-                self._db.execute("ALTER TABLE votes ADD COLUMN both_bad INTEGER NOT NULL DEFAULT 0")
+            with self.writing():
+                known = {row[1] for row in self._db.execute("PRAGMA table_info(votes)")}
+                for column in ("both_bad INTEGER NOT NULL DEFAULT 0", "note TEXT NOT NULL DEFAULT ''"):
+                    if column.partition(" ")[0] not in known:
+                        self._db.execute(f"ALTER TABLE votes ADD COLUMN {column}")
             version = self.setting("schema_version", SCHEMA_VERSION)
         except sqlite3.Error as error:
             self._db.close()
@@ -258,16 +263,17 @@ class Store:
         duration_ms: int | None = None,
         voted_at: float | None = None,
         source: str = "page",
+        note: str = "",
     ) -> Vote:
         """Put a vote on disk; it is there when this returns."""
         now = time.time() if voted_at is None else voted_at
         with self.writing():
             turn = self.turn(annotator)
-            values = (annotator, turn, kind, prompt_id, left, right, answer, shown_at, now, duration_ms, source)
+            values = (annotator, turn, kind, prompt_id, left, right, answer, shown_at, now, duration_ms, source, note)
             bad = answer == BOTH_BAD
             cursor = self._db.execute(
                 "INSERT INTO votes(annotator, turn, kind, prompt_id, left_image, right_image, answer, shown_at,"
-                " voted_at, duration_ms, source, both_bad) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " voted_at, duration_ms, source, note, both_bad) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*values[:6], "tie" if bad else answer, *values[7:], bad),
             )
         return Vote(int(cursor.lastrowid or 0), *values)

@@ -5,7 +5,6 @@ let rows = [];     // {element, value, node, buttons} in the order of the elemen
 let current = 0;   // the row that keys go to
 
 const images = () => [state.sheet?.image];
-const draftName = () => `draft ${state.question}`;
 const locked = (row) => row.element.needs.find((place) => rows[place].value === "no");
 const valueOf = (row) => (locked(row) === undefined ? row.value : "no");
 const KEY_OF = { "10": "0", "cannot tell": "c", "n/a": "n", yes: "y", no: "n" };
@@ -137,9 +136,7 @@ function shift(by) {
 async function submit() {
   if ($("submit").disabled || dialogOpen()) return;
   stopClock();
-  const draft = draftName();
   await send("api/vote", { question: state.question, answer: rows.map(valueOf), note: $("note").value, duration_ms: Math.round(clock) });
-  if (!state || draftName() !== draft) localStorage.removeItem(draft);
 }
 
 function zoom() {
@@ -156,10 +153,7 @@ function valueFor(pressed) {
 
 function key(event) {
   const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  if (document.activeElement === $("note")) {
-    if (pressed === "Escape") $("note").blur();
-    return;
-  }
+  if (noteKey(event, pressed)) return;
   const arrow = pressed.startsWith("Arrow");
   const scrolls = document.activeElement === $("prompt") && $("prompt").scrollHeight > $("prompt").clientHeight;
   if (scrolls && arrow) return;

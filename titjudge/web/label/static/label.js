@@ -9,7 +9,7 @@ function vote(answer) {
   if (!state?.pair || busy || dialogOpen()) return;
   stopClock();
   document.querySelector(`[data-answer="${answer}"]`).classList.add("chosen");
-  send("api/vote", { question: state.question, answer, duration_ms: Math.round(clock) });
+  send("api/vote", { question: state.question, answer, note: $("note").value, duration_ms: Math.round(clock) });
 }
 
 async function show(next) {
@@ -29,6 +29,7 @@ async function show(next) {
       $("prompt").scrollTop = 0;
     }
     [$("left").src, $("right").src] = urls;
+    $("note").value = localStorage.getItem(draftName()) ?? pair.note;
     prefetch();
   }
   for (const button of document.querySelectorAll(".chosen")) button.classList.remove("chosen");
@@ -60,10 +61,11 @@ function zoomKey(event) {
 }
 
 function key(event) {
+  const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (noteKey(event, pressed)) return;
   const scrolls = document.activeElement === $("prompt") && $("prompt").scrollHeight > $("prompt").clientHeight;
   if (scrolls && (event.key === "ArrowDown" || event.key === "ArrowUp")) return;
   if (event.repeat || event.ctrlKey && event.key !== "z" || event.metaKey && event.key !== "z" || event.altKey) return;
-  const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if ($("zoom").open) return zoomKey(event);
   if (sharedKey(event, pressed) || dialogOpen()) return;
   if (KEYS[pressed]) vote(KEYS[pressed]);
@@ -78,4 +80,5 @@ for (const side of ["left", "right"]) {
   $(`frame-${side}`).addEventListener("click", () => zoom(side));
   $(`zoom-${side}`).addEventListener("click", () => zoom(side));
 }
+$("note").addEventListener("input", () => localStorage.setItem(draftName(), $("note").value));
 load();

@@ -14,6 +14,7 @@ let since = null;     // when it came (back) into view
 const blobs = new Map();  // image code -> Promise of an object URL, oldest first
 
 const pauseMs = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const draftName = () => `draft ${state.question}`;  // what is written and not yet sent outlives a reload
 const asked = () => state?.pair ?? state?.sheet ?? null;
 const dialogOpen = () => document.querySelector("dialog[open]") !== null;
 
@@ -50,6 +51,7 @@ async function send(path, body) {
   busy = true;
   controls();
   const began = performance.now();
+  const draft = draftName();
   let next = null;
   try {
     const reply = await ask(path, body);
@@ -58,6 +60,7 @@ async function send(path, body) {
     busy = false;
   }
   await (next ? show(next) : load());
+  if (!state || draftName() !== draft) localStorage.removeItem(draft);
   performance.measure("next-pair", { start: began });
 }
 
@@ -163,6 +166,16 @@ function sharedKey(event, pressed) {
   if (pressed === "p" && asked() && !$("guide").open) toggle($("rest"));
   else if (pressed === "?") toggle($("guide"));
   else return false;
+  event.preventDefault();
+  return true;
+}
+
+// In the field keys write; Enter and Escape leave it.
+function noteKey(event, pressed) {
+  const writing = document.activeElement === $("note");
+  if (writing && (pressed === "Escape" || pressed === "Enter" && !event.shiftKey && !event.isComposing)) $("note").blur();
+  else if (!writing && pressed === "w" && !event.ctrlKey && !event.metaKey && !event.altKey && asked() && !dialogOpen()) $("note").focus();
+  else return writing;
   event.preventDefault();
   return true;
 }
