@@ -1,7 +1,7 @@
 """Runs official code that needs transformers before 5, in an interpreter that has one: `python older_transformers.py KIND CHECKOUT FOLDER`.
 
-KIND is imagereward, blip2 or fga. FOLDER holds `bert-base-uncased/vocab.txt` and `pairs.json`, [[image file, text], ...]. The official
-classes are made in a tiny size with random weights; `weights.pth`, as they are released, and `scores.json` are written there.
+KIND is imagereward, blip2 or fga. FOLDER holds `bert-base-uncased/vocab.txt` and `pairs.json`, [[image file, text], ...]; for fga
+also `elements.json`, the elements of each text. The official classes are made in a tiny size with random weights; `weights.pth`, as they are released, and `scores.json` are written there.
 Nothing of titjudge is imported. Where a package is missing, the last line on stderr says which (exit code 3).
 """
 
@@ -115,16 +115,27 @@ def blip2(root: Path, pairs: list) -> tuple:
 
 
 def fga(root: Path, pairs: list) -> tuple:
-    import torch
-    from PIL import Image
-
+    """Run the checkout's own eval.py; what it imports besides the model reads a file or is not called."""
     model, eyes, words = lavis(root, ("fga_blip2", "FGA_Blip2"))
-    found = []
-    with torch.no_grad():
-        for image, text in pairs:
-            score, _ = model.element_score(eyes(Image.open(image).convert("RGB"))[None], [words(text)])
-            found.append(float(score))
-    return {"model": model.state_dict()}, {"fga-blip2": found}
+    model.load_checkpoint = lambda path: None
+    processors = {"eval": eyes}, {"eval": words}
+    sys.modules["lavis.models"].load_model = None
+    sys.modules["lavis.models"].load_model_and_preprocess = lambda *names, **options: (model, *processors)
+    sys.modules["utils"] = types.ModuleType("utils")  # statistics
+    sys.modules["utils"].compute_metrics = None
+    sys.modules["utils"].load_data = lambda file, kind: json.loads(Path(file).read_text())
+    elements = json.loads(Path("elements.json").read_text())
+    rows = [
+        {"img_path": image, "prompt": text, "element_score": dict.fromkeys(own, 0)}
+        for (image, text), own in zip(pairs, elements)  # noqa: B905  (any Python)
+    ]
+    Path("test.json").write_text(json.dumps(rows))
+    sys.path.insert(0, str(root))
+    paths = {"data_file": "test.json", "save_path": "result.json", "model_path": "", "dataset_dir": ""}
+    importlib.import_module("eval").eval(types.SimpleNamespace(**paths))
+    found = json.loads(Path("result.json").read_text())
+    scores = {"fga-blip2": [row["score_result"] for row in found], "elements": [row["element_result"] for row in found]}
+    return {"model": model.state_dict()}, scores
 
 
 if __name__ == "__main__":

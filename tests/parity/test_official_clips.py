@@ -55,20 +55,28 @@ def scores(key: str, images: Sequence[Any], **options: Any) -> list[float]:
 
 
 def scored(key: str, pairs: Sequence[tuple[bytes, str]], **options: Any) -> list[float]:
-    """What a learned metric says of each (PNG, text)."""
+    """The score that a learned metric gives each (PNG, text)."""
+    return [float(found["score"]) for found in measured(key, pairs, **options)]
+
+
+def measured(
+    key: str, pairs: Sequence[tuple[bytes, str]], elements: Sequence[Sequence[str]] = (), **options: Any
+) -> list[dict[str, Any]]:
+    """What a learned metric says of each (PNG, text), and of the elements of each text."""
     provider = Scorer(ProviderSettings(key, options={"device": "cpu", **options}))
 
-    def asked(raw: bytes, text: str) -> Request:
+    def asked(number: int, raw: bytes, text: str) -> Request:
+        turns = (Message("system", (json.dumps(elements[number]),)),) if elements else ()
         shown = ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", 0, 0, Path("x.png"), lambda: raw)
-        return Request("scorer", key, (Message("user", (shown, text)),))
+        return Request("scorer", key, (*turns, Message("user", (shown, text))))
 
     async def run() -> list[Any]:
         try:
-            return await asyncio.gather(*(provider.complete(asked(*pair)) for pair in pairs))
+            return await asyncio.gather(*(provider.complete(asked(n, *pair)) for n, pair in enumerate(pairs)))
         finally:
             await provider.aclose()
 
-    return [float(json.loads(reply.text)["score"]) for reply in asyncio.run(run())]
+    return [json.loads(reply.text) for reply in asyncio.run(run())]
 
 
 def randomised(model: Any) -> Any:

@@ -234,7 +234,7 @@ def _nothing(place: Path, message: str) -> Any:
     return DataError(message, place)
 
 
-@click.command(short_help="Agreement on single questions, facets and graph elements.")
+@click.command(short_help="Agreement on single questions, facets and elements.")
 @click.argument("run", type=PATH)
 @option("--human", "People's marks: rows of image, element, value.", "FILE", type=PATH, required=True)
 @METRIC
@@ -243,9 +243,9 @@ def _nothing(place: Path, message: str) -> Any:
 def elements(run: Path, human: Path, metric: str | None, out: Path | None, json_file: Path | None) -> int:
     """Compare what RUN says of single elements with people: TP, FP, FN, TN, accuracy and kappa, by type or pillar.
 
-    The metric is yes-no (an element is the text of a question), checklist (a facet, as pillar / sub-capability / facet) or
-    graph-alignment (cat, cat | black, cat | on | mat). People say yes or no, of facets 0, 1, 2 or n/a. Intervals are over
-    prompts.
+    The metric is yes-no (an element is the text of a question), checklist (a facet, as pillar / sub-capability / facet),
+    graph-alignment (cat, cat | black, cat | on | mat) or fga-blip2 (an element of the data; a score of .5 or more is yes).
+    People say yes or no, of facets 0, 1, 2 or n/a. Intervals are over prompts.
 
     \b
     Examples:

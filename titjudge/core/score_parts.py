@@ -7,13 +7,15 @@ reads it. What is read comes from a file that may be old, foreign or damaged, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 from titjudge.core.numbers import is_number
 
 Parts = Mapping[str, Any]
 
+_TYPED = re.compile(r"(.*\S)\s*\(([^()]+)\)\s*")  # an element of a prompt as EvalMuse writes it: "red cube (color)"
 LEVELS = ("pillar", "sub_capability", "facet")  # of a checklist, each within the one before
 
 
@@ -52,6 +54,26 @@ def texts_cut(parts: Parts) -> list[TextRead]:
         for used, total in read
         if isinstance(used, int) and isinstance(total, int) and used < total
     ]
+
+
+class ElementScores(TypedDict):
+    """How well each element of the prompt matches, 0 to 1: `fga-blip2`. None: the prompt as read does not hold its words."""
+
+    elements: dict[str, float | None]
+
+
+def element_words(element: str) -> tuple[str, str]:
+    """Split an element into its words and its type: `red cube (color)`; the type is empty where none is told."""
+    found = _TYPED.fullmatch(element)
+    return (found[1], found[2].strip()) if found else (element, "")
+
+
+def element_scores(parts: Parts) -> Iterator[tuple[str, str, float]]:
+    """Yield the elements that have a score: name, type, score."""
+    found = parts.get("elements")
+    for element, value in found.items() if isinstance(found, Mapping) else ():
+        if is_number(value):
+            yield str(element), element_words(str(element))[1] or "element", float(value)
 
 
 class Bounds(TypedDict):

@@ -3,7 +3,8 @@
 Each is a row of `titjudge.core.learned_metrics.TABLE`; its model runs as the provider `scorer` and says how much of the prompt it
 read. Registry names are the keys of `METRICS`.
 
-FGA-BLIP2 also scores the elements of a prompt, words as they stand in it, where `item.meta["elements"]` lists them.
+FGA-BLIP2 also scores the elements of a prompt, words as they stand in it, where `item.meta["elements"]` lists them; a type
+in parentheses behind them (`red cube (color)`, as EvalMuse writes it) is not read by the model.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core.learned_metrics import BUILT_IN, Baseline
+from titjudge.core.score_parts import ElementScores, element_words
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import Metric, metric
 from titjudge.metrics._shared import image_of, prompt_read
@@ -49,8 +51,9 @@ def _score(found: Measurement, elements: list[str]) -> Score:
     own = {name: value for name, value in found.parts.items() if not name.startswith(_ELEMENT)}
     parts: dict[str, Any] = {**own, **read}
     if elements:
-        parts["elements"] = {each: found.parts.get(f"{_ELEMENT}{each}") for each in elements}
-        missing = [each for each, value in parts["elements"].items() if value is None]
+        told = {each: found.parts.get(f"{_ELEMENT}{element_words(each)[0]}") for each in elements}
+        parts |= ElementScores(elements=told)
+        missing = [each for each, value in told.items() if value is None]
         if missing:
             reasons.append(
                 f"{len(missing)} of {len(elements)} elements are not in the prompt as read: {', '.join(missing[:3])}"
@@ -61,7 +64,7 @@ def _score(found: Measurement, elements: list[str]) -> Score:
 def _declare(row: Baseline) -> Metric:
     async def measure(item: Item, ask: Ask) -> Score:
         elements = _elements(item) if row.options.get("elements") else []
-        more: dict[str, Any] = {"elements": elements} if elements else {}
+        more: dict[str, Any] = {"elements": [element_words(each)[0] for each in elements]} if elements else {}
         reply = await ask(
             "baselines/elements" if elements else "baselines/text",
             role=f"scorer/{row.key}",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_table
-from titjudge.core.score_parts import alignment, facet_points, predictions, sequence
+from titjudge.core.score_parts import alignment, element_scores, facet_points, predictions, sequence
 from titjudge.core.types import Item, Score
 from titjudge.metrics.checklist import POINTS
 from titjudge.runs.human_study import choose
@@ -35,8 +35,8 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     Args:
         run: The run folder.
         human: Rows of image, element, value: the text of a question, a facet as `pillar / sub-capability / facet`, or an
-            element of a graph (`cat`, `cat | black`, `cat | on | mat`); yes or no, for facets 0, 1, 2 or n/a.
-        metric: yes-no, checklist or graph-alignment; needed where the run has several with elements.
+            element of a graph (`cat`, `cat | black`, `cat | on | mat`) or of FGA-BLIP2 (`red cube (color)`); yes or no, for facets 0, 1, 2 or n/a.
+        metric: yes-no, checklist, graph-alignment or fga-blip2; needed where the run has several with elements.
 
     Returns:
         The metric, the marks, and notes on what could not be joined.
@@ -51,7 +51,7 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     scores = [score for score in folder.scores().values() if score.value is not None and score.item_id in items]
     with_elements = [score for score in scores if next(_elements(items[score.item_id], score), None)]
     if not with_elements:
-        raise DataError("no score of it has elements (yes-no, checklist and graph-alignment have)", run)
+        raise DataError("no score of it has elements (yes-no, checklist, graph-alignment and fga-blip2 have)", run)
     chosen = choose({score.metric for score in with_elements}, metric, folder)
     marks, seen = [], set()
     for score in with_elements:
@@ -103,3 +103,5 @@ def _elements(item: Item, score: Score) -> Iterator[tuple[str, str, str]]:
         mark = "n/a" if points is None else _MARKS.get(points)
         if mark is not None:
             yield f"{pillar} / {sub} / {facet}", pillar, mark
+    for element, kind, value in element_scores(score.parts):
+        yield element, kind, "yes" if value >= 0.5 else "no"  # as EvalMuse counts its accuracy

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from titjudge.core.score_parts import LEVELS, levels
+from titjudge.core.score_parts import LEVELS, element_scores, levels
 from titjudge.core.types import Item, Score
 from titjudge.stats.claims import claims_of
 
-ELEMENT = "element"  # share of claims met, by kind: entity, attribute, relation, ...
-PARTS = {ELEMENT: "claims"} | dict.fromkeys(LEVELS, "pillars")  # columns, and what they are of
+ELEMENT = "element"  # share of claims met, or mean of element scores, by kind: entity, attribute, relation, ...
+PARTS = {ELEMENT: "claims or elements"} | dict.fromkeys(LEVELS, "pillars")  # columns, and what they are of
 
 
 def part_scores(
@@ -30,10 +30,12 @@ def part_scores(
             continue
         mine = levels(score.parts) if wanted & set(LEVELS) else {}
         if ELEMENT in wanted:
-            met: dict[tuple[str, ...], list[bool]] = {}
+            met: dict[tuple[str, ...], list[float]] = {}
             for claim in claims_of([items[score.item_id]], [score]):
                 if claim.met is not None:
                     met.setdefault((claim.kind,), []).append(claim.met)
+            for _, kind, value in element_scores(score.parts):
+                met.setdefault((kind,), []).append(value)
             mine[ELEMENT] = {kind: sum(each) / len(each) for kind, each in met.items()}
         for column in wanted & set(mine):
             if mine[column]:

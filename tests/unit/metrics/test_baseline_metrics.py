@@ -147,12 +147,13 @@ def with_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elements: Any
 
 
 def test_elements_of_a_prompt_are_scored_where_it_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = with_elements(tmp_path, monkeypatch, ["red cube", "<two> dogs", "cat"])
+    found = with_elements(tmp_path, monkeypatch, ["red cube", "red cube (color)", "<two> dogs", "cat"])
     assert found.status is Status.OK
-    assert set(found.parts["elements"]) == {"red cube", "<two> dogs", "cat"}
+    assert set(found.parts["elements"]) == {"red cube", "red cube (color)", "<two> dogs", "cat"}
     assert 0 < found.parts["elements"]["red cube"] < 1
+    assert found.parts["elements"]["red cube (color)"] == found.parts["elements"]["red cube"]  # the type is not read
     assert found.parts["elements"]["cat"] is None
-    assert "1 of 3 elements are not in the prompt as read: cat" in found.reason
+    assert "1 of 4 elements are not in the prompt as read: cat" in found.reason
     assert not [name for name in found.parts if name.startswith("element:")]
     plain = with_elements(tmp_path, monkeypatch, [])
     assert plain.value == pytest.approx(found.value, abs=1e-6)

@@ -9,7 +9,9 @@ import pytest
 from commands import cli
 from hypothesis import given
 from hypothesis import strategies as st
+from report_runs import write_run
 
+from titjudge.core.types import Item, Score
 from titjudge.stats.element_agreement import Mark, element_agreement
 
 
@@ -111,3 +113,33 @@ def test_the_command_on_graphs_and_questions(run: Path) -> None:
 def test_errors_are_one_line(run: Path, content: str, arguments: list[str], reason: str) -> None:
     (run / "m.jsonl").write_text(content)
     assert reason in cli(run, "compare", "elements", "run", "--human", "m.jsonl", *arguments, code=2)
+
+
+def test_the_commands_on_elements_that_a_learned_metric_scores(tmp_path: Path) -> None:
+    """A stored run of fga-blip2: people against scores of .5 or more, and a mean by type for each generator."""
+    items = [Item(f"{by}{p}", "a red cube", None, by, f"p{p}") for p in range(6) for by in ("one", "two")]
+    scores = [
+        Score(
+            item.id,
+            "fga-blip2",
+            value=3.0,
+            prompt_id=item.prompt_id,
+            parts={"elements": {"red (color)": 0.75 if item.generator == "one" else 0.25, "cube": 0.5, "dog": None}},
+        )
+        for item in items
+    ]
+    record = {"fga-blip2": {"version": "1", "range": [1, 5], "higher_is_better": True}}
+    write_run(tmp_path / "run", items, scores, metrics=record)
+    rows = [f"{item.id},{name},yes" for item in items for name in ("red (color)", "cube", "dog")]
+    (tmp_path / "marks.csv").write_text("\n".join(["image,element,value", *rows]))
+    told = cli(tmp_path, "compare", "elements", "run", "--human", "marks.csv", "--json", "e.json")
+    found = json.loads((tmp_path / "e.json").read_text())["elements"]
+    assert {kind: (each["TP"], each["FN"]) for kind, each in found.items()} == {
+        "all": (18, 6),
+        "color": (6, 6),
+        "element": (12, 0),
+    }
+    assert "12 of people's marks are on elements that the judge has not marked" in told
+    cli(tmp_path, "compare", "generators", "run", "--by", "element", "--json", "g.json")
+    (pair,) = json.loads((tmp_path / "g.json").read_text())["pairs"]
+    assert {kind: each["difference"] for kind, each in pair["by"]["element"].items()} == {"color": 0.5, "element": 0.0}
