@@ -16,6 +16,9 @@ class _ServeByDefault(GroupByDefault):
     default = "serve"
 
 
+_MODES = click.Choice(["pairs", "yes-no", "facets", "graph", "rating"])
+
+
 @click.group(cls=_ServeByDefault)
 def label() -> None:
     """Let people vote on pairs of images, or mark single ones (`label DATA`), and turn that into labels and agreement.
@@ -36,7 +39,7 @@ def label() -> None:
     "--mode",
     "What people do: compare pairs, or mark single images: answers to the questions of an item, facets of the checklist, "
     "elements of its graph, or 1 to 10 for each pillar.",
-    type=click.Choice(["pairs", "yes-no", "facets", "graph", "rating"]),
+    type=_MODES,
     default="pairs",
 )
 @option("--annotators", "How many people vote; each gets a link  [default: 15, or 3 who mark].", "N", type=int)
@@ -115,27 +118,36 @@ def export(
     return 0
 
 
-@label.command()
+@label.command(short_help="Write pairs, or images to mark, as tasks for Label Studio.")
 @click.argument("data", type=PATH)
 @click.argument("out", type=PATH)
+@option("--mode", "What people do, as for the page.", type=_MODES, default="pairs")
 @option("--address", "Where Label Studio finds the images.", "URL", default="")
 @click.option("--seed", default=0, show_default=True)
-def tasks(data: Path, out: Path, address: str, seed: int) -> int:
-    """Write the pairs of DATA as Label Studio tasks."""
+def tasks(data: Path, out: Path, mode: str, address: str, seed: int) -> int:
+    """Write the pairs of DATA, or its images and what is to be marked of them, as Label Studio tasks (OUT) and labelling interface.
+
+    \b
+    Example:
+      python cli.py label tasks examples/known_answer tasks.json \\
+        --mode graph --address "/data/local-files/?d="
+    """
     from titjudge.web.label.label_studio import write_tasks
 
-    say(f"{write_tasks(data, out, address=address, seed=seed)} tasks written to {out}")
+    number = write_tasks(data, out, mode=mode, address=address, seed=seed)
+    say(f"{number} tasks written to {out}, the labelling interface to {out.with_suffix('.xml')}")
     return 0
 
 
-@label.command("import")
+@label.command("import", short_help="Read annotations of Label Studio into a store of votes or marks.")
 @click.argument("file", type=PATH)
 @click.argument("store", type=PATH)
 def import_(file: Path, store: Path) -> int:
-    """Read annotations exported from Label Studio into a store of votes."""
+    """Read annotations that Label Studio exported as JSON into a store of votes or marks, for `label export`."""
     from titjudge.web.label.label_studio import read_annotations
 
-    say(f"{read_annotations(file, store)} votes read into {store}")
+    added, known, skipped = read_annotations(file, store)
+    say(f"{added} annotations read into {store} ({known} there already, {skipped} skipped or empty)")
     return 0
 
 

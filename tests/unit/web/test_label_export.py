@@ -1,4 +1,4 @@
-"""Votes to pairs, ranks, agreement and the experts' list; Label Studio both ways."""
+"""Votes to pairs, ranks, agreement and the experts' list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from titjudge.core.types import Pair
 from titjudge.stats.human_data import read_votes
 from titjudge.suites.folder import read_pairs
 from titjudge.web.label.export import export_labels
-from titjudge.web.label.label_studio import read_annotations, write_tasks
 from titjudge.web.label.question_order import merge_sort
 from titjudge.web.label.store import Store
 
@@ -190,66 +189,3 @@ def test_contradicting_answers_count_only_as_given(tmp_path: Path) -> None:
     store.close()
     result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
     assert result["pairs"] == 3
-
-
-def test_tasks_for_label_studio_hold_every_pair(tmp_path: Path, example: Path) -> None:
-    number = write_tasks(example, tmp_path / "tasks.json", address="/data/local-files/?d=", seed=1)
-    tasks = json.loads((tmp_path / "tasks.json").read_text())
-    assert number == len(tasks) == 36
-    assert all(task["data"]["left"] == "/data/local-files/?d=" + task["data"]["left_image"] for task in tasks)
-    assert '<Choice value="tie"' in (tmp_path / "tasks.xml").read_text()
-
-
-def test_annotations_of_label_studio_become_votes(tmp_path: Path) -> None:
-    data = {"prompt_id": "p", "prompt": "t", "left_image": "i0", "right_image": "i1"}
-    people = zip(["left"] * 7 + ["right"] * 6 + ["tie"] * 2, range(1, 16), strict=True)
-    annotations = [
-        {"completed_by": person, "lead_time": 1.5, "result": [{"type": "choices", "value": {"choices": [answer]}}]}
-        for answer, person in people
-    ]
-    (tmp_path / "ls.json").write_text(json.dumps([{"data": data, "annotations": annotations}]))
-    assert read_annotations(tmp_path / "ls.json", tmp_path / "v.db") == 15
-    assert read_annotations(tmp_path / "ls.json", tmp_path / "v.db") == 0, "an annotation counts once"
-    result, _ = export_labels(tmp_path / "v.db", tmp_path / "out")
-    assert result["rules"]["needs experts"] == 1
-    assert "p,i0,i1,,votes: needs experts,7,6,2,15,0" in (tmp_path / "out" / "open.csv").read_text()
-
-
-def annotated(result: object, **more: object) -> list[dict]:
-    data = {"prompt_id": "p", "prompt": "t", "left_image": "x", "right_image": "y"}
-    return [
-        {"data": data, "annotations": [{"id": 7, "completed_by": {"id": 3, "email": "k@x"}, "result": result, **more}]}
-    ]
-
-
-def test_the_pairwise_control_is_read_and_skips_are_no_votes(tmp_path: Path) -> None:
-    file, store = tmp_path / "ls.json", tmp_path / "v.db"
-    pairwise = [{"type": "pairwise", "value": {"selected": "right"}}]
-    file.write_text(json.dumps(annotated(pairwise, was_cancelled=True)))
-    assert read_annotations(file, store) == 0
-    file.write_text(json.dumps(annotated([])))
-    assert read_annotations(file, store) == 0
-    file.write_text(json.dumps(annotated(pairwise, lead_time=4.2, created_at="2026-03-09T22:16:08.728353Z")))
-    assert read_annotations(file, store) == 1
-    opened = Store(store)
-    (vote,) = opened.votes()
-    opened.close()
-    assert (vote.annotator, vote.answer, vote.duration_ms, vote.left) == ("label-studio:k@x", "right", 4200, "x")
-    assert vote.voted_at == 1773094568.728353
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "not JSON"),
-        ("{}", "a JSON list"),
-        ("[1]", "task 1 has no data"),
-        ('[{"data": {"prompt_id": "p"}}]', "'left_image' is missing"),
-        (json.dumps(annotated([{"value": {"choices": ["maybe"]}}])), "task 1, annotation 1"),
-        (json.dumps(annotated([{"value": {"choices": "left"}}])), "task 1, annotation 1"),
-    ],
-)
-def test_a_wrong_export_of_label_studio_is_refused(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "ls.json").write_text(content)
-    with pytest.raises(DataError, match=message):
-        read_annotations(tmp_path / "ls.json", tmp_path / "v.db")

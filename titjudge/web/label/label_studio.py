@@ -1,9 +1,10 @@
-"""Label Studio, both ways: pairs as tasks, and its annotations as votes.
+"""Label Studio, both ways: pairs and single images as tasks with their labelling interface, annotations as votes and marks.
 
-A task is `{"data": {prompt_id, prompt, left_image, right_image, left, right}}`; `left_image` and `right_image` are
-image ids, `left` and `right` the addresses that Label Studio shows. Answers are read from a Choices control (left,
-right, tie, both_bad) and from a Pairwise control, which knows no tie. Format: Label Studio's documentation, "Label Studio Task
-Format".
+A task of pairs is `{"data": {prompt_id, prompt, left_image, right_image, left, right}}`, one of marks `{"data": {prompt_id,
+prompt, image_id, image, mode, elements}}`: `*_image` and `image_id` are image ids, `left`, `right` and `image` the addresses that
+Label Studio shows. Element N is answered by the control `mark_N`; what depends on one entity alone stands in the entity's `locked`,
+is answered by `mark_N_M`, and is only seen where the entity is there. Format: Label Studio's documentation, "Label Studio Task Format"
+and the tags Choices, Pairwise, Rating, TextArea, View and Repeater.
 """
 
 from __future__ import annotations
@@ -11,19 +12,27 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import read_json
-from titjudge.web.label.dataset import load_material
+from titjudge.core.files import read_json, write_atomic
+from titjudge.web.label.dataset import is_utf8, load_material
+from titjudge.web.label.element_service import standing
+from titjudge.web.label.elements import LOCKED, MODES, Element, find_elements, settle
 from titjudge.web.label.question_order import draw, shuffled
 from titjudge.web.label.store import ANSWERS, Store
 
-CONFIG = """<View>
+PAIRS = "pairs"
+_NEEDED = {PAIRS: ("prompt_id", "left_image", "right_image"), "marks": ("prompt_id", "image_id", "elements")}
+_LISTS = ("choices", "text")
+_WHAT_TO_DO = "export the project as JSON (not JSON-MIN or CSV)"
+
+_PAIRS_CONFIG = """<View>
   <Header value="Which image follows the prompt better?"/>
   <Text name="prompt" value="$prompt"/>
   <View style="display: flex; gap: 1em">
@@ -38,14 +47,67 @@ CONFIG = """<View>
   </Choices>
 </View>
 """
+_MARKS_CONFIG = """<View>
+  <Header value="{title}"/>
+  <Text name="prompt" value="$prompt"/>
+  <Image name="image" value="$image"/>
+  <Repeater on="$elements" indexFlag="{{{{i}}}}">
+    <Text name="element_{{{{i}}}}" value="$elements[{{{{i}}}}].text"/>
+    {control}{locked}
+  </Repeater>
+  <TextArea name="note" toName="image" placeholder="Why, where it is not plain" rows="2" maxSubmissions="1"/>
+</View>
+"""
+_LOCKED_CONFIG = """
+    <View visibleWhen="choice-selected" whenTagName="mark_{{{{i}}}}" whenChoiceValue="yes" style="margin-left: 2em">
+      <Repeater on="$elements[{{{{i}}}}].locked" indexFlag="{{{{j}}}}">
+        <Text name="element_{{{{i}}}}_{{{{j}}}}" value="$elements[{{{{i}}}}].locked[{{{{j}}}}].text"/>
+        {control}
+      </Repeater>
+    </View>"""
+_TITLES = {
+    "yes-no": "Answer each question from the image.",
+    "facets": "0: not met, 1: partly, 2: met, n/a: does not apply.",
+    "graph": "Is it in the image?",
+    "rating": "Rate each pillar from 1 to 10.",
+}
 
 
-def write_tasks(data: Path, out: Path, *, address: str = "", seed: int = 0) -> int:
-    """Write every pair of a data folder as a task, order and sides at random, and the labelling interface beside it.
+class Imported(NamedTuple):
+    """What became of the annotations of an export.
+
+    Attributes:
+        added: Taken into the store, changed ones included.
+        known: There already, in this form or a newer one.
+        skipped: Skipped by the annotator, or empty.
+    """
+
+    added: int
+    known: int
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Annotation:
+    """What one person says of one task: `subject` is what is voted on or marked."""
+
+    annotator: str
+    subject: tuple[str, ...]
+    data: Mapping[str, Any]
+    said: Any
+    note: str
+    duration_ms: int | None
+    at: float | None
+    source: str
+
+
+def write_tasks(data: Path, out: Path, *, mode: str = PAIRS, address: str = "", seed: int = 0) -> int:
+    """Write every pair, or image to mark, of a data folder as a task, and the labelling interface beside it.
 
     Args:
         data: A data folder or manifest.
         out: The JSON file; the interface goes to the same name with `.xml`.
+        mode: pairs, yes-no, facets, graph or rating.
         address: What stands before the (quoted) image path, for example `/data/local-files/?d=`.
         seed: Decides order and sides.
 
@@ -53,124 +115,254 @@ def write_tasks(data: Path, out: Path, *, address: str = "", seed: int = 0) -> i
         The number of tasks.
 
     Raises:
-        DataError: Nothing to compare.
+        DataError: Nothing to compare, or to mark.
         UserError: `out` cannot be written.
     """
-    material = load_material(data)
-    tasks = []
+    material = load_material(data, least=2 if mode == PAIRS else 1)
+    elements = {} if mode == PAIRS else find_elements(material, mode)
+    tasks: list[dict[str, Any]] = []
     for group in shuffled(material.images, seed, "prompts"):
-        for a, b in shuffled(itertools.combinations(material.usable(group), 2), seed, group):
-            left, right = (a, b) if draw(seed, "side", group, a, b) & 1 else (b, a)
-            tasks.append({"data": _data(group, material.prompts[group], left, right, address)})
-    _write(out, tasks)
+        shared = {"prompt_id": group, "prompt": material.prompts[group]}
+        if mode == PAIRS:
+            for a, b in shuffled(itertools.combinations(material.usable(group), 2), seed, group):
+                left, right = (a, b) if draw(seed, "side", group, a, b) & 1 else (b, a)
+                shown = {"left": address + quote(left), "right": address + quote(right)}
+                tasks.append({"data": {**shared, "left_image": left, "right_image": right, **shown}})
+        else:
+            for image in shuffled(material.usable(group), seed, group):
+                shown = {"mode": mode, "image_id": image, "image": address + quote(image)}
+                tasks.append({"data": {**shared, **shown, "elements": _tree(elements[image])}})
+    config = _PAIRS_CONFIG if mode == PAIRS else _marks_config(mode, next(iter(elements.values()))[0].values)
+    try:
+        write_atomic(out, json.dumps(tasks, indent=1, ensure_ascii=False))
+        write_atomic(out.with_suffix(".xml"), config)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written: {error.strerror}") from error
     return len(tasks)
 
 
-def read_annotations(file: Path, store: Path) -> int:
-    """Add the annotations of an export (JSON) to a store as votes; those that are there already are left out.
+def _marks_config(mode: str, values: Sequence[str]) -> str:
+    """Write the interface of a mode whose elements have the same values."""
 
-    A person becomes the annotator `label-studio:ID`. Skipped and empty annotations are no votes.
+    def control(place: str) -> str:
+        head = f'name="mark_{place}" toName="element_{place}" required="true"'
+        if mode == "rating":
+            return f'<Rating {head} maxRating="{values[-1]}"/>'
+        choices = "".join(f'<Choice value="{value}"/>' for value in values)
+        return f'<Choices {head} choice="single" showInline="true">{choices}</Choices>'
 
-    Returns:
-        The number of votes added.
+    locked = _LOCKED_CONFIG.format(control=control("{{i}}_{{j}}")) if mode == "graph" else ""
+    return _MARKS_CONFIG.format(title=_TITLES[mode], control=control("{{i}}"), locked=locked)
+
+
+def _tree(elements: Sequence[Element]) -> list[dict[str, Any]]:
+    """Put what depends on one element alone below it; `number` keeps the order in which a store has them."""
+    found: dict[str, dict[str, Any]] = {}
+    for number, element in enumerate(elements):
+        text = f"{element.text} ({element.hint})" if element.hint else element.text
+        if len(element.needs) > 1:
+            text += f" ({LOCKED} where {' or '.join(element.needs)} is missing)"
+        record = {"name": element.name, "kind": element.kind, "text": text, "number": number}
+        found[element.name] = {**record, "values": list(element.values), "needs": list(element.needs), "locked": []}
+    top: list[dict[str, Any]] = []
+    for element in elements:
+        below = found[element.needs[0]]["locked"] if len(element.needs) == 1 else top
+        below.append(found[element.name])
+    return top
+
+
+def read_annotations(file: Path, store: Path) -> Imported:
+    """Add the annotations of an export (JSON) to a store as votes or marks.
+
+    A person becomes the annotator `label-studio:ID`, and the last that somebody says of a task counts: an annotation that was
+    edited takes the place of what was read before. Skipped and empty annotations, drafts and predictions are left out.
 
     Raises:
-        DataError: not such an export; names the task.
+        DataError: not such an export, or an annotation that is not complete; names the task.
+        UserError: the store has another mode.
     """
-    tasks = _load(file)
-    found = [(task, vote) for number, task in enumerate(tasks, 1) for vote in _votes(task, number, file)]
+    mode, tasks = _load(file)
+    found: dict[tuple[str, tuple[str, ...]], _Annotation] = {}
+    skipped = 0
+    for annotation in _annotations(tasks, mode, file):
+        if annotation is None:
+            skipped += 1
+            continue
+        before = found.get((annotation.annotator, annotation.subject))
+        if before is None or (before.at or 0) <= (annotation.at or 0):
+            found[annotation.annotator, annotation.subject] = annotation
     opened = Store(store)
     try:
         with opened.writing():
-            known = {(vote.annotator, vote.source) for vote in opened.votes(undone=True)}
-            datas = [task["data"] for task, _ in found]
-            images = [(str(d[key]), str(d["prompt_id"]), "") for d in datas for key in ("left_image", "right_image")]
-            opened.describe({str(d["prompt_id"]): str(d.get("prompt", "")) for d in datas}, images, ())
-            added = 0
-            for task, vote in found:
-                if (vote["annotator"], vote["source"]) in known:
-                    continue
-                data = task["data"]
-                group, left, right = (str(data[key]) for key in ("prompt_id", "left_image", "right_image"))
-                opened.add(kind="pair", prompt_id=group, left=left, right=right, **vote)
-                added += 1
+            _check_store(opened, mode)
+            ids = ("left_image", "right_image") if mode == PAIRS else ("image_id",)
+            datas = [annotation.data for annotation in found.values()]
+            images = [(str(data[key]), str(data["prompt_id"]), "") for data in datas for key in ids]
+            opened.describe({str(data["prompt_id"]): str(data.get("prompt", "")) for data in datas}, images, ())
+            added = (_add_votes if mode == PAIRS else _add_marks)(opened, found.values())
     finally:
         opened.close()
+    return Imported(added, len(found) - added, skipped)
+
+
+def _check_store(store: Store, mode: str) -> None:
+    plan = store.setting("plan") or (PAIRS if store.votes(undone=True) else mode)
+    known = plan if plan in MODES else PAIRS
+    if known != mode:
+        raise UserError(f"{store.path} has {known}, and the export has {mode}: use another store")
+    if mode != PAIRS:
+        store.setting("plan", mode)
+
+
+def _add_votes(store: Store, annotations: Iterable[_Annotation]) -> int:
+    last = {(vote.annotator, vote.prompt_id, vote.left, vote.right): vote for vote in store.votes()}
+    added = 0
+    for given in annotations:
+        group, left, right = given.subject
+        before = last.get((given.annotator, group, left, right))
+        if before and (before.answer == given.said or (given.at is not None and given.at <= before.voted_at)):
+            continue
+        if before:
+            store.undo(given.annotator, before.id)
+        said = (given.annotator, "pair", group, left, right, given.said)
+        store.add(*said, duration_ms=given.duration_ms, voted_at=given.at, source=given.source)
+        added += 1
     return added
 
 
-def _load(file: Path) -> list[dict[str, Any]]:
+def _add_marks(store: Store, annotations: Iterable[_Annotation]) -> int:
+    added = 0
+    for given in annotations:
+        (image,) = given.subject
+        before = standing(store.submissions(given.annotator)).get(image)
+        if before and ((before.marks, before.note) == (given.said, given.note) or (given.at or 1e11) <= before.sent_at):
+            continue
+        store.submit(
+            given.annotator, image, given.said, note=given.note, duration_ms=given.duration_ms, sent_at=given.at
+        )
+        added += 1
+    return added
+
+
+def _load(file: Path) -> tuple[str, list[dict[str, Any]]]:
+    """Read an export, all of one mode."""
     tasks = read_json(file)
     if not isinstance(tasks, list):
-        raise DataError("an export of Label Studio is a JSON list of tasks", file)
+        raise DataError(f"an export of Label Studio is a JSON list of tasks: {_WHAT_TO_DO}", file)
+    modes: dict[str, int] = {}
     for number, task in enumerate(tasks, 1):
         data = task.get("data") if isinstance(task, dict) else None
         if not isinstance(data, dict):
-            raise DataError(f"task {number} has no data", file)
-        absent = [key for key in ("prompt_id", "left_image", "right_image") if not data.get(key)]
+            raise DataError(f"task {number} has no data: {_WHAT_TO_DO}", file)
+        if not is_utf8(json.dumps(task, ensure_ascii=False)):
+            raise DataError(f"task {number} is not valid UTF-8", file)
+        mode = str(data.get("mode", PAIRS))
+        if mode != PAIRS and mode not in MODES:
+            raise DataError(f"task {number}: mode is one of {', '.join((PAIRS, *MODES))}, not '{mode[:40]}'", file)
+        absent = [key for key in _NEEDED.get(mode, _NEEDED["marks"]) if not data.get(key)]
         if absent:
-            raise DataError(f"task {number}: the key '{absent[0]}' is missing in its data", file)
-    return tasks
+            todo = "label tasks of `label tasks` alone"
+            raise DataError(f"task {number}: the key '{absent[0]}' is missing in its data: {todo}", file)
+        modes.setdefault(mode, number)
+        if len(modes) > 1:
+            kinds = " and ".join(f"task {first} of mode {each}" for each, first in modes.items())
+            raise DataError(f"{kinds}: export and import each project on its own", file)
+    return next(iter(modes), PAIRS), tasks
 
 
-def _votes(task: Mapping[str, Any], number: int, file: Path) -> Iterable[dict[str, Any]]:
-    annotations = task.get("annotations") or []
-    if not isinstance(annotations, list):
-        raise DataError(f"task {number}: annotations is a list", file)
-    for place, annotation in enumerate(annotations, 1):
-        if not isinstance(annotation, dict):
-            raise DataError(f"task {number}: an annotation is an object", file)
-        answer = _answer(annotation.get("result") or [])
-        if annotation.get("was_cancelled") or annotation.get("result") in (None, []):
-            continue
-        if answer is None:
-            raise DataError(f"task {number}, annotation {place}: none of left, right, tie and both_bad", file)
-        person = annotation.get("completed_by")
-        if isinstance(person, dict):
-            person = person.get("email") or person.get("id")
-        seconds = annotation.get("lead_time")
-        identity = annotation.get("id") or f"{task['data']['left_image']}|{task['data']['right_image']}|{place}"
-        yield {
-            "annotator": f"label-studio:{'unknown' if person is None else person}",
-            "answer": answer,
-            "duration_ms": round(seconds * 1000) if isinstance(seconds, int | float) and 0 <= seconds < 1e6 else None,
-            "voted_at": _time(annotation.get("created_at")),
-            "source": f"label-studio:{identity}",
-        }
+def _annotations(tasks: Iterable[Mapping[str, Any]], mode: str, file: Path) -> Iterator[_Annotation | None]:
+    """Read what people say of each task; None for one that was skipped."""
+    for number, task in enumerate(tasks, 1):
+        annotations = task.get("annotations") or task.get("completions") or []
+        if not isinstance(annotations, list) or not all(isinstance(each, dict) for each in annotations):
+            raise DataError(f"task {number}: annotations is a list of objects", file)
+        nameless = sum(each.get("completed_by") is None for each in annotations)
+        if nameless > 1:
+            raise DataError(f"task {number}: completed_by does not say who made its {nameless} annotations", file)
+        for place, annotation in enumerate(annotations, 1):
+            result = annotation.get("result")
+            if annotation.get("was_cancelled") or annotation.get("skipped") or not result:
+                yield None
+                continue
+            where = f"task {number}, annotation {place}"
+            if not isinstance(result, list) or not all(isinstance(part, dict) for part in result):
+                raise DataError(f"{where}: its result is a list of objects", file)
+            data = task["data"]
+            try:
+                said: Any = _answer(result) if mode == PAIRS else _marks(result, data["elements"])
+            except DataError as error:
+                raise DataError(f"{where}: {error.message}: complete or delete it in Label Studio", file) from error
+            person = annotation.get("completed_by")
+            if isinstance(person, dict):
+                person = person.get("email") or person.get("id")
+            keys = ("prompt_id", "left_image", "right_image") if mode == PAIRS else ("image_id",)
+            subject = tuple(str(data[key]) for key in keys)
+            seconds = annotation.get("lead_time")
+            timed = isinstance(seconds, int | float) and 0 <= seconds < 1e6
+            yield _Annotation(
+                annotator=f"label-studio:{'unknown' if person is None else person}",
+                subject=subject,
+                data=data,
+                said=said,
+                note=next(_values(result, "note", "text"), ""),
+                duration_ms=round(seconds * 1000) if timed else None,
+                at=_time(annotation.get("updated_at")) or _time(annotation.get("created_at")),
+                source=f"label-studio:{annotation.get('id') or '|'.join((*subject, str(place)))}",
+            )
 
 
-def _answer(result: Any) -> str | None:
-    for part in result if isinstance(result, list) else ():
-        value = part.get("value") if isinstance(part, dict) else None
-        if isinstance(value, dict):
-            given = value.get("selected") or next(iter(value.get("choices") or ()), None)
-            if isinstance(given, str) and given.strip().lower() in ANSWERS:
-                return given.strip().lower()
-    return None
+def _values(result: Iterable[Mapping[str, Any]], name: str | None, *keys: str) -> Iterator[str]:
+    """Find what a control says, or any control: the first of a list, a number as its digits."""
+    for part in result:
+        value = part.get("value")
+        if (name is None or part.get("from_name") == name) and isinstance(value, dict):
+            for key in keys:
+                given = value.get(key)
+                if key in _LISTS:
+                    given = given[0] if isinstance(given, list) and given else None
+                if isinstance(given, str | int) and not isinstance(given, bool):
+                    yield str(given).strip()
 
 
-def _time(text: Any) -> float:
+def _answer(result: Sequence[Mapping[str, Any]]) -> str:
+    for given in _values(result, None, "selected", "choices"):
+        if given.lower() in ANSWERS:
+            return given.lower()
+    raise DataError("none of left, right, tie and both_bad")
+
+
+def _marks(result: Sequence[Mapping[str, Any]], data: Any) -> tuple[tuple[str, str, str], ...]:
+    """Read the marks of an image in the order of its elements."""
+    found: list[tuple[int, Element, str | None]] = []
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except (TypeError, ValueError):
-        return time.time()
+        for place, record in _numbered(data):
+            name, kind, text, *rest = (record[key] for key in ("name", "kind", "text", "values", "needs"))
+            values, needs = map(tuple, rest)
+            if not all(isinstance(part, str) for part in (name, kind, text, *values, *needs)):
+                raise TypeError
+            given = next(_values(result, f"mark_{place}", "choices", "rating"), None)
+            found.append((record["number"], Element(name, kind, values, text, needs=needs), given))
+        found.sort(key=lambda each: each[0])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError("the elements in its data are not those that `label tasks` wrote") from error
+    elements = [element for _, element, _ in found]
+    settled = settle(elements, [value for *_, value in found])
+    return tuple((element.name, element.kind, settled[element.name]) for element in elements)
 
 
-def _data(prompt_id: str, prompt: str, left: str, right: str, address: str) -> dict[str, str]:
-    return {
-        "prompt_id": prompt_id,
-        "prompt": prompt,
-        "left_image": left,
-        "right_image": right,
-        "left": address + quote(left),
-        "right": address + quote(right),
-    }
+def _numbered(elements: Any) -> Iterator[tuple[str, Any]]:
+    for i, record in enumerate(elements):
+        yield str(i), record
+        for j, below in enumerate(record["locked"]):
+            yield f"{i}_{j}", below
 
 
-def _write(out: Path, tasks: list[dict[str, Any]]) -> None:
+def _time(value: Any) -> float | None:
+    """Read a time in ISO 8601 (UTC where it says nothing) or in Unix seconds."""
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(tasks, indent=1, ensure_ascii=False), encoding="utf-8")
-        out.with_suffix(".xml").write_text(CONFIG, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror}") from error
+        if isinstance(value, int | float):
+            return float(value) if 0 < value < time.time() + 1e6 else None
+        at = datetime.fromisoformat(value)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None

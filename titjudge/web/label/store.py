@@ -278,18 +278,18 @@ class Store:
             )
         return Vote(int(cursor.lastrowid or 0), *values)
 
-    def undo(self, annotator: str) -> Vote | None:
-        """Take back the last vote that stands; None when there is none."""
+    def undo(self, annotator: str, vote: int | None = None) -> Vote | None:
+        """Take back the last vote that stands, or the one of an id; None when there is none."""
         with self.writing():
-            query = f"{_SELECT} WHERE v.annotator = ? AND u.vote_id IS NULL ORDER BY v.turn DESC LIMIT 1"
-            row = self._db.execute(query, (annotator,)).fetchone()
+            query = f"{_SELECT} WHERE v.annotator = ? AND u.vote_id IS NULL AND v.id = coalesce(?, v.id) ORDER BY v.turn DESC LIMIT 1"
+            row = self._db.execute(query, (annotator, vote)).fetchone()
             if row is None:
                 return None
-            vote = Vote(*row)
+            found = Vote(*row)
             self._db.execute(
-                "INSERT INTO undos VALUES(?, ?, ?, ?)", (vote.id, annotator, self.turn(annotator), time.time())
+                "INSERT INTO undos VALUES(?, ?, ?, ?)", (found.id, annotator, self.turn(annotator), time.time())
             )
-        return vote
+        return found
 
     # -- marks of elements -----------------------------------------------------------------------------------------
 
@@ -311,6 +311,7 @@ class Store:
         note: str = "",
         shown_at: float | None = None,
         duration_ms: int | None = None,
+        sent_at: float | None = None,
     ) -> None:
         """Put the marks of an image on disk, or that they are taken back (None); it is there when this returns."""
         text = None if marks is None else json.dumps(marks, ensure_ascii=False)
@@ -320,7 +321,16 @@ class Store:
             self._db.execute(
                 "INSERT INTO submissions(annotator, turn, image, marks, note, shown_at, sent_at, duration_ms)"
                 " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-                (annotator, turn, image, text, note, shown_at, time.time(), duration_ms),
+                (
+                    annotator,
+                    turn,
+                    image,
+                    text,
+                    note,
+                    shown_at,
+                    time.time() if sent_at is None else sent_at,
+                    duration_ms,
+                ),
             )
 
     def close(self) -> None:
