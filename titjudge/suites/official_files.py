@@ -1,31 +1,68 @@
-"""The published prompt files of suites, downloaded at a pinned revision and checked (`official_files.json`)."""
+"""The published files of suites, downloaded at a pinned revision and checked.
+
+`official_files.json` names repositories on GitHub and on the Hugging Face hub, their commits, and the SHA-256 of each file. Where it names
+no commit of a data set on the hub, the first download pins it: `fetched.json` beside the files then holds the commit of that day and the
+checksum of every file, and later downloads take these and nothing else.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from urllib.error import URLError
-from urllib.parse import quote
-from urllib.request import urlopen
+from typing import Any
+from urllib.parse import quote, urlsplit
 
-from titjudge.core.errors import DataError, UserError, nearest
-from titjudge.core.files import write_atomic
+from titjudge.core.data_paths import inside
+from titjudge.core.errors import ConfigError, DataError, UserError, nearest
+from titjudge.core.files import read_json, write_atomic
+from titjudge.providers.local.hub import offline
+from titjudge.suites.downloads import PARTS, Downloads, Unavailable, Wanted, checksum_of
 
-HOST = "https://raw.githubusercontent.com"
-_TIMEOUT = 60  # seconds without a byte
-_LARGEST = 64 << 20
+GITHUB = "https://raw.githubusercontent.com"
+HUB = "https://huggingface.co"
+LOCK = "fetched.json"
+_ON_HUB = ("datasets/", "models/")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_CHECKSUM = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class OfficialFiles:
-    """Files of one suite: their repository on GitHub, its commit, and the SHA-256 of each path."""
+    """Files of one suite.
+
+    Attributes:
+        repository: OWNER/NAME on GitHub, datasets/OWNER/NAME or models/OWNER/NAME on the hub.
+        revision: The commit; "" where the first download pins it.
+        files: The checksum of each path: its SHA-256, or the id that git gives it.
+        sizes: Bytes of each path, where they are known.
+    """
 
     repository: str
-    revision: str
-    files: dict[str, str]
+    revision: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def on_hub(self) -> bool:
+        """Whether the repository is on the Hugging Face hub."""
+        return self.repository.startswith(_ON_HUB)
+
+    @property
+    def page(self) -> str:
+        """Where people find it."""
+        where = "huggingface.co" if self.on_hub else "github.com"
+        return f"{where}/{self.repository.removeprefix('models/')}"
+
+    def url(self, path: str) -> str:
+        """Write the address of a file."""
+        if not self.on_hub:
+            return f"{GITHUB}/{self.repository}/{self.revision}/{quote(path)}"
+        return f"{endpoint()}/{self.repository.removeprefix('models/')}/resolve/{self.revision}/{quote(path)}"
 
 
 def official_files() -> dict[str, OfficialFiles]:
@@ -34,50 +71,186 @@ def official_files() -> dict[str, OfficialFiles]:
     return {suite: OfficialFiles(**known) for suite, known in json.loads(text).items()}
 
 
-def fetch_suite(suite: str, folder: Path, say: Callable[[str], None] = lambda line: None) -> int:
+def endpoint() -> str:
+    """Read the address of the hub: HF_ENDPOINT, else huggingface.co.
+
+    Raises:
+        ConfigError: HF_ENDPOINT is no web address, or holds a password.
+    """
+    address = (os.environ.get("HF_ENDPOINT", "").strip() or HUB).rstrip("/")
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query:
+        raise ConfigError("HF_ENDPOINT is no address such as https://huggingface.co")
+    return address
+
+
+def fetch_suite(
+    suite: str,
+    folder: Path,
+    say: Callable[[str], None] = lambda line: None,
+    *,
+    include: Sequence[str] = (),
+    revision: str = "",
+) -> int:
     """Download the files of a suite that the folder lacks; returns how many came.
 
     Args:
-        suite: Its name.
+        suite: Its name, or datasets/OWNER/NAME or models/OWNER/NAME on the hub.
         folder: Where they go, each at its path in the repository.
         say: Told of each file that came.
+        include: Patterns of paths, such as `images/*`: these files of the repository instead of those the suite needs.
+        revision: Commit, branch or tag on the hub instead of the pinned one.
 
     Raises:
         UserError: The suite's files are not known here, or cannot be reached.
         DataError: A file that is there, or that came, is not the published one; it is left alone, or not written.
     """
     known = official_files()
-    if suite not in known:
-        raise UserError(f"no files of '{suite}' are known here.{nearest(suite, known)} There are: {', '.join(known)}")
-    source, came = known[suite], 0
-    for path, checksum in source.files.items():
-        place = folder / path
-        if place.exists():
-            if hashlib.sha256(place.read_bytes()).hexdigest() != checksum:
-                raise DataError(
-                    f"this is not the file of {source.repository} @{source.revision[:7]}: move it away", place
-                )
-            continue
-        content = _download(f"{HOST}/{source.repository}/{source.revision}/{quote(path)}", source, folder)
-        if hashlib.sha256(content).hexdigest() != checksum:
-            raise DataError(
-                f"what came is not the file of {source.repository} @{source.revision[:7]}: not written", place
-            )
-        write_atomic(place, content)
-        came += 1
-        say(f"{place} ({len(content):,} bytes)")
-    return came
-
-
-def _download(url: str, source: OfficialFiles, folder: Path) -> bytes:
-    try:
-        with urlopen(url, timeout=_TIMEOUT) as reply:
-            content: bytes = reply.read(_LARGEST)
-            return content
-    except (URLError, OSError) as error:
-        first, *more = source.files
-        rest = f" and {len(more)} more" if more else ""
+    if suite not in known and not re.fullmatch(r"(datasets|models)(/[\w.-]+){2}", suite, re.ASCII):
         raise UserError(
-            f"{url} cannot be had ({getattr(error, 'reason', error)}). By hand: put {first}{rest} of "
-            f"github.com/{source.repository} at {source.revision[:7]} into {folder}, at the same paths"
-        ) from error
+            f"no files of '{suite}' are known here.{nearest(suite, known)} There are: {', '.join(known)}, and "
+            "datasets/OWNER/NAME on the hub"
+        )
+    source = known.get(suite) or OfficialFiles(suite)
+    if revision and not source.on_hub:
+        raise ConfigError(f"--revision: the files of {suite} are pinned to a commit on GitHub")
+    with Downloads(_token() if source.on_hub else "") as downloads:
+        try:
+            pinned = _pinned(source, folder, include, revision, downloads)
+            chosen = [path for path in pinned.files if not include or any(fnmatchcase(path, each) for each in include)]
+            if not chosen:
+                example = f", such as {next(iter(pinned.files))}" if pinned.files else ""
+                raise UserError(
+                    f"{source.page} @{pinned.revision[:7]} has no such file; --include takes its paths{example}"
+                )
+            wanted = list(_missing(pinned, chosen, folder))
+            if wanted:
+                _check_online(source)
+                downloads.files(wanted, folder, say)
+        except Unavailable as error:
+            raise UserError(_by_hand(error, source, folder)) from error
+    _complete_lock(folder)
+    return len(wanted)
+
+
+def _pinned(
+    source: OfficialFiles, folder: Path, include: Sequence[str], revision: str, downloads: Downloads
+) -> OfficialFiles:
+    """Find the files and checksums to go by: ours, else those of fetched.json, else the hub's of today, which are written there."""
+    lock = _read_lock(folder, source) if source.on_hub else None
+    asked = revision or (lock.revision if lock else source.revision)
+    if not source.on_hub or (lock is None and asked == source.revision and source.files and not include):
+        return source
+    if lock is None or lock.revision != asked:
+        _check_online(source)
+        lock = _listed(replace(source, revision=asked or "main"), downloads)
+        write_atomic(folder / LOCK, _lock_text(lock))
+    files = {**lock.files, **(source.files if lock.revision == source.revision else {})}
+    needed = lock.files if include or not source.files else source.files
+    return replace(lock, files={path: files[path] for path in needed if path in files})
+
+
+def _check_online(source: OfficialFiles) -> None:
+    if source.on_hub and offline():
+        raise Unavailable(source.page, "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set")
+
+
+def _listed(source: OfficialFiles, downloads: Downloads) -> OfficialFiles:
+    """Ask the hub which commit a revision is, and which files it has."""
+    kind, owner, name = source.repository.split("/")
+    url = f"{endpoint()}/api/{kind}/{owner}/{name}/revision/{quote(source.revision, safe='')}?blobs=true"
+    reply = downloads.json(url)
+    try:
+        commit, entries = reply["sha"], reply["siblings"]
+        files = {each["rfilename"]: (each.get("lfs") or {}).get("sha256") or each["blobId"] for each in entries}
+        sizes = {each["rfilename"]: each["size"] for each in entries if isinstance(each.get("size"), int)}
+    except (TypeError, KeyError, AttributeError) as error:
+        raise Unavailable(url, "the reply is not that of a hub") from error
+    if _COMMIT.fullmatch(source.revision) and commit != source.revision:
+        raise DataError(f"asked for {source.revision[:7]} the hub names {str(commit)[:7]}", url)
+    return _checked(replace(source, revision=commit, files=files, sizes=sizes), url)
+
+
+def _checked(source: OfficialFiles, where: Path | str) -> OfficialFiles:
+    """Refuse what is no commit, checksum or path of a file."""
+    fits = (
+        isinstance(source.revision, str)
+        and _COMMIT.fullmatch(source.revision)
+        and source.files
+        and all(isinstance(each, str) and _CHECKSUM.fullmatch(each) for each in source.files.values())
+        and all(isinstance(path, str) and path.split("/")[0] not in (LOCK, PARTS) for path in source.files)
+    )
+    if not fits:
+        raise DataError("no commit with checksums of files", where)
+    return source
+
+
+def _lock_text(lock: OfficialFiles) -> str:
+    names = ("repository", "revision", "files", "sizes")
+    return json.dumps({name: getattr(lock, name) for name in names}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _read_lock(folder: Path, source: OfficialFiles | None = None) -> OfficialFiles | None:
+    """Read fetched.json; None where there is none.
+
+    Raises:
+        DataError: It is damaged, or of another repository.
+    """
+    file = folder / LOCK
+    if not file.is_file():
+        return None
+    content: Any = read_json(file)
+    try:
+        lock = OfficialFiles(**content)
+        lock = _checked(replace(lock, files=dict(lock.files), sizes=dict(lock.sizes)), file)
+    except (TypeError, ValueError) as error:
+        raise DataError("damaged: move it away, the next fetch pins anew", file) from error
+    if source is not None and lock.repository != source.repository:
+        raise DataError(f"the files here are of {lock.repository}: take another folder (-o)", file)
+    return lock
+
+
+def _complete_lock(folder: Path) -> None:
+    """Write the SHA-256 of files that came into fetched.json, where the hub had only git's id of them."""
+    lock = _read_lock(folder)
+    if lock is None:
+        return
+    sums = {
+        path: checksum_of(folder / path, "")
+        for path, checksum in lock.files.items()
+        if len(checksum) == 40 and (folder / path).is_file()
+    }
+    if sums:
+        write_atomic(folder / LOCK, _lock_text(replace(lock, files={**lock.files, **sums})))
+
+
+def _missing(source: OfficialFiles, paths: Sequence[str], folder: Path) -> Iterator[Wanted]:
+    """Yield the files that are not there yet.
+
+    Raises:
+        DataError: A file that is there is another.
+    """
+    for path in paths:
+        place, checksum = inside(folder, path, "file"), source.files[path]
+        if not place.exists():
+            yield Wanted(source.url(path), place, checksum, source.sizes.get(path))
+        elif not place.is_file() or checksum_of(place, checksum) != checksum:
+            raise DataError(f"this is not the file of {source.repository} @{source.revision[:7]}: move it away", place)
+
+
+def _token() -> str:
+    token = os.environ.get("HF_TOKEN", "").strip()
+    if token and not re.fullmatch(r"[!-~]+", token):
+        raise ConfigError("HF_TOKEN has a blank or a sign that no token has")
+    return token
+
+
+def _by_hand(error: Unavailable, source: OfficialFiles, folder: Path) -> str:
+    """Write the line for files that cannot be had: why, and which to put where."""
+    why = error.reason
+    if source.on_hub and error.status in (401, 403):
+        why += f"; HF_TOKEN may not read {source.page}" if _token() else "; private or not there: set HF_TOKEN"
+    names, most = list(source.files) or ["its files"], 3
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    at = f" at {source.revision[:7]}" if source.revision else ""
+    return f"{error.url} cannot be had ({why}). By hand: put {', '.join(names[:most])}{rest} of {source.page}{at} into {folder}, at the same paths"

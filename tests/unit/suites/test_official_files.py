@@ -40,9 +40,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
     monkeypatch.setattr(official_files, "official_files", lambda: {"x": OfficialFiles("o/r", "abc", sums)})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        monkeypatch.setattr(official_files, "HOST", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(official_files, "GITHUB", f"http://127.0.0.1:{server.server_port}")
         yield paths
         server.shutdown()
         thread.join()
@@ -66,14 +66,14 @@ def test_another_file_is_neither_kept_nor_overwritten(
     monkeypatch.setitem(FILES, "data/a b.json", b"[1]")
     with pytest.raises(DataError, match="not written"):
         fetch_suite("x", tmp_path / "new")
-    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "new" / "data" / "a b.json").exists()
 
 
 def test_without_a_network_it_says_what_to_put_where(
     tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(official_files, "HOST", "http://127.0.0.1:1")
-    with pytest.raises(UserError, match=r"put data/a b\.json and 1 more of github\.com/o/r at abc into"):
+    monkeypatch.setattr(official_files, "GITHUB", "http://127.0.0.1:1")
+    with pytest.raises(UserError, match=r"put data/a b\.json, data/\[1\]\.csv of github\.com/o/r at abc into"):
         fetch_suite("x", tmp_path)
     with pytest.raises(UserError, match=r"There are: x"):
         fetch_suite("y", tmp_path)
@@ -89,7 +89,9 @@ def test_the_command(tmp_path: Path, asked: list[str], monkeypatch: pytest.Monke
 def test_every_known_file_belongs_to_a_suite_and_is_pinned() -> None:
     for suite, source in official_files.official_files().items():
         registry.load("suites", suite)
-        assert re.fullmatch(r"[0-9a-f]{40}", source.revision)
-        assert source.files
         assert all(re.fullmatch(r"[0-9a-f]{64}", each) for each in source.files.values())
         assert all(not path.startswith("/") and ".." not in path for path in source.files)
+        if source.files:
+            assert re.fullmatch(r"[0-9a-f]{40}", source.revision)
+        else:
+            assert (suite, source.repository) == ("lpg-bench", "datasets/Moyao001/LPG-Bench")  # pinned on first use
