@@ -20,7 +20,6 @@ from urllib.parse import quote, urlsplit
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.files import read_json, write_atomic
-from titjudge.providers.local.hub import offline
 from titjudge.suites.downloads import PARTS, Downloads, Unavailable, Wanted, checksum_of
 
 GITHUB = "https://raw.githubusercontent.com"
@@ -151,8 +150,8 @@ def _pinned(
 
 
 def _check_online(source: OfficialFiles) -> None:
-    if source.on_hub and offline():
-        raise Unavailable(source.page, "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set")
+    if source.on_hub and os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
+        raise Unavailable(source.page, "HF_HUB_OFFLINE is set")
 
 
 def _listed(source: OfficialFiles, downloads: Downloads) -> OfficialFiles:
