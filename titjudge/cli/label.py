@@ -9,6 +9,9 @@ import click
 from titjudge.cli.options import JSON, PATH, GroupByDefault, option
 from titjudge.cli.terminal import say
 
+_PART = click.FloatRange(0, 1)
+_SHARE = click.FloatRange(0, 1 / 3, min_open=True)
+
 
 class _ServeByDefault(GroupByDefault):
     """`label DATA` without a further word."""
@@ -50,7 +53,20 @@ def label() -> None:
     type=click.Choice(["merge", "all"]),
     default="merge",
 )
-@option("--gold", "Pairs with a known answer, mixed in as attention checks.", "FILE", type=PATH)
+@option(
+    "--gold",
+    "Pairs with a known answer, or elements (image, element, value), mixed in as checks.",
+    "FILE",
+    type=PATH,
+)
+@option("--gold-share", "Share of checks among the questions, up to 0.33  [default: about 1 in 12].", "X", type=_SHARE)
+@option(
+    "--gold-least",
+    "Who is certainly right in fewer of the checks is asked no more; 0: nobody.",
+    "X",
+    type=_PART,
+    default=0.7,
+)
 @option("--seed", "Order of pairs and sides.", default=0)
 @option("--host", "Address to listen on.", default="127.0.0.1")
 @option("--port", "Port  [default: 8765, or a free one where that is taken].", "N", type=int)
@@ -61,15 +77,14 @@ def serve(
     store: Path,
     plan: str,
     gold: Path | None,
+    gold_share: float | None,
+    gold_least: float,
     seed: int,
     host: str,
     port: int | None,
 ) -> int:
     """Serve the page; every vote, and the marks of every image, are on disk before the next comes."""
     import logging
-
-    if gold is not None and mode != "pairs":
-        raise click.UsageError("--gold has pairs with a known answer: it is for --mode pairs")
 
     from titjudge.web.http_guard import moved
     from titjudge.web.label.server import PORT, serve_label
@@ -92,6 +107,8 @@ def serve(
         mode=mode,
         plan=plan,
         gold=gold,
+        gold_share=gold_share,
+        gold_least=gold_least,
         seed=seed,
         ready=ready,
     )
@@ -103,16 +120,25 @@ def serve(
 @click.argument("out", type=PATH)
 @option("--experts", "experts.jsonl with the verdicts filled in.", "FILE", type=PATH)
 @option("--gold", "Elements whose value is known (image, element, value): is an annotator right?", "FILE", type=PATH)
+@option(
+    "--gold-least", "Leave out who is certainly right in fewer of the checks  [default: as served].", "X", type=_PART
+)
 @option("--annotators", "Annotators a pair should have  [default: as served].", "N", type=int)
 @JSON
 def export(
-    store: Path, out: Path, experts: Path | None, gold: Path | None, annotators: int | None, json_file: Path | None
+    store: Path,
+    out: Path,
+    experts: Path | None,
+    gold: Path | None,
+    gold_least: float | None,
+    annotators: int | None,
+    json_file: Path | None,
 ) -> int:
     """Write pairs, ranks and open pairs, or what most say of each element, and the agreement into the folder OUT."""
     from titjudge.cli.output import show_tables, write_json
     from titjudge.web.label.export import export_labels
 
-    results, tables = export_labels(store, out, experts=experts, annotators=annotators, gold=gold)
+    results, tables = export_labels(store, out, experts=experts, annotators=annotators, gold=gold, least=gold_least)
     show_tables(tables)
     write_json(json_file, results)
     return 0

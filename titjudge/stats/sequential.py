@@ -32,6 +32,26 @@ def radius(prompts: Any, squares: Any, level: float = LEVEL) -> Any:
     return np.sqrt(squares / prompts * 2 * mixed / (prompts**2 * rho) * np.log(np.sqrt(mixed) / alpha))
 
 
+def share_at_most(hits: float, trials: int, level: float = LEVEL) -> float:
+    """Bound a share from above after every trial at once: one may look, and stop, whenever one likes.
+
+    Exact for trials that are right or wrong, and holds for shares of trials, too (`hits` is their sum), as long as the mean of a
+    trial does not depend on the ones before. A mixture of likelihood ratios over all shares, evenly (Robbins, "Statistical
+    methods related to the law of the iterated logarithm", 1970), passes 1 / (1 - level) in at most 1 - level of all
+    sequences (Ville's inequality); a likelihood ratio is convex in the hit, so that partial hits make it no larger.
+    """
+    misses = trials - hits
+    if misses <= 0:
+        return 1.0
+    mixed = math.lgamma(hits + 1) + math.lgamma(misses + 1) - math.lgamma(trials + 2) + math.log(1 - level)
+    low, high = hits / trials, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        inside = middle < 1 and mixed <= (hits * math.log(middle) if hits else 0.0) + misses * math.log1p(-middle)
+        low, high = (middle, high) if inside else (low, middle)
+    return high
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
     """How a comparison ended.

@@ -24,8 +24,8 @@ from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Item
 from titjudge.metrics.checklist import rubric
+from titjudge.web.label.collected import decide
 from titjudge.web.label.dataset import load_material
-from titjudge.web.label.element_export import decide
 from titjudge.web.label.element_service import ElementService
 from titjudge.web.label.elements import elements_of, find_elements, settle
 from titjudge.web.label.export import export_labels
@@ -273,8 +273,6 @@ def test_nothing_to_mark_and_nothing_marked_are_said(
     arguments = ["label", str(bare), "--mode", "yes-no", "--store", str(tmp_path / "x.db")]
     assert run_command("titjudge", arguments) == 2
     assert "nothing to mark in mode yes-no: g0.png: it has no questions" in capsys.readouterr().err
-    assert run_command("titjudge", [*arguments, "--gold", "pairs.jsonl"]) == 2
-    assert "--gold" in capsys.readouterr().err
     with marking(data, tmp_path / "m.db", "graph"):
         pass
     with pytest.raises(UserError, match="no marks yet"):

@@ -74,15 +74,15 @@ def test_undo_goes_back_step_by_step(store: Store) -> None:
 
 
 def test_a_store_goes_on_only_as_it_began(store: Store) -> None:
-    store.begin(material(), plan="merge", seed=1, annotators=2)
+    store.begin(material(), plan="merge", seed=1, rules={"annotators": 2})
     with pytest.raises(UserError, match="seed 1, not 2"):
-        store.begin(material(), plan="merge", seed=2, annotators=2)
+        store.begin(material(), plan="merge", seed=2, rules={"annotators": 2})
     with pytest.raises(UserError, match="plan merge, not all"):
-        store.begin(material(), plan="all", seed=1, annotators=2)
+        store.begin(material(), plan="all", seed=1, rules={"annotators": 2})
     changed = material()
     changed.prompts["g0"] = "another text"
     with pytest.raises(DataError, match="'g0' has changed"):
-        store.begin(changed, plan="merge", seed=1, annotators=2)
+        store.begin(changed, plan="merge", seed=1, rules={"annotators": 2})
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:

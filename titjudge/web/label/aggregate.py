@@ -15,11 +15,12 @@ from typing import Any
 
 from titjudge.core.files import csv_text
 from titjudge.core.numbers import mean
-from titjudge.core.types import Pair, Table
+from titjudge.core.types import Table
 from titjudge.stats.human_data import COLUMNS
 from titjudge.stats.votes import BOTH_BAD, Outcome
 from titjudge.stats.votes import Vote as Choice
 from titjudge.web.label.question_order import implied
+from titjudge.web.label.reliability import AT_MOST, Reliability
 from titjudge.web.label.store import Vote
 
 PairKey = tuple[str, str, str]
@@ -143,13 +144,12 @@ def ranks(
     return rows
 
 
-def annotator_table(votes: Sequence[Vote], gold: Sequence[Pair]) -> tuple[list[dict[str, Any]], Table]:
+def annotator_table(votes: Iterable[Vote], people: Mapping[str, Reliability]) -> tuple[list[dict[str, Any]], Table]:
     """How each annotator voted: number, undone, ties, side, seconds, and how many attention checks they got right."""
-    truth = {(pair.prompt_id, *sorted((pair.a, pair.b))): pair for pair in gold}
     everyone: dict[str, list[Vote]] = defaultdict(list)
     for vote in votes:
         everyone[vote.annotator].append(vote)
-    records = [_annotator(name, everyone[name], truth) for name in sorted(everyone)]
+    records = [_annotator(name, everyone[name], people.get(name, Reliability(0, 0, 0))) for name in sorted(everyone)]
     columns = (
         "annotator",
         "votes",
@@ -160,24 +160,21 @@ def annotator_table(votes: Sequence[Vote], gold: Sequence[Pair]) -> tuple[list[d
         "median seconds",
         "checks",
         "checks right",
+        "at most",
     )
     rows = tuple(
         (r["annotator"], r["votes"], r["undone"], r["tie_share"], r["both_bad_share"], r["left_share"], r["median_seconds"], r["gold"],
-        r["gold_accuracy"]) for r in records
+        r["gold_accuracy"], r["gold_at_most"]) for r in records
     )  # fmt: skip
     note = "left of decided: far from 0.5 over many votes means that someone favours a side"
-    return records, Table("Annotators", columns, rows, (note,))
+    return records, Table("Annotators", columns, rows, (note, AT_MOST))
 
 
-def _annotator(name: str, all_votes: Sequence[Vote], truth: Mapping[tuple[str, ...], Pair]) -> dict[str, Any]:
+def _annotator(name: str, all_votes: Sequence[Vote], checks: Reliability) -> dict[str, Any]:
     votes = [vote for vote in all_votes if vote.undone_at is None]
     pairs = [vote for vote in votes if vote.kind == "pair"]
     decided = [vote for vote in pairs if vote.outcome]
     seconds = [vote.duration_ms / 1000 for vote in pairs if vote.duration_ms is not None]
-    checks = [
-        (vote, truth.get((vote.prompt_id, *sorted((vote.left, vote.right))))) for vote in votes if vote.kind == "gold"
-    ]
-    right = [vote.outcome == _expected(vote, pair) for vote, pair in checks if pair is not None]
     return {
         "annotator": name,
         "votes": len(pairs),
@@ -186,12 +183,5 @@ def _annotator(name: str, all_votes: Sequence[Vote], truth: Mapping[tuple[str, .
         "both_bad_share": mean(vote.answer == BOTH_BAD for vote in pairs),
         "left_share": mean(vote.answer == "left" for vote in decided),
         "median_seconds": statistics.median(seconds) if seconds else None,
-        "gold": len(right),
-        "gold_accuracy": mean(right),
+        **checks.to_json(),
     }
-
-
-def _expected(vote: Vote, truth: Pair) -> int:
-    if truth.preference == "tie":
-        return 0
-    return 1 if vote.left == (truth.a if truth.preference == "a" else truth.b) else -1

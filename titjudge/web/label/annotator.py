@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from titjudge.core.types import Pair
 from titjudge.web.label.dataset import LabelingData
-from titjudge.web.label.question_order import Plan, SortState, draw, shuffled
+from titjudge.web.label.question_order import Plan, SortState, draw, due, shuffled
 from titjudge.web.label.store import Vote
-
-_GOLD_EVERY = 12  # about one question in twelve is a check, fewer pairs to a check when there is little to ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,9 @@ class AnnotatorQueue:
     once.
     """
 
-    def __init__(self, annotator: str, material: LabelingData, plan: Plan, seed: int) -> None:
+    def __init__(
+        self, annotator: str, material: LabelingData, plan: Plan, seed: int, share: float | None = None
+    ) -> None:
         self.annotator, self._material, self._plan = annotator, material, plan
         self._key = (seed, annotator)
         self._groups = shuffled(material.images, *self._key, "prompts")
@@ -48,15 +48,9 @@ class AnnotatorQueue:
         self._states = {group: self._sort(group) for group in self._groups}
         self._pairs = 0  # answers that are no checks
         self._checked: set[tuple[str, frozenset[str]]] = set()
-        self._checks = self._schedule()
-
-    def _schedule(self) -> list[tuple[int, Pair]]:
-        gold = shuffled(self._material.gold, *self._key, "gold")
-        if not gold:
-            return []
+        gold = shuffled(material.gold, *self._key, "gold")
         expected = sum(state.at_most for state in self._states.values())
-        every = max(3, min(_GOLD_EVERY, expected // (len(gold) + 1)))
-        return [(n * every + 1 + draw(*self._key, "due", n) % (every - 1), pair) for n, pair in enumerate(gold)]
+        self._checks = list(zip(due(len(gold), expected, share, *self._key), gold, strict=True))
 
     def _sort(self, prompt_id: str) -> SortState:
         usable = set(self._material.usable(prompt_id))
@@ -99,8 +93,8 @@ class AnnotatorQueue:
         return None
 
     def _check(self) -> Pair | None:
-        for due, pair in self._checks:
-            if due > self._pairs:
+        for at, pair in self._checks:
+            if at > self._pairs:
                 return None
             broken = {pair.a, pair.b} & self._material.broken.keys()
             if not broken and (pair.prompt_id, frozenset((pair.a, pair.b))) not in self._checked:

@@ -17,7 +17,8 @@ class LabelingData:
     """Prompts with at least two usable images each, or one where images are not compared.
 
     `images` maps a prompt id to image ids; `gold` are pairs whose answer is known; `problems` says in one line each
-    what was left out and why. `root` is the folder that no file access leaves.
+    what was left out and why. `root` is the folder that no file access leaves. `known` has the elements of images whose
+    value is known.
     """
 
     root: Path
@@ -25,6 +26,7 @@ class LabelingData:
     images: dict[str, tuple[str, ...]] = field(default_factory=dict)
     items: dict[str, Item] = field(default_factory=dict)
     gold: tuple[Pair, ...] = ()
+    known: dict[str, dict[str, str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
 

@@ -8,7 +8,8 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.web.label.dataset import LabelingData
 from titjudge.web.label.elements import Element, settle
-from titjudge.web.label.question_order import shuffled
+from titjudge.web.label.question_order import due, shuffled
+from titjudge.web.label.reliability import of_marks
 from titjudge.web.label.service import AnnotationService, Stale, milliseconds, same, text_of
 from titjudge.web.label.store import Store, Submission
 
@@ -33,12 +34,12 @@ class ElementService(AnnotationService):
         store: Store,
         elements: Mapping[str, Sequence[Element]],
         *,
-        annotators: int,
         mode: str,
-        seed: int,
+        **rules: Any,
     ) -> None:
-        super().__init__(material, store, annotators=annotators, plan=mode, seed=seed)
+        super().__init__(material, store, plan=mode, **rules)
         self._elements, self._mode = elements, mode
+        self._known = store.known()
         for row in store.submissions():
             known = elements.get(row.image)
             if row.marks and known is not None and [mark[0] for mark in row.marks] != [each.name for each in known]:
@@ -49,14 +50,30 @@ class ElementService(AnnotationService):
     def _order(self, annotator: str) -> list[str]:
         key = (self._seed, annotator)
         groups = shuffled(self.material.images, *key, "prompts")
-        images = (image for group in groups for image in shuffled(self.material.images[group], *key, group))
-        return [image for image in images if image in self._elements and image not in self.material.broken]
+        images = [image for group in groups for image in shuffled(self.material.images[group], *key, group)]
+        images = [image for image in images if image in self._elements]
+        checks = shuffled((image for image in images if image in self._known), *key, "gold")
+        ordinary = [image for image in images if image not in self._known]
+        places = [(place, 1, image) for place, image in enumerate(ordinary)]
+        places += [
+            (at, 0, image) for at, image in zip(due(len(checks), len(ordinary), self._share, *key), checks, strict=True)
+        ]
+        return [image for *_, image in sorted(places) if image not in self.material.broken]
+
+    def stopped(self, annotator: str) -> bool:
+        """Tell whether an annotator was wrong too often where the value is known: such a one is asked no more."""
+        return self._stopped(annotator, self.store.submissions(annotator))
+
+    def _stopped(self, annotator: str, rows: Sequence[Submission]) -> bool:
+        found = of_marks(standing(rows).values(), self._known, self._least) if self._known else {}
+        return annotator in found and found[annotator].stopped
 
     def state(self, annotator: str) -> dict[str, Any]:
         """Say what the page shows: image, prompt, elements, what was taken back of them, progress, images to load ahead."""
         with self._lock:
             rows = self.store.submissions(annotator)
-            left = self._left(annotator, rows)
+            stopped = self._stopped(annotator, rows)
+            left = [] if stopped else self._left(annotator, rows)
             question = self._name(annotator, len(rows), tuple(left[:1]))
             state: dict[str, Any] = {
                 "annotator": annotator,
@@ -64,6 +81,7 @@ class ElementService(AnnotationService):
                 "mode": self._mode,
                 "done": len(standing(rows)),
                 "at_most": len(left),
+                "stopped": stopped,
                 "sheet": None,
                 "upcoming": [self._codes[image] for image in left[1 : 1 + _AHEAD]],
             }
@@ -110,7 +128,11 @@ class ElementService(AnnotationService):
             with self.store.writing():
                 rows = self.store.submissions(annotator)
                 left = self._left(annotator, rows)
-                if not left or not same(self._name(annotator, len(rows), tuple(left[:1])), question):
+                if (
+                    not left
+                    or not same(self._name(annotator, len(rows), tuple(left[:1])), question)
+                    or self._stopped(annotator, rows)
+                ):
                     raise Stale
                 elements = self._elements[left[0]]
                 values = settle(elements, answer)
@@ -134,7 +156,9 @@ class ElementService(AnnotationService):
             with self.store.writing():
                 rows = self.store.submissions(annotator)
                 left = self._left(annotator, rows)
-                if not same(self._name(annotator, len(rows), tuple(left[:1])), question):
+                if not same(self._name(annotator, len(rows), tuple(left[:1])), question) or self._stopped(
+                    annotator, rows
+                ):
                     raise Stale
                 last = max(standing(rows).values(), key=lambda row: row.turn, default=None)
                 if last is not None:

@@ -2,6 +2,7 @@
 
 pairs.jsonl, pairs.csv   decided pairs: prompt_id, image_a, image_b, preference, votes, rule
 open.csv                 pairs without a decision, and why
+experts.csv              what each expert says on the page for experts
 experts.jsonl            pairs for the panel: fill in `verdicts`, then export again with `experts`
 ranks.csv                images of a prompt from best to worst
 battles.jsonl            every vote on a pair as arenas write it: model_a, model_b, winner
@@ -17,14 +18,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import csv_text, write_atomic
 from titjudge.core.types import Table
-from titjudge.web.label.store import Store
+from titjudge.web.label.store import is_expert
 
 _VOTES = ("votes_a", "votes_b", "votes_tie", "direct", "votes_bad")
 _VERDICTS = ("a", "b", "tie", "both_bad")
@@ -32,7 +33,13 @@ _PANEL = 3
 
 
 def export_labels(
-    store: Path, out: Path, *, experts: Path | None = None, annotators: int | None = None, gold: Path | None = None
+    store: Path,
+    out: Path,
+    *,
+    experts: Path | None = None,
+    annotators: int | None = None,
+    gold: Path | None = None,
+    least: float | None = None,
 ) -> tuple[dict[str, Any], list[Table]]:
     """Turn votes into decided pairs, ranks and agreement, and write them into the folder `out`.
 
@@ -42,7 +49,9 @@ def export_labels(
             kept.
         experts: an `experts.jsonl` whose `verdicts` (a, b, tie or both_bad, three a pair) the panel has filled in.
         gold: elements whose value is known (image, element, value), for marks: how often each annotator is right.
-        annotators: how many votes a pair should have; as many as there were links (or voters, if more) when None.
+        annotators: how many votes a pair should have; as many as there were links (or voters, if more), less those who are left
+            out, when None; three for marks.
+        least: leave out who is certainly right in fewer of the checks; None: as it was served.
 
     Returns:
         What `labels.json` holds, and tables to print. Alpha is nominal Krippendorff with a 95% interval over pairs;
@@ -52,49 +61,55 @@ def export_labels(
         UserError: no such store, no vote in it, or `out` cannot be written.
         DataError: the experts' file is malformed; names file and line.
     """
-    from titjudge.stats.votes import aggregate_votes, krippendorff_alpha
-    from titjudge.web.label.aggregate import annotator_table, battles, casts, counts, ranks, votes_csv
-    from titjudge.web.label.element_export import PANEL, export_marks
-    from titjudge.web.label.elements import MODES
+    from titjudge.stats.votes import krippendorff_alpha
+    from titjudge.web.label.aggregate import annotator_table, battles, counts, ranks, votes_csv
+    from titjudge.web.label.collected import collect, decide_pairs
+    from titjudge.web.label.element_export import export_marks
+    from titjudge.web.label.reliability import read_known
 
-    opened = Store(store, create=False)
-    try:
-        votes, images, gold_pairs, prompts = opened.votes(undone=True), opened.images(), opened.gold(), opened.prompts()
-        submissions = opened.submissions()
-        plan, expected = opened.setting("plan") or "all", int(opened.setting("annotators") or 0)
-    finally:
-        opened.close()
-    if plan in MODES:
+    collected = collect(store)
+    if least is not None:
+        collected = replace(collected, least=least)
+    if not collected.of_pairs:
         if experts is not None:
-            raise UserError(f"{store}: --experts is for pairs, and this store has marks of mode {plan}")
-        if not any(row.marks for row in submissions):
+            raise UserError(f"{store}: --experts is for pairs, and this store has marks of mode {collected.plan}")
+        if not any(row.marks for row in collected.submissions):
             raise UserError(f"{store}: no marks yet")
-        result, tables, files = export_marks(submissions, plan, annotators or PANEL, gold)
+        if gold is not None:
+            collected = replace(collected, known=read_known(gold))
+            if not any(one.checks for one in collected.people.values()):
+                raise DataError("nobody has marked an element of it", gold)
+        result, tables, files = export_marks(collected, annotators)
         _write(out, files)
         return result, tables
     if gold is not None:
         raise UserError(f"{store}: --gold is for marks; gold pairs are given where the page is served")
-    found = casts((vote for vote in votes if vote.undone_at is None), images, sorting=plan == "merge")
-    if not found:
-        raise UserError(f"{store}: no votes yet")
-    voters = len({cast.choice.annotator for cast in found})
-    expected = annotators or max(expected, voters)
+    votes, images, prompts = collected.votes, collected.images, collected.prompts
     kept = _read_verdicts(out / "experts.jsonl") if (out / "experts.jsonl").is_file() else {}
     verdicts = _read_verdicts(experts) if experts is not None else {}
-    summary = aggregate_votes([cast.choice for cast in found], _expert_votes(verdicts), annotators=expected)
+    decided_pairs = decide_pairs(collected, annotators, _expert_votes(verdicts))
+    found, voters, summary = decided_pairs.found, decided_pairs.voters, decided_pairs.summary
+    if not found:
+        raise UserError(
+            "; ".join((f"{store}: no votes {'that count' if collected.left_out else 'yet'}", *collected.left_out))
+        )
     shown = [cast for cast in found if cast.direct]
     direct = krippendorff_alpha(counts(shown), annotators=voters)
     asked = Counter(cast.pair for cast in shown)
-    people, table = annotator_table(votes, gold_pairs)
+    counted = [vote for vote in votes if collected.counts(vote.annotator)]
+    annotated = (vote for vote in votes if not is_expert(vote.annotator))
+    people, table = annotator_table(annotated, collected.people)
+    table = replace(table, notes=(*table.notes, *collected.left_out))
     result = summary.to_json() | {
-        "votes": sum(vote.kind == "pair" and vote.undone_at is None for vote in votes),
+        "votes": sum(vote.kind == "pair" and vote.undone_at is None for vote in counted),
         "undone": sum(vote.undone_at is not None for vote in votes),
-        "plan": plan,
-        "votes_expected": expected,
+        "plan": collected.plan,
+        "votes_expected": decided_pairs.expected,
         "alpha_shown_pairs": direct.alpha,
         "alpha_shown_pairs_interval": list(direct.interval) if direct.interval else None,
         "alpha_shown_pairs_reason": direct.reason,
         "annotator_details": people,
+        "left_out": collected.left_out,
     }
     records = [
         {"prompt_id": o.prompt_id, "image_a": o.a, "image_b": o.b, "preference": o.preference, "source": f"votes: {o.rule}",
@@ -112,8 +127,9 @@ def export_labels(
         "open.csv": csv_text(columns, ([record[key] for key in columns] for record in pending)),
         "experts.jsonl": _jsonl(_for_experts(summary.needs_experts, prompts, {**kept, **verdicts})),
         "ranks.csv": csv_text(("prompt_id", "image", "generator", "rank", "wins", "ties", "losses", "open"), ranked),
-        "battles.jsonl": _jsonl(battles(votes, images)),
-        "votes.csv": votes_csv(votes, images),
+        "battles.jsonl": _jsonl(battles(counted, images)),
+        "votes.csv": votes_csv(counted, images),
+        "experts.csv": votes_csv((vote for vote in votes if is_expert(vote.annotator)), images),
         "votes.jsonl": _jsonl(asdict(vote) for vote in votes),
         "labels.json": json.dumps(result, indent=2, ensure_ascii=False),
     }

@@ -20,6 +20,7 @@ Outcomes = Mapping[tuple[str, str], int]
 """(x, y) -> 1 when x is better, -1 when y is, 0 for a tie. Both orders of a pair are in it."""
 
 Pairing = tuple[str, str]
+_GOLD_EVERY = 12
 T = TypeVar("T", bound=Hashable)
 
 
@@ -109,6 +110,19 @@ def draw(*key: object) -> int:
 def shuffled(values: Iterable[T], *key: object) -> list[T]:
     """`values` in a random order that depends on `key` alone; a further value leaves the others in their order."""
     return sorted(values, key=lambda value: (draw(*key, value), str(value)))
+
+
+def due(checks: int, ordinary: int, share: float | None, *key: object) -> list[int]:
+    """After how many ordinary questions each check comes: one in every stretch of them, at a random place.
+
+    Args:
+        checks: How many there are.
+        ordinary: How many questions are none, at most.
+        share: Of checks among all questions, at most a third; None: about 1 in 12, more where there is little to ask.
+        key: Of the random places.
+    """
+    every = round(1 / share) - 1 if share else max(3, min(_GOLD_EVERY, ordinary // (checks + 1)))
+    return [n * every + 1 + draw(*key, "due", n) % (every - 1) for n in range(checks)]
 
 
 def implied(outcomes: Outcomes, images: Sequence[str]) -> dict[Pairing, int] | None:

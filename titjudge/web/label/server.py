@@ -16,6 +16,7 @@ from titjudge.web.http_guard import App, Guard, address, listen, read_json, run,
 from titjudge.web.label.dataset import load_material
 from titjudge.web.label.element_service import ElementService
 from titjudge.web.label.elements import find_elements
+from titjudge.web.label.reliability import LEAST, read_known
 from titjudge.web.label.service import AnnotationService, LabelingService, Stale
 from titjudge.web.label.store import Store
 
@@ -34,6 +35,8 @@ def serve_label(
     mode: str = "pairs",
     plan: str = "merge",
     gold: Path | None = None,
+    gold_share: float | None = None,
+    gold_least: float = LEAST,
     seed: int = 0,
     ready: Callable[[list[str]], None] | None = None,
 ) -> None:
@@ -47,7 +50,10 @@ def serve_label(
         store: The SQLite file of the votes; made when absent, gone on with when there.
         mode: `pairs`, or what is marked of single images: `yes-no`, `facets`, `graph`, `rating`.
         plan: Of pairs: `merge` (merge sort over the images of a prompt) or `all` (all pairs).
-        gold: Pairs with known answers (as `pairs.jsonl`), mixed in as attention checks.
+        gold: Pairs with known answers (as `pairs.jsonl`), or elements whose value is known (image, element, value), mixed in
+            as attention checks.
+        gold_share: Share of checks among the questions, at most a third; None: about 1 in 12, more where there is little to ask.
+        gold_least: An annotator whose share of checks that are right is certainly lower is asked no more.
         seed: Decides orders and sides; recorded in the store.
         ready: Called with the links once the server listens.
 
@@ -56,17 +62,25 @@ def serve_label(
         DataError: The data cannot be used.
     """
     pairs = mode == "pairs"
-    material = load_material(data, gold, least=2 if pairs else 1)
+    material = load_material(data, gold if pairs else None, least=2 if pairs else 1)
     elements = {} if pairs else find_elements(material, mode)
+    if gold is not None and not pairs:
+        material.known = read_known(gold, elements)
     for problem in material.problems:
         _log.warning("left out: %s", problem)
     votes = Store(store)
     try:
+        rules: dict[str, Any] = {
+            "annotators": annotators,
+            "seed": seed,
+            "gold_share": gold_share,
+            "gold_least": gold_least,
+        }
         voting: AnnotationService
         if pairs:
-            voting = LabelingService(material, votes, annotators=annotators, plan=plan, seed=seed)
+            voting = LabelingService(material, votes, plan=plan, **rules)
         else:
-            voting = ElementService(material, votes, elements, annotators=annotators, mode=mode, seed=seed)
+            voting = ElementService(material, votes, elements, mode=mode, **rules)
         sock = listen(host, port, PORT)
         if ready is not None:
             ready([f"{address(host, sock)}/#{voting.token(name)}" for name in voting.names])

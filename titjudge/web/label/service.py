@@ -13,6 +13,7 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.web.label.annotator import AnnotatorQueue, Question
 from titjudge.web.label.dataset import LabelingData
 from titjudge.web.label.question_order import plan_of
+from titjudge.web.label.reliability import LEAST, of_votes
 from titjudge.web.label.store import ANSWERS, Store
 
 MAX_ANNOTATORS = 1000
@@ -33,12 +34,22 @@ class AnnotationService:
 
     page = "label"
 
-    def __init__(self, material: LabelingData, store: Store, *, annotators: int, plan: str, seed: int) -> None:
+    def __init__(
+        self,
+        material: LabelingData,
+        store: Store,
+        *,
+        annotators: int,
+        plan: str,
+        seed: int,
+        gold_share: float | None = None,
+        gold_least: float = LEAST,
+    ) -> None:
         if not 1 <= annotators <= MAX_ANNOTATORS:
             raise UserError(f"the number of annotators is between 1 and {MAX_ANNOTATORS}, not {annotators}")
         self.material, self.store = material, store
-        self._seed = seed
-        store.begin(material, plan=plan, seed=seed, annotators=annotators)
+        self._seed, self._share, self._least = seed, gold_share, gold_least
+        store.begin(material, plan=plan, seed=seed, rules={"annotators": annotators, "gold_least": gold_least})
         self._secret = store.secret()
         self.names = [f"annotator-{number:02d}" for number in range(1, annotators + 1)]
         self._tokens = {self.token(name): name for name in self.names}
@@ -76,6 +87,10 @@ class AnnotationService:
 
     def _dropped(self) -> None:
         """Plan anew, where something was planned."""
+
+    def stopped(self, annotator: str) -> bool:
+        """Tell whether an annotator was wrong too often where the answer is known: such a one is asked no more."""
+        raise NotImplementedError
 
     def state(self, annotator: str) -> dict[str, Any]:
         """Say what the page shows."""
@@ -119,14 +134,22 @@ class LabelingService(AnnotationService):
         UserError: the number of annotators or the plan is wrong, or the store was begun otherwise.
     """
 
-    def __init__(self, material: LabelingData, store: Store, *, annotators: int, plan: str, seed: int) -> None:
+    def __init__(self, material: LabelingData, store: Store, *, plan: str, **rules: Any) -> None:
         self._plan = plan_of(plan)
-        super().__init__(material, store, annotators=annotators, plan=plan, seed=seed)
+        super().__init__(material, store, plan=plan, **rules)
+        self._gold = store.gold()
         self._ballots: dict[str, tuple[int, AnnotatorQueue]] = {}
 
     def _dropped(self) -> None:
         for _, ballot in self._ballots.values():
             ballot.refresh()
+
+    def stopped(self, annotator: str) -> bool:
+        """Tell whether an annotator was wrong too often where the answer is known: such a one is asked no more."""
+        if not self._gold:
+            return False
+        found = of_votes(self.store.votes(annotator), self._gold, self._least)
+        return annotator in found and found[annotator].stopped
 
     def state(self, annotator: str) -> dict[str, Any]:
         """Say what the page shows: the question (prompt, codes of two images), progress, images to load ahead."""
@@ -149,7 +172,7 @@ class LabelingService(AnnotationService):
             with self.store.writing():
                 turn, ballot = self._ballot(annotator)
                 asked = ballot.question()
-                if asked is None or not self._is_current(annotator, turn, asked, question):
+                if asked is None or not self._is_current(annotator, turn, asked, question) or self.stopped(annotator):
                     raise Stale
                 vote = self.store.add(
                     annotator,
@@ -175,7 +198,7 @@ class LabelingService(AnnotationService):
         with self._lock:
             with self.store.writing():
                 turn, ballot = self._ballot(annotator)
-                if not self._is_current(annotator, turn, ballot.question(), question):
+                if not self._is_current(annotator, turn, ballot.question(), question) or self.stopped(annotator):
                     raise Stale
                 vote = self.store.undo(annotator)
             if vote is not None:
@@ -190,7 +213,7 @@ class LabelingService(AnnotationService):
         turn = self.store.turn(annotator)
         known = self._ballots.get(annotator)
         if known is None or known[0] != turn:  # the first time, or another process wrote
-            ballot = AnnotatorQueue(annotator, self.material, self._plan, self._seed)
+            ballot = AnnotatorQueue(annotator, self.material, self._plan, self._seed, self._share)
             for vote in self.store.votes(annotator):
                 ballot.take(vote, vote.outcome)
             known = self._ballots[annotator] = (turn, ballot)
@@ -203,14 +226,16 @@ class LabelingService(AnnotationService):
         return self._name(annotator, turn, None if question is None else (question.kind, question.left, question.right))
 
     def _state(self, annotator: str, turn: int, ballot: AnnotatorQueue) -> dict[str, Any]:
-        question = ballot.question()
+        stopped = self.stopped(annotator)
+        question = None if stopped else ballot.question()
         name = self._id(annotator, turn, question)
         standing = ballot.standing()
         state: dict[str, Any] = {
             "annotator": annotator,
             "question": name,
             "done": standing.done,
-            "at_most": standing.at_most,
+            "at_most": 0 if stopped else standing.at_most,
+            "stopped": stopped,
             "prompts_done": standing.prompts_done,
             "prompts": standing.prompts,
             "pair": None,

@@ -23,6 +23,7 @@ from titjudge.stats.votes import BOTH_BAD, pair_of
 from titjudge.web.label.dataset import LabelingData
 
 SCHEMA_VERSION = "1"
+ANNOTATOR, EXPERT = "annotator", "expert"
 ANSWERS = ("left", "right", "tie", BOTH_BAD)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -31,6 +32,8 @@ CREATE TABLE IF NOT EXISTS images(id TEXT PRIMARY KEY, prompt_id TEXT NOT NULL, 
 CREATE TABLE IF NOT EXISTS gold(
   prompt_id TEXT NOT NULL, image_a TEXT NOT NULL, image_b TEXT NOT NULL, preference TEXT NOT NULL,
   PRIMARY KEY(prompt_id, image_a, image_b)) STRICT;
+CREATE TABLE IF NOT EXISTS known(
+  image TEXT NOT NULL, element TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(image, element)) STRICT;
 CREATE TABLE IF NOT EXISTS votes(
   id INTEGER PRIMARY KEY AUTOINCREMENT, annotator TEXT NOT NULL, turn INTEGER NOT NULL,
   kind TEXT NOT NULL CHECK(kind IN ('pair', 'gold')), prompt_id TEXT NOT NULL,
@@ -49,6 +52,11 @@ _APPEND_ONLY = "".join(
     for table in ("votes", "undos", "submissions")
     for event in ("UPDATE", "DELETE")
 )
+
+
+def is_expert(annotator: str) -> bool:
+    """Tell whether it is an expert who decides what is open, and no annotator."""
+    return annotator.startswith(f"{EXPERT}-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +190,8 @@ class Store:
         """Read the key from which tokens and the ids of images are derived: links hold over restarts."""
         return bytes.fromhex(self.setting("secret", secrets.token_hex(32)) or "")
 
-    def begin(self, material: LabelingData, *, plan: str, seed: int, annotators: int) -> None:
-        """Write down what is labelled, or check that it is what this store began with.
+    def begin(self, material: LabelingData, *, plan: str, seed: int, rules: Mapping[str, object]) -> None:
+        """Write down what is labelled, or check that it is what this store began with; `rules` may have changed since.
 
         Raises:
             UserError: the store was begun with another plan or seed.
@@ -202,9 +210,12 @@ class Store:
                     raise DataError(
                         f"the prompt '{group}' has changed since the votes of {self.path} began: use another store"
                     )
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES('annotators', ?)", (str(annotators),))
+            texts = [(key, str(value)) for key, value in rules.items()]
+            self._db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", texts)
             images = [(item.id, item.prompt_id, item.generator) for item in material.items.values()]
             self.describe(material.prompts, images, material.gold)
+            values_known = [(image, *each) for image, values in material.known.items() for each in values.items()]
+            self._db.executemany("INSERT OR REPLACE INTO known VALUES(?, ?, ?)", values_known)
 
     def describe(
         self, prompts: Mapping[str, str], images: Iterable[tuple[str, str, str]], gold: Iterable[Pair]
@@ -232,6 +243,14 @@ class Store:
                 "SELECT prompt_id, image_a, image_b, preference FROM gold ORDER BY rowid"
             ).fetchall()
         return [pair_of(group, a, b, preference, "gold") for group, a, b, preference in rows]
+
+    def known(self) -> dict[str, dict[str, str]]:
+        """Elements whose value is known, by image."""
+        found: dict[str, dict[str, str]] = {}
+        with self._lock:
+            for image, element, value in self._db.execute("SELECT image, element, value FROM known ORDER BY rowid"):
+                found.setdefault(image, {})[element] = value
+        return found
 
     # -- votes -----------------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ async function send(path, body) {
 }
 
 function undo() {
-  if (state && state.done > 0 && !dialogOpen()) send("api/undo", { question: state.question });
+  if (state && state.done > 0 && !state.stopped && !dialogOpen()) send("api/undo", { question: state.question });
 }
 
 // -- images ------------------------------------------------------------------------------------------------------------
@@ -145,9 +145,10 @@ function toggle(dialog) {
 
 function enter(next) {
   state = next;
-  document.body.dataset.state = !next ? "unknown" : asked() ? "asking" : "done";
+  document.body.dataset.state = !next ? "unknown" : asked() ? "asking" : next.stopped ? "stopped" : "done";
   $("stage").hidden = !asked();
-  $("done").hidden = !next || Boolean(asked());
+  $("done").hidden = !next || next.stopped || Boolean(asked());
+  $("stopped").hidden = !next?.stopped;
   $("broken").hidden = Boolean(next);
   head();
 }
@@ -181,7 +182,7 @@ function noteKey(event, pressed) {
 }
 
 function sharedControls() {
-  $("undo").disabled = busy || !state || state.done === 0;
+  $("undo").disabled = busy || !state || state.done === 0 || state.stopped;
   $("pause").disabled = !asked();
 }
 
