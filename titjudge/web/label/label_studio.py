@@ -50,21 +50,25 @@ _PAIRS_CONFIG = """<View>
 _MARKS_CONFIG = """<View>
   <Header value="{title}"/>
   <Text name="prompt" value="$prompt"/>
-  <Image name="image" value="$image"/>
-  <Repeater on="$elements" indexFlag="{{{{i}}}}">
-    <Text name="element_{{{{i}}}}" value="$elements[{{{{i}}}}].text"/>
-    {control}{locked}
-  </Repeater>
-  <TextArea name="note" toName="image" placeholder="Why, where it is not plain" rows="2" maxSubmissions="1"/>
+  <View style="display: flex; gap: 1em">
+    <View style="flex: 1"><Image name="image" value="$image"/></View>
+    <View style="flex: 1">
+      <Repeater on="$elements" indexFlag="{{{{i}}}}">
+        <Text name="element_{{{{i}}}}" value="$elements[{{{{i}}}}].text"/>
+        {control}{locked}
+      </Repeater>
+      <TextArea name="note" toName="image" placeholder="Why, where it is not plain" rows="2" maxSubmissions="1"/>
+    </View>
+  </View>
 </View>
 """
 _LOCKED_CONFIG = """
-    <View visibleWhen="choice-selected" whenTagName="mark_{{{{i}}}}" whenChoiceValue="yes" style="margin-left: 2em">
-      <Repeater on="$elements[{{{{i}}}}].locked" indexFlag="{{{{j}}}}">
-        <Text name="element_{{{{i}}}}_{{{{j}}}}" value="$elements[{{{{i}}}}].locked[{{{{j}}}}].text"/>
-        {control}
-      </Repeater>
-    </View>"""
+        <View visibleWhen="choice-selected" whenTagName="mark_{{{{i}}}}" whenChoiceValue="yes" style="margin-left: 2em">
+          <Repeater on="$elements[{{{{i}}}}].locked" indexFlag="{{{{j}}}}">
+            <Text name="element_{{{{i}}}}_{{{{j}}}}" value="$elements[{{{{i}}}}].locked[{{{{j}}}}].text"/>
+            {control}
+          </Repeater>
+        </View>"""
 _TITLES = {
     "yes-no": "Answer each question from the image.",
     "facets": "0: not met, 1: partly, 2: met, n/a: does not apply.",
