@@ -35,7 +35,7 @@ def standings(folder: RunFolder, reference: Published) -> list[Table]:
     """Put the rows of a run among those of a published table, a table for each column that both have.
 
     A row takes a rank (1 is best, among the published rows and itself) only where no flag makes the comparison void:
-    another suite, judge, protocol, script of the prompts or set of prompts, or too few scores.
+    another suite or variant of it, judge, protocol, script of the prompts or set of prompts, or too few scores.
 
     Raises:
         UserError: a run has nothing that stands in this table.
@@ -93,6 +93,10 @@ def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | Inva
     found = []
     if manifest.suite.name != reference.suite:
         found.append(Flag("suite", f"{manifest.suite.name or 'none'}, not {reference.suite}", True))
+    options = manifest.identity.get("suite_options") or {}
+    for key, value in reference.options.items():
+        if options.get(key) != value:
+            found.append(Flag("suite", f"{key}={options.get(key)}, not {value}", True))
     asked = [manifest.roles[role].model for role in _roles(reference.metric) if role in manifest.roles]
     if reference.judges and not (asked and all(_is_judge(model, reference.judges) for model in asked)):
         found.append(Flag("judge", f"{', '.join(asked) or 'unknown'}, not {reference.judge}", True))

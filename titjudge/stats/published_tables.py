@@ -6,8 +6,8 @@ The tables are `published/NAME.csv`; what is known of them stands in `published/
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -44,6 +44,7 @@ class Published:
         judge: Who judged, in words; `judges` are patterns of its model name.
         prompts: How many; None where the paper does not say.
         script: Script of the prompts that the images were made from, as Unicode names it; empty for Latin.
+        options: Options of the suite that a run must have; null where it must not be given.
         differs: What always differs from a run of titjudge.
         counterparts: Where a run has the same numbers; none where it has not.
         cells: The name of each row and its numbers; None where a cell is no number.
@@ -64,6 +65,7 @@ class Published:
     protocol: str = ""
     prompts: int | None = None
     script: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
     differs: str = ""
     counterparts: tuple[Counterpart, ...] = ()
 

@@ -119,6 +119,41 @@ def test_a_run_that_has_nothing_to_compare_says_what_it_takes(tmp_path: Path) ->
         standings(run, published("lpg-bench-ranks"))
 
 
+def test_a_run_of_another_variant_takes_no_rank(tmp_path: Path) -> None:
+    items = [Item(f"m/{k}", "a cat", None, "m", str(k)) for k in range(600)]
+    scores = [replace(Score.of(1.0), item_id=item.id, metric="questions") for item in items]
+    title = "UniGenBench++: primary dimensions, share of test points met, in percent"
+    table = {"title": title, "columns": ["generator", "overall"], "rows": [["m", 88.0]], "notes": []}
+    run = write_run(
+        tmp_path / "run", items, scores, results={"tables": [table]}, protocol="official", suite={"name": "unigenbench"},
+        roles={"judge": {"model": "gemini/gemini-2.5-pro"}}, identity={"suite_options": {"variant": "en_long"}},
+    )  # fmt: skip
+    (short,), (long,) = (standings(run, published(f"unigenbench-en{length}")) for length in ("", "-long"))
+    assert (mine(short)[0], mine(short)[4]) == (None, "suite")
+    assert "suite: variant=en_long, not None (no rank)" in short.notes
+    assert (mine(long)[0], mine(long)[4]) == (12, "")
+
+
+@pytest.mark.parametrize("name", [name for name in published_names() if name.startswith("unigenbench-")])
+def test_overall_is_the_mean_of_its_ten_dimensions(name: str) -> None:
+    for row, (overall, *dimensions) in published(name).cells:
+        assert len(dimensions) == 10
+        assert sum(dimensions) / 10 == pytest.approx(overall, abs=0.01), row
+
+
+@pytest.mark.parametrize("name", [name for name in published_names() if name.startswith("t2i-corebench")])
+def test_means_are_those_of_the_dimensions(name: str) -> None:
+    found = published(name)
+    if found.of != "generator":
+        return
+    for row, (overall, composition, *rest) in found.cells:
+        shown, reasoning, asked = rest[:4], rest[4], rest[5:]
+        assert sum(asked) / 8 == pytest.approx(reasoning, abs=0.11), row
+        if overall is not None:
+            assert sum(shown) / 4 == pytest.approx(composition, abs=0.11), row
+            assert (sum(shown) + sum(asked)) / 12 == pytest.approx(overall, abs=0.11), row
+
+
 def test_the_report_has_the_table(tmp_path: Path) -> None:
     board(tmp_path / "run", judge="openai/gpt-4o", prompts=3)
     said = cli(tmp_path, "report", "run", "--reference", "qwen-image-bench")
