@@ -110,7 +110,11 @@ def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | Inva
         found.append(
             Flag("language", f"prompts in {usual or 'LATIN'}, not {reference.script or 'LATIN'} letters", True)
         )
-    if len(prompts) != reference.prompts:
+    unread = {item.prompt_id for item in items if isinstance(item, InvalidItem) and item.prompt_id} - set(prompts)
+    if unread and len(prompts) + len(unread) == reference.prompts:
+        words = f"{len(unread):,} of {reference.prompts:,} prompts could not be judged"
+        found.append(Flag("count", words, len(prompts) < _LEAST * reference.prompts))
+    elif len(prompts) != reference.prompts:
         theirs = f"not {reference.prompts:,}" if reference.prompts else "and how many theirs are is not printed"
         found.append(Flag("subset", f"{len(prompts):,} prompts, {theirs}", True))
     if reference.differs:

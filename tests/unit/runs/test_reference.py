@@ -11,7 +11,7 @@ import pytest
 from tests.commands import cli
 from tests.report_runs import write_run
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.core.types import Item, Score, Table
+from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.runs.reference import standings
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.published_tables import published, published_names
@@ -119,9 +119,10 @@ def test_a_run_that_has_nothing_to_compare_says_what_it_takes(tmp_path: Path) ->
         standings(run, published("lpg-bench-ranks"))
 
 
-def test_a_run_of_another_variant_takes_no_rank(tmp_path: Path) -> None:
-    items = [Item(f"m/{k}", "a cat", None, "m", str(k)) for k in range(600)]
+def test_another_variant_takes_the_rank_away_and_an_unread_row_does_not(tmp_path: Path) -> None:
+    items = [Item(f"m/{k}", "a cat", None, "m", str(k)) for k in range(599)]
     scores = [replace(Score.of(1.0), item_id=item.id, metric="questions") for item in items]
+    items.append(InvalidItem("prompts.csv:601", "its cell is not JSON", prompt_id="599"))
     title = "UniGenBench++: primary dimensions, share of test points met, in percent"
     table = {"title": title, "columns": ["generator", "overall"], "rows": [["m", 88.0]], "notes": []}
     run = write_run(
@@ -129,9 +130,10 @@ def test_a_run_of_another_variant_takes_no_rank(tmp_path: Path) -> None:
         roles={"judge": {"model": "gemini/gemini-2.5-pro"}}, identity={"suite_options": {"variant": "en_long"}},
     )  # fmt: skip
     (short,), (long,) = (standings(run, published(f"unigenbench-en{length}")) for length in ("", "-long"))
-    assert (mine(short)[0], mine(short)[4]) == (None, "suite")
+    assert (mine(short)[0], mine(short)[4]) == (None, "suite, count")
     assert "suite: variant=en_long, not None (no rank)" in short.notes
-    assert (mine(long)[0], mine(long)[4]) == (12, "")
+    assert (mine(long)[0], mine(long)[4]) == (12, "count")
+    assert "count: 1 of 600 prompts could not be judged" in long.notes
 
 
 @pytest.mark.parametrize("name", [name for name in published_names() if name.startswith("unigenbench-")])
