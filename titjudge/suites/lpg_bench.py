@@ -39,7 +39,8 @@ _NOT_RANKS = {"prompt_id", "prompt", "source"}
 class LpgBench(Suite):
     """LPG-Bench: 1,000 prompts of over 250 words, 200 of them with human ranks, 13 generators (TIT-Score paper).
 
-    The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.stats`.
+    The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.stats`. Options: `rank`, the
+    column of ranks.csv that has the ranks.
     """
 
     name = "lpg-bench"
@@ -53,7 +54,9 @@ class LpgBench(Suite):
         "significance thresholds are for scores exchanged within prompts, because pairs of a prompt share images; the paper's "
         "(A.2: mu + 1.645 sigma and mu + 3.09 sigma of independent pairs) are in results.json as `paper_threshold_05` and "
         "`paper_threshold_001`",
-        "ranks that `label` makes from votes are Copeland's (wins and half the ties); the paper's A.11.3 sorts",
+        "ranks that `label export` makes from votes: `rank` is Copeland's (wins and half the ties), `sort_rank` a merge sort of "
+        "the decided pairs that begins with Copeland's order, equals together (A.11.3 names no algorithm); they differ only where "
+        "the pairs go round in a circle or ties are not transitive; `--suite-option rank=sort_rank` compares with the latter",
         "several images of a generator for one prompt are all judged and enter its means; the first that is listed is the one "
         "that people ranked",
         "the embedder is a bundled MiniLM (512 tokens) unless another is named; the paper's are Qwen3-Embedding-8B and -0.6B",
@@ -61,6 +64,9 @@ class LpgBench(Suite):
         "description cut at 512 tokens has no score, and scores are not rounded to four decimals. official: as the snippet",
         "tit-llm, lmm-score and self-eval: the paper prints neither template nor scale; both are ours",
     )
+
+    def __init__(self, *, rank: str = "rank") -> None:
+        self._rank = rank
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Items in the order of the files. `id` is the image path, `group` the prompt id.
@@ -115,7 +121,7 @@ class LpgBench(Suite):
         for item in self.load(folder):
             if isinstance(item, Item):  # people ranked one image of each generator: the first
                 images.setdefault((item.prompt_id, item.generator), item.id)
-        return ranks_to_pairs(_with_images(read_ranks(there[0]), images, there[0]))
+        return ranks_to_pairs(_with_images(read_ranks(there[0], self._rank), images, there[0]))
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """How much of the published set is here, and by metric first places and the mean of each theme.
@@ -211,8 +217,12 @@ def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
             yield InvalidItem(f"images/{place.name}/{prompt}", "there is no image for this prompt", place.name, prompt)
 
 
-def read_ranks(file: Path) -> dict[str, dict[str, float]]:
+def read_ranks(file: Path, column: str = "rank") -> dict[str, dict[str, float]]:
     """Ranks by prompt id and generator (1 is best, equal numbers are ties), from either shape of the file.
+
+    Args:
+        file: The table.
+        column: Which of its columns has the ranks, where it names generators in another.
 
     Raises:
         DataError: a rank is no number of at least 1, is given twice, or the file has none; names file and line.
@@ -220,8 +230,10 @@ def read_ranks(file: Path) -> dict[str, dict[str, float]]:
     ranks: dict[str, dict[str, float]] = {}
     for number, record in read_table(file, ("prompt_id",)):
         prompt = str(record["prompt_id"])
-        if "rank" in record and "generator" in record:
-            given = {str(record["generator"]): record["rank"]}
+        if column in record and "generator" in record:
+            given = {str(record["generator"]): record[column]}
+        elif column != "rank":
+            raise DataError(f"there is no column '{column}' beside generator", file, number)
         else:
             given = {str(key): value for key, value in record.items() if key not in _NOT_RANKS}
         for generator, value in given.items():

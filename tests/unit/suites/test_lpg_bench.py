@@ -132,6 +132,14 @@ def test_four_ways_to_write_ranks(tmp_path: Path, shape: str) -> None:
     }
 
 
+def test_ranks_of_another_column(tmp_path: Path) -> None:
+    listed(tmp_path, 1, ["g0", "g1"])
+    (tmp_path / "ranks.csv").write_text("prompt_id,generator,rank,sort_rank\n0,g0,1,2\n0,g1,2,1\n")
+    assert [LpgBench(rank=name).pairs(tmp_path)[0].preference for name in ("rank", "sort_rank")] == ["a", "b"]
+    with pytest.raises(DataError, match=r"ranks\.csv:2: there is no column 'place' beside generator"):
+        LpgBench(rank="place").pairs(tmp_path)
+
+
 def test_ranked_images_that_are_not_there_stay_in_the_pairs(tmp_path: Path) -> None:
     listed(tmp_path, 1, ["g0"])
     lines(tmp_path / "ranks.jsonl", [{"prompt_id": 0, "g0": 1, "g7": 2}])

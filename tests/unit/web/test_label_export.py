@@ -5,15 +5,20 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.stats.human_data import read_votes
+from titjudge.stats.votes import Outcome
 from titjudge.suites.folder import read_pairs
 from titjudge.web.label.export import export_labels
 from titjudge.web.label.question_order import merge_sort
+from titjudge.web.label.rankings import leaderboard, ranks
 from titjudge.web.label.store import Store
 
 IMAGES = [f"i{number}" for number in range(5)]
@@ -57,7 +62,8 @@ def test_agreeing_annotators_decide_every_pair(tmp_path: Path) -> None:
     assert "every vote is the same" in result["alpha_reason"]
     ranks = (tmp_path / "out" / "ranks.csv").read_text().splitlines()[1:]
     assert [line.split(",")[1:4] for line in ranks] == [[i, f"gen-{i}", str(n)] for n, i in enumerate(IMAGES, 1)]
-    assert {table.title for table in tables} == {"Votes", "Annotators"}
+    assert [table.title for table in tables] == ["Votes", "Generators by the votes of people", "Annotators"]
+    assert tables[1].rows[0] == ("gen-i0", 1, 1, 1, 1, 1)
 
 
 def test_implied_votes_are_counted_and_marked(tmp_path: Path) -> None:
@@ -128,6 +134,50 @@ def test_ranks_are_none_while_a_pair_is_open(tmp_path: Path) -> None:
     split_votes(tmp_path / "v.db")
     export_labels(tmp_path / "v.db", tmp_path / "out")
     assert "p,i0,gen-i0,,0,0,0,1" in (tmp_path / "out" / "ranks.csv").read_text()
+
+
+def outcomes_of(pairs: dict[str, str]) -> list[Outcome]:
+    """Pairs of images as "xy", and which is preferred."""
+    return [Outcome("p", *pair, 0, 0, 0, 0, "consensus", preference) for pair, preference in pairs.items()]
+
+
+def both_ranks(pairs: dict[str, str]) -> dict[str, tuple[int | None, int | None]]:
+    images = {name: ("p", f"gen-{name}") for name in "abcdefg"}
+    return {each.image: (each.rank, each.sort_rank) for each in ranks(outcomes_of(pairs), images)}
+
+
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=7))
+def test_both_rankings_of_an_order_with_ties_are_that_order(levels: list[int]) -> None:
+    of = dict(zip("abcdefg", levels, strict=False))
+    pairs = {
+        x + y: "tie" if of[x] == of[y] else "a" if of[x] < of[y] else "b" for x, y in itertools.combinations(of, 2)
+    }
+    expected = {name: 1 + sum(other < level for other in levels) for name, level in of.items()}
+    assert both_ranks(pairs) == {name: (rank, rank) for name, rank in expected.items()}
+
+
+def test_circles_have_ranks_by_sorting_too(tmp_path: Path) -> None:
+    """a beats b beats c beats a: equal by wins. A sort sees a > b and c > a, and no more."""
+    circle = {"ab": "a", "bc": "a", "ac": "b"}
+    assert both_ranks(circle) == {"a": (1, 2), "b": (1, 3), "c": (1, 1)}
+    assert both_ranks(dict(reversed(circle.items()))) == both_ranks(circle)
+    ties = {"ab": "tie", "bc": "tie", "ac": "a"}
+    assert both_ranks(ties) == {"a": (1, 1), "b": (2, 1), "c": (3, 3)}
+    table = leaderboard(ranks(outcomes_of(circle), {name: ("p", f"gen-{name}") for name in "abc"}))
+    assert table is not None
+    assert table.rows == (("gen-a", 1, 1, 1, 2, 0), ("gen-b", 1, 1, 1, 3, 0), ("gen-c", 1, 1, 1, 1, 1))
+    assert table.notes[0].endswith("they differ on 1 of 1 prompts.")
+
+
+@given(st.lists(st.sampled_from(["a", "b", "tie"]), min_size=21, max_size=21), st.randoms())
+def test_the_sorted_ranks_depend_on_the_votes_alone(choices: list[str], random: Random) -> None:
+    pairs = [(x + y, choice) for (x, y), choice in zip(itertools.combinations("abcdefg", 2), choices, strict=True)]
+    turned = {"a": "b", "b": "a", "tie": "tie"}
+    other = [(pair[::-1], turned[choice]) if random.random() < 0.5 else (pair, choice) for pair, choice in pairs]
+    random.shuffle(other)
+    found = both_ranks(dict(pairs))
+    assert both_ranks(dict(other)) == found
+    assert sorted(rank for _, rank in found.values() if rank)[0] == 1
 
 
 def test_checks_undone_votes_and_sides_are_reported(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from titjudge.core.files import csv_text
 from titjudge.core.numbers import mean
 from titjudge.core.types import Table
 from titjudge.stats.human_data import COLUMNS
-from titjudge.stats.votes import BOTH_BAD, Outcome
+from titjudge.stats.votes import BOTH_BAD
 from titjudge.stats.votes import Vote as Choice
 from titjudge.web.label.question_order import implied
 from titjudge.web.label.reliability import AT_MOST, Reliability
@@ -107,41 +107,6 @@ def counts(found: Iterable[Cast]) -> list[tuple[int, int, int, int]]:
     for cast in found:
         table[cast.pair][cast.choice.choice] += 1
     return [(row["a"], row["b"], row["tie"], row[BOTH_BAD]) for row in table.values()]
-
-
-def ranks(
-    outcomes: Sequence[Outcome], images: Mapping[str, tuple[str, str]]
-) -> list[tuple[str, str, str, int | None, int, int, int, int]]:
-    """(prompt id, image, generator, rank, wins, ties, losses, open pairs) of every image that was compared.
-
-    The rank is that of wins plus half the ties among the images of the prompt (1 is best, equals share the lowest);
-    None while a pair of the prompt is open or was never voted on.
-    """
-    tallies: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    for outcome in outcomes:
-        for image, mine in ((outcome.a, "a"), (outcome.b, "b")):
-            result = outcome.preference
-            word = (
-                "open"
-                if result is None
-                else "tie"
-                if result in ("tie", BOTH_BAD)
-                else "win"
-                if result == mine
-                else "loss"
-            )
-            tallies[outcome.prompt_id][image][word] += 1
-    rows = []
-    for group, tally in tallies.items():
-        points = {image: count["win"] + count["tie"] / 2 for image, count in tally.items()}
-        complete = all(count["open"] == 0 and count.total() == len(tally) - 1 for count in tally.values())
-        for image in sorted(tally, key=lambda name: (-points[name], name)):
-            count = tally[image]
-            rank = 1 + sum(other > points[image] for other in points.values()) if complete else None
-            rows.append(
-                (group, image, images[image][1], rank, count["win"], count["tie"], count["loss"], count["open"])
-            )
-    return rows
 
 
 def annotator_table(votes: Iterable[Vote], people: Mapping[str, Reliability]) -> tuple[list[dict[str, Any]], Table]:

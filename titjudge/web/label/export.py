@@ -4,7 +4,7 @@ pairs.jsonl, pairs.csv   decided pairs: prompt_id, image_a, image_b, preference,
 open.csv                 pairs without a decision, and why
 experts.csv              what each expert says on the page for experts
 experts.jsonl            pairs for the panel: fill in `verdicts`, then export again with `experts`
-ranks.csv                images of a prompt from best to worst
+ranks.csv                images of a prompt from best to worst: rank by Copeland's count, sort_rank by sorting (A.11.3)
 battles.jsonl            every vote on a pair as arenas write it: model_a, model_b, winner
 votes.csv                every vote on a pair that stands, with its note, as `compare --votes` reads it
 votes.jsonl              every vote, those taken back included
@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,10 @@ def export_labels(
         DataError: the experts' file is malformed; names file and line.
     """
     from titjudge.stats.votes import krippendorff_alpha
-    from titjudge.web.label.aggregate import annotator_table, battles, counts, ranks, votes_csv
+    from titjudge.web.label.aggregate import annotator_table, battles, counts, votes_csv
     from titjudge.web.label.collected import collect, decide_pairs
     from titjudge.web.label.element_export import export_marks
+    from titjudge.web.label.rankings import Ranked, leaderboard, ranks
     from titjudge.web.label.reliability import read_known
 
     collected = collect(store)
@@ -126,7 +127,7 @@ def export_labels(
         "pairs.csv": csv_text(columns, ([record[key] for key in columns] for record in decided)),
         "open.csv": csv_text(columns, ([record[key] for key in columns] for record in pending)),
         "experts.jsonl": _jsonl(_for_experts(summary.needs_experts, prompts, {**kept, **verdicts})),
-        "ranks.csv": csv_text(("prompt_id", "image", "generator", "rank", "wins", "ties", "losses", "open"), ranked),
+        "ranks.csv": csv_text([field.name for field in fields(Ranked)], map(astuple, ranked)),
         "battles.jsonl": _jsonl(battles(counted, images)),
         "votes.csv": votes_csv(counted, images),
         "experts.csv": votes_csv((vote for vote in votes if is_expert(vote.annotator)), images),
@@ -134,7 +135,8 @@ def export_labels(
         "labels.json": json.dumps(result, indent=2, ensure_ascii=False),
     }
     _write(out, files)
-    return result, [_summary_table(summary.table(), direct), table]
+    order = leaderboard(ranked)
+    return result, [_summary_table(summary.table(), direct), *([order] if order else []), table]
 
 
 def _summary_table(table: Table, direct: Any) -> Table:
