@@ -136,6 +136,20 @@ def check(kind: str, name: str) -> str:
     return target
 
 
+def base_metric(name: str) -> str:
+    """Name the metric that scores are of, without the model of a panel's part: `pairwise [openai/gpt-4o]` is `pairwise`."""
+    return name.partition(" [")[0]
+
+
+def metric_of(name: str) -> Any:
+    """Import the metric that scores are of, as `base_metric` names it.
+
+    Raises:
+        ConfigError: no such metric.
+    """
+    return load("metrics", base_metric(name))
+
+
 def load(kind: str, name: str) -> Any:
     """Import the object behind a name.
 

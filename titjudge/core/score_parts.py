@@ -8,7 +8,7 @@ reads it. What is read comes from a file that may be old, foreign or damaged, so
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 from titjudge.core.numbers import is_number
@@ -221,6 +221,16 @@ def levels(parts: Parts) -> dict[str, dict[tuple[str, ...], float]]:
         if points := {names: float(each) for names, each in tree if is_number(each)}:
             found[column] = points
     return found
+
+
+def element_name(words: Iterable[Any]) -> str:
+    """Name an element of a graph in files and tables: `cat | on | mat`."""
+    return " | ".join(map(str, words))
+
+
+def facet_name(pillar: str, sub: str, facet: str) -> str:
+    """Name a facet in files and tables, since a facet's own name may stand under two pillars."""
+    return f"{pillar} / {sub} / {facet}"
 
 
 def facet_points(parts: Parts) -> Mapping[tuple[str, str, str], float | None]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.numbers import mean
+from titjudge.core.score_parts import facet_name
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
@@ -330,7 +331,7 @@ def activated_facets(item: Item) -> Activated:
             raise Unanswered(Status.BAD_INPUT, f"the rubric has no pillar '{pillar}'")
         for sub, facet in pairs:
             if homes(pillar).get(facet) != sub:
-                raise Unanswered(Status.BAD_INPUT, f"the rubric has no facet '{pillar} / {sub} / {facet}'")
+                raise Unanswered(Status.BAD_INPUT, f"the rubric has no facet '{facet_name(pillar, sub, facet)}'")
     if not any(found.values()):
         raise Unanswered(Status.BAD_INPUT, "it names no facets to judge")
     return found

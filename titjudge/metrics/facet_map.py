@@ -8,13 +8,14 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core.errors import Unanswered
+from titjudge.core.score_parts import facet_name
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import is_stand_in
 from titjudge.metrics.checklist import rubric
 
 FACETS = {
-    f"{pillar} / {sub} / {facet}": (pillar, sub, facet)
+    facet_name(pillar, sub, facet): (pillar, sub, facet)
     for pillar, subs in rubric().items()
     for sub, facets in subs.items()
     for facet in facets

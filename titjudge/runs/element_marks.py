@@ -7,14 +7,21 @@ from pathlib import Path
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_table
-from titjudge.core.score_parts import alignment, element_scores, facet_points, predictions, sequence
+from titjudge.core.score_parts import (
+    alignment,
+    element_name,
+    element_scores,
+    facet_name,
+    facet_points,
+    predictions,
+    sequence,
+)
 from titjudge.core.types import Item, Score
 from titjudge.metrics.checklist import POINTS
 from titjudge.runs.human_study import choose
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.element_agreement import Mark
 
-BETWEEN = " | "  # the words of an element of a graph
 _WORDS = {
     "yes": "yes",
     "true": "yes",
@@ -92,7 +99,7 @@ def _elements(item: Item, score: Score) -> Iterator[tuple[str, str, str]]:
     aligned = alignment(score.parts)
     for kind, marks in (aligned or {}).items():
         for element, met in marks:
-            yield BETWEEN.join(map(str, sequence(element))), str(kind), "yes" if met else "no"
+            yield element_name(sequence(element)), str(kind), "yes" if met else "no"
     answers = predictions(score.parts)
     if answers:
         kind = str(item.meta.get("type") or "question")
@@ -102,6 +109,6 @@ def _elements(item: Item, score: Score) -> Iterator[tuple[str, str, str]]:
     for (pillar, sub, facet), points in facet_points(score.parts).items():
         mark = "n/a" if points is None else _MARKS.get(points)
         if mark is not None:
-            yield f"{pillar} / {sub} / {facet}", pillar, mark
+            yield facet_name(pillar, sub, facet), pillar, mark
     for element, kind, value in element_scores(score.parts):
         yield element, kind, "yes" if value >= 0.5 else "no"  # as EvalMuse counts its accuracy

@@ -65,7 +65,7 @@ def run_scores(
                 f"these runs are not comparable: {'; '.join(reasons)}. Compare them all the same with --allow-drift"
             )
         notes += [f"compared although {reason}" for reason in reasons]
-    plugin = registry.load("metrics", chosen.partition(" [")[0])
+    plugin = registry.metric_of(chosen)
     sign = 1.0 if plugin.higher_is_better else -1.0
     rule = per_prompt.of_metric(plugin.range, plugin.higher_is_better, chosen)
     if sign < 0 and not rule.counts:
@@ -163,7 +163,7 @@ def prompt_keys(items: Mapping[str, Mapping[str, Item]]) -> Any:
 
 def _judged_otherwise(manifests: Mapping[str, Manifest], metric: str) -> list[str]:
     """Say why scores of these runs are not on one scale: another model in a role, another protocol, another metric version."""
-    plugin = registry.load("metrics", metric.partition(" [")[0])
+    plugin = registry.metric_of(metric)
     reasons = []
     facts: dict[str, Iterable[Any]] = {
         "the protocol": [manifest.protocol or None for manifest in manifests.values()],

@@ -90,7 +90,7 @@ def choose(names: Iterable[str], wanted: str | None, run: RunFolder) -> str:
 
 def _values(scores: Sequence[Score], name: str) -> Values:
     """Map item ids to values of one metric, turned so that more is better."""
-    higher = registry.load("metrics", name.partition(" [")[0]).higher_is_better
+    higher = registry.metric_of(name).higher_is_better
     return values_by_metric((s for s in scores if s.metric == name), negate=() if higher else (name,))[name]
 
 

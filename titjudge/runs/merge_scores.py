@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from titjudge.core.registry import base_metric
 from titjudge.core.run_records import Manifest
 from titjudge.core.types import Status
 from titjudge.metrics import Metric
@@ -79,7 +80,7 @@ def chosen(
 
 def _compares(name: str, metrics: Mapping[str, Metric]) -> bool:
     """Tell whether a metric, or one judge's part of it (`pairwise [openai/gpt-4o]`), compares images."""
-    metric = metrics.get(name) or metrics.get(name.partition(" [")[0])
+    metric = metrics.get(name) or metrics.get(base_metric(name))
     return metric is not None and compares(metric)
 
 

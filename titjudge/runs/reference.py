@@ -84,7 +84,7 @@ def _judge_name(manifest: Manifest, metric: str) -> str:
 
 
 def _roles(metric: str) -> Sequence[str]:
-    name = metric.partition(" [")[0]
+    name = registry.base_metric(metric)
     return registry.load("metrics", name).roles if name in registry.names("metrics") else ()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from titjudge.core.numbers import mean
+from titjudge.core.registry import base_metric
 from titjudge.core.run_records import SCHEMA_VERSION
 from titjudge.core.score_parts import steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
@@ -39,10 +40,10 @@ def summarize(
     items = [item for item in listed if isinstance(item, Item)]
     bad = [item for item in listed if isinstance(item, InvalidItem)]
     scores = _in_order(scores, items, metrics)
-    lower = {s.metric for s in scores if not metrics[s.metric.partition(" [")[0]].higher_is_better}
-    marks = {s.metric for s in scores if s.metric.partition(" [")[0] in suite.MARKS_JUDGE}
+    lower = {s.metric for s in scores if not metrics[base_metric(s.metric)].higher_is_better}
+    marks = {s.metric for s in scores if base_metric(s.metric) in suite.MARKS_JUDGE}
     shown = [item for item in listed if isinstance(item, Item) or item.is_image]
-    ranges = {s.metric: metrics[s.metric.partition(" [")[0]].range for s in scores}
+    ranges = {s.metric: metrics[base_metric(s.metric)].range for s in scores}
     apart = _apart(shown, scores, metrics)
     found = agreement(
         shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=apart, per_prompt=per_prompt
@@ -89,7 +90,7 @@ def summarize(
 def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[str, Metric]) -> list[Score]:
     """Sort the scores of these items and metrics by item: answers come in any order, which no interval may depend on."""
     place = {item.id: at for at, item in enumerate(items)}
-    kept = [score for score in scores if score.item_id in place and score.metric.partition(" [")[0] in metrics]
+    kept = [score for score in scores if score.item_id in place and base_metric(score.metric) in metrics]
     kept.sort(key=lambda score: place[score.item_id])
     return kept
 
@@ -107,7 +108,7 @@ def _apart(
             continue
         groups = {each.prompt_id for each in shown if isinstance(each, Item) and metric.applies(each)}
         out = {e.id for e in shown if (not metric.applies(e) if isinstance(e, Item) else e.prompt_id not in groups)}
-        out -= {score.item_id for score in scores if score.metric.partition(" [")[0] == name}
+        out -= {score.item_id for score in scores if base_metric(score.metric) == name}
         if out:
             found[name] = frozenset(out)
     return found

@@ -68,7 +68,7 @@ def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int
         if unknown or not own:
             left_out[name] = f"the price of {', '.join(unknown)} is unknown" if unknown else "it has no scores"
             continue
-        higher = registry.load("metrics", str(row["metric"]).partition(" [")[0]).higher_is_better
+        higher = registry.metric_of(str(row["metric"])).higher_is_better
         values[name] = values_by_metric(own, negate=() if higher else (row["metric"],))[row["metric"]]
         used[name], images[name] = keys, len(own)
 

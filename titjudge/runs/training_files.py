@@ -123,7 +123,7 @@ def preferences(
     stored = folder.scores()
     scores, chosen = _scores(stored, metric, folder)
     others = {name: _scores(stored, name, folder)[0] for name in agree}
-    up = {name: _higher_is_better(name) for name in (chosen, *agree)}
+    up = {name: bool(registry.metric_of(name).higher_is_better) for name in (chosen, *agree)}
     ordered = None if people is None else _people(people)
     by_prompt: dict[str, list[Item]] = defaultdict(list)
     for item in items.values():
@@ -174,11 +174,6 @@ def _people(file: Path) -> set[tuple[str, str]]:
     """Read the ids of the better and the worse image of every pair that people have ordered."""
     pairs = [pair for pair in read_pairs(file) if pair.preference != "tie"]
     return {(pair.a, pair.b) if pair.preference == "a" else (pair.b, pair.a) for pair in pairs}
-
-
-def _higher_is_better(metric: str) -> bool:
-    found: bool = registry.load("metrics", metric.partition(" [")[0]).higher_is_better
-    return found
 
 
 def _scores(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from titjudge.core.registry import base_metric
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.intervals import WAY
@@ -120,7 +121,7 @@ def agreement(
     warnings += _pair_warnings(index, images)
     bad = sum(pair.both_bad for pair in grouped)
     warnings += [f"people find both images bad in {bad} of {len(grouped)} pairs: they count as ties"] if bad else []
-    base = {name: _without(images, apart.get(name.partition(" [")[0], ())) for name in own}
+    base = {name: _without(images, apart.get(base_metric(name), ())) for name in own}
     standings = {
         name: standing(
             base[name],

@@ -157,7 +157,7 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
     by_id = {item.id: item for item in items}
     themes = {item.prompt_id: str(item.meta["theme"]) for item in items if item.meta.get("theme")}
     for metric in dict.fromkeys(score.metric for score in scores):
-        plugin = registry.load("metrics", metric.partition(" [")[0])
+        plugin = registry.metric_of(metric)
         sign = 1.0 if plugin.higher_is_better else -1.0
         entries = [
             Entry(item.prompt_id, item.generator, item.id, None if score.value is None else sign * score.value)

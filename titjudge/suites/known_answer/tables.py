@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
 from titjudge.core.types import Item, Score, Table
 from titjudge.stats.bootstrap import Interval
@@ -30,19 +31,14 @@ def tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
     return [table for table in found if table is not None]
 
 
-def base(metric: str) -> str:
-    """Name the metric behind a panel member's `metric [model]`."""
-    return metric.partition(" [")[0]
-
-
 def adherence(item: Item, score: Score) -> float | None:
     """Read what a score says of the image, higher is better.
 
     The yes-no metric's value marks the judge here; its adherence is the share of answers the prompt requires.
     """
-    if score.value is None or base(score.metric) == READS_TEXT:
+    if score.value is None or base_metric(score.metric) == READS_TEXT:
         return None
-    if base(score.metric) != ANSWERS:
+    if base_metric(score.metric) != ANSWERS:
         return score.value
     wanted, given = item.meta["prompt_answers"], predictions(score.parts)
     if len(given) != len(wanted) or not wanted:
@@ -60,7 +56,7 @@ def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Sc
         "true alignment: elements of the prompt that the image shows over all; 95% intervals by resampling prompts"
     ]
     for metric, scores in by_metric.items():
-        if base(metric) == READS_TEXT:
+        if base_metric(metric) == READS_TEXT:
             continue
         each = [known[score.item_id] for score in scores]
         values = [adherence(item, score) for item, score in zip(each, scores, strict=True)]
@@ -76,7 +72,7 @@ def _correlations(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Sc
                 found.missing,
             )
         )
-        if base(metric) == ANSWERS:
+        if base_metric(metric) == ANSWERS:
             notes.append(
                 f"{metric}: the share of answers that the prompt requires; the score itself marks the judge, and does not"
                 " say which image is better"
@@ -127,7 +123,7 @@ def _verdict_rows(metric: str, verdicts: Sequence[Verdict]) -> list[tuple[Any, .
 def _answers(known: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table | None:
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
-        if base(metric) != ANSWERS:
+        if base_metric(metric) != ANSWERS:
             continue
         verdicts: list[Verdict] = []
         for score in scores:
@@ -176,7 +172,7 @@ def _words(by_metric: Mapping[str, Sequence[Score]]) -> Table | None:
 
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
-        some = [score for score in scores if base(metric) == READS_TEXT and score.value is not None]
+        some = [score for score in scores if base_metric(metric) == READS_TEXT and score.value is not None]
         if not some:
             continue
         value, interval = mean_by_group((score.prompt_id, score.value or 0.0) for score in some)

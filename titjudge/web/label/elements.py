@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.score_parts import element_name, facet_name
 from titjudge.core.types import Item
 from titjudge.metrics.checklist import activated_facets, rubric
 from titjudge.metrics.graph_alignment import graph_of
@@ -53,7 +54,7 @@ def _facets(item: Item) -> Iterator[Element]:
     for pillar, pairs in activated_facets(item).items():
         for sub, facet in pairs:
             hint = rubric()[pillar][sub][facet]
-            yield Element(f"{pillar} / {sub} / {facet}", pillar, ("0", "1", "2", "n/a"), f"{sub}: {facet}", hint)
+            yield Element(facet_name(pillar, sub, facet), pillar, ("0", "1", "2", "n/a"), f"{sub}: {facet}", hint)
 
 
 def _graph(item: Item) -> Iterator[Element]:
@@ -68,7 +69,7 @@ def _graph(item: Item) -> Iterator[Element]:
                 dict.fromkeys(entities[end.strip().casefold()] for end in ends if end.strip().casefold() in entities)
             )
             text = ": ".join(words) if kind == "attribute" else " ".join(words)
-            yield Element(" | ".join(words), kind, ("yes", "no"), text, needs=needs)
+            yield Element(element_name(words), kind, ("yes", "no"), text, needs=needs)
 
 
 def _pillars(item: Item) -> Iterator[Element]:
