@@ -26,7 +26,7 @@ import orjson
 
 from titjudge.core.serialization import score_record
 from titjudge.core.types import Item, Score, Status
-from titjudge.report.html import LIMIT, pictures_in, write_report
+from titjudge.report.html import LIMIT, images_in, write_report
 from titjudge.report.model import load
 from titjudge.report.thumbnails import thumbnails
 from titjudge.runs.run_folder import RunFolder
@@ -184,9 +184,9 @@ def main() -> int:
         run = make_run(Path(folder), asked.items, asked.pairs)
         seconds, report = timed(lambda: write_report([run], Path(folder) / "report.html"))
         room = sum(map(len, (Path(folder) / "report.html").read_bytes().partition(b'id="image-data">')[2:])) * 3 // 4
-        shown, lost = pictures_in(report.read_bytes())
+        shown, lost = images_in(report.read_bytes())
         if lost:
-            raise SystemExit(f"{len(lost):,} of {shown + len(lost):,} pictures are not shown: {lost[0]}")
+            raise SystemExit(f"{len(lost):,} of {shown + len(lost):,} images are not shown: {lost[0]}")
         pictures = [entry.shown for entry in load([run]).entries if entry.shown is not None]
         alone, _ = timed(lambda: thumbnails(pictures, room))
         size = report.stat().st_size

@@ -247,7 +247,7 @@ def table(rows: Sequence[tuple[str, ...]], missing: Sequence[str]) -> str:
         " verdicts of its trust card, which weighs by how much. Errors of graph alignment: wrong elements of the images"
         " that were marked as wrong (text: another word, not a misspelt one). The others have no recorded answer to a"
         " changed prompt.",
-        f"Looks: requests with a picture for an image. Price: list price of {HOSTED} in the places of the recorded model,"
+        f"Looks: requests that show an image, for each image. Price: list price of {HOSTED} in the places of the recorded model,"
         " as `--dry-run` expects it; nothing was paid here.",
     ]
     notes += [f"Not recorded: {', '.join(missing)}."] if missing else []

@@ -215,11 +215,11 @@ def test_a_picture_that_changed_is_named_and_one_that_is_gone_is_not_held_agains
     assert wrong(found) == {"picture": 1}
     assert found.first_item is not None
     assert found.first_item.item == "3.png"
-    assert any("1 pictures are not here" in note for note in found.notes)
+    assert any("1 images are not here" in note for note in found.notes)
     shutil.rmtree(tmp_path / "data")
     found = verify(judged)
     assert found.holds, found.problems
-    assert any("8 pictures are not here" in note for note in found.notes)
+    assert any("8 images are not here" in note for note in found.notes)
 
 
 def test_another_prompt_is_named(judged: Path) -> None:

@@ -25,7 +25,7 @@ _run_options: Callable[[F], F] = with_options(
 def batch() -> None:
     """Offline batches: take the questions of a run elsewhere, and bring the answers back.
 
-    Give the options that `judge` will get: questions and answers belong together by provider, model, prompt, picture and
+    Give the options that `judge` will get: questions and answers belong together by provider, model, prompt, image and
     parameters. (`judge --batch` sends jobs to OpenAI or Gemini by itself.)
 
     Answers can also be recorded beside the data, where `--captioner recorded --judge recorded` replays them anywhere,
@@ -49,7 +49,7 @@ def batch() -> None:
 @_run_options
 @model_options
 @option("--out", "Where the questions go, as OpenAI batch JSONL.", "FILE", type=PATH, required=True)
-@option("--crops", "Where parts of pictures go, as files  [default: into the lines].", "DIR", type=PATH)
+@option("--crops", "Where parts of images go, as files  [default: into the lines].", "DIR", type=PATH)
 @JSON
 def export(**flags: Any) -> int:
     """Write the questions a run would ask now; nothing is sent.

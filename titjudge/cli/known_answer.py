@@ -77,7 +77,7 @@ def _levels(text: str) -> tuple[int, ...]:
 
 
 class _Watch:
-    """A line on standard error for each picture."""
+    """A line on standard error for each image."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()

@@ -44,7 +44,7 @@ def probe(**flags: Any) -> int:
       python cli.py probe --provider openai --max-cost 10
       two cards, with self-preference:
       python cli.py probe --judge openai/gpt-4o --judge gemini/gemini-2.5-flash
-      recorded descriptions, so that no picture is sent:
+      recorded descriptions, so that no image is sent:
       python cli.py probe --judge gemini/gemini-2.5-flash
       python cli.py probe --metric lmm-score --provider gemini --edits 2
       no key, no network:

@@ -24,8 +24,8 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 )
 @option("--reference", "Put the first run among the rows of a published table (see `reference list`).", "NAME")
 @option("--baseline", "Compare generators with this one too, besides the best.", "GENERATOR", default="")
-@option("--full-images", "Embed large pictures (a large file).", is_flag=True)
-@option("--force", "Replace a report even by one that shows fewer pictures.", is_flag=True)
+@option("--full-images", "Embed large images (a large file).", is_flag=True)
+@option("--force", "Replace a report even by one that shows fewer images.", is_flag=True)
 @sink_options
 @JSON
 def report(
@@ -48,7 +48,7 @@ def report(
     from titjudge.cli.output import show_tables, write_json
     from titjudge.core.errors import ConfigError
     from titjudge.report import export, write_report
-    from titjudge.report.html import pictures_in
+    from titjudge.report.html import images_in
     from titjudge.report.sinks.base import parse_targets
     from titjudge.runs.journal import told
     from titjudge.runs.run_folder import RunFolder
@@ -75,11 +75,11 @@ def report(
     place = runs[0] / name if out is None else out / name if out.is_dir() else out
     if kind == "html":
         written = write_report(
-            folders, place, agreement_json=more, baseline=baseline, full_images=full_images, keep_pictures=not force
+            folders, place, agreement_json=more, baseline=baseline, full_images=full_images, keep_images=not force
         )
-        shown, missing = pictures_in(written.read_bytes())
+        shown, missing = images_in(written.read_bytes())
         if missing:
-            click.echo(f"{len(missing):,} of {shown + len(missing):,} pictures are not shown: {missing[0]}", err=True)
+            click.echo(f"{len(missing):,} of {shown + len(missing):,} images are not shown: {missing[0]}", err=True)
     else:
         written = export(folders, kind, place, baseline=baseline)
     for line in (line for folder in folders for line in told(folder.damage)):

@@ -16,7 +16,7 @@ from titjudge.cli.terminal import say
 def verify(run: Path, json_file: Path | None) -> int:
     """Compute every number of a run again from its stored answers, and compare. Nothing is asked, nothing is written.
 
-    Checks picture hashes, prompt templates, every score and every table cell. Exit code 1 when something does not
+    Checks image hashes, prompt templates, every score and every table cell. Exit code 1 when something does not
     hold; the first item and the first cell are named.
 
     \b

@@ -53,7 +53,7 @@ class RoleConfig(_Strict):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     """How much a reasoning model thinks."""
     detail: Literal["low", "high", "auto"] | None = None
-    """In which detail pictures are read (OpenAI); low is cheap and sees little."""
+    """In which detail images are read (OpenAI); low is cheap and sees little."""
     max_side: int | None = Field(default=None, ge=64)
     """Longest side, in pixels, of images as they are sent to a hosted model; larger ones are scaled down."""
     squash: int | None = Field(default=None, ge=64)

@@ -54,7 +54,7 @@ class Baseline:
 
 
 _INF = float("inf")
-_OPENAI = {"clean": True, "crop": "torchvision"}  # as OpenAI's CLIP and open_clip read text and picture
+_OPENAI = {"clean": True, "crop": "torchvision"}  # as OpenAI's CLIP and open_clip read text and image
 _CLIP_H = "laion/CLIP-ViT-H-14-laion2B-s32B-b79K"
 _T2V = (
     "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and "
@@ -65,7 +65,7 @@ _VQA = 'Does this figure show "{}"? Please answer Yes or No.'
 
 _HPSV2 = Baseline(
     "hpsv2",
-    "Human Preference Score v2.0: cosine, picture letterboxed; not comparable with v2.1.",
+    "Human Preference Score v2.0: cosine, image letterboxed; not comparable with v2.1.",
     "dual",
     "xswu/HPSv2:HPS_v2_compressed.pt",
     _CLIP_H,
@@ -181,7 +181,7 @@ _ROWS = (
         "see model card",
         248,
         (-1, 1),
-        "github.com/beichenzbc/Long-CLIP, text and picture as its own code reads them",
+        "github.com/beichenzbc/Long-CLIP, text and image as its own code reads them",
         options=_OPENAI,
         size=clip_l(505),
     ),
@@ -203,7 +203,7 @@ _ROWS = (
     replace(
         _HPSV2,
         key="hpsv2.1",
-        summary="Human Preference Score v2.1: cosine, picture letterboxed.",
+        summary="Human Preference Score v2.1: cosine, image letterboxed.",
         weights="xswu/HPSv2:HPS_v2.1_compressed.pt",
     ),
     Baseline(

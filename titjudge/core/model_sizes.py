@@ -48,5 +48,5 @@ def blip2(tokens: int) -> Size:
 
 
 def qwen_7b(tokens: int) -> Size:
-    """Qwen2-VL-7B and Qwen2.5-VL-7B; a picture of 1024 x 1024 pixels is 37 x 37 blocks of 28."""
+    """Qwen2-VL-7B and Qwen2.5-VL-7B; an image of 1024 x 1024 pixels is 37 x 37 blocks of 28."""
     return Size(8.29, 28, 4, 128, 3584, 18944, tokens)

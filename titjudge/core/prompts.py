@@ -7,7 +7,7 @@
     ---
     Jinja body
 
-Optional front matter: `system` (text of the system turn), `images: first|last` (where pictures stand in the user turn;
+Optional front matter: `system` (text of the system turn), `images: first|last` (where images stand in the user turn;
 default first; `{{ image }}` and `{{ image2 }}` in the body place them inline), `output_tokens: [p10, p50, p90]` (expected
 length of the answer, for price estimates). Exactly one newline at the end of the file is not part of the prompt.
 Variables are data: a value that looks like a template is not rendered, and one that holds a tag which closes in the
@@ -52,7 +52,7 @@ class Prompt:
     sha256: str
     fence: re.Pattern[str] | None = None
 
-    def messages(self, variables: Mapping[str, Any], pictures: Sequence[ImageFile] = ()) -> tuple[Message, ...]:
+    def messages(self, variables: Mapping[str, Any], images: Sequence[ImageFile] = ()) -> tuple[Message, ...]:
         """Render the conversation to send.
 
         Raises:
@@ -61,14 +61,14 @@ class Prompt:
         missing, unknown = self.variables - variables.keys(), variables.keys() - self.variables
         if missing or unknown:
             raise ConfigError(f"prompt {self.name}: missing {sorted(missing)}, not declared {sorted(unknown)}")
-        marks = {"image" if i == 0 else f"image{i + 1}": f"{_MARK}{i}\u2060" for i in range(max(1, len(pictures)))}
+        marks = {"image" if i == 0 else f"image{i + 1}": f"{_MARK}{i}\u2060" for i in range(max(1, len(images)))}
         shown = {name: self._fenced(value) for name, value in variables.items()} if self.fence else variables
         try:
             text = self.body.render(**shown, **marks)
             system = self.system.render(**shown) if self.system else ""
         except Exception as error:  # a template is somebody's code: {{ prompt + 1 }} is a TypeError
             raise ConfigError(f"prompt {self.name}: {type(error).__name__}: {error}") from error
-        parts = _place(text, pictures, self.images)
+        parts = _place(text, images, self.images)
         turns = [Message("system", (system,))] if system else []
         return (*turns, Message("user", parts))
 
@@ -83,19 +83,19 @@ class Prompt:
         return value
 
 
-def _place(text: str, pictures: Sequence[ImageFile], where: str) -> tuple[Part, ...]:
-    if _MARK in text and not pictures:
-        raise ConfigError("the prompt places a picture inline, and none is given")
+def _place(text: str, images: Sequence[ImageFile], where: str) -> tuple[Part, ...]:
+    if _MARK in text and not images:
+        raise ConfigError("the prompt places an image inline, and none is given")
     if _MARK in text:
         pieces = re.split(f"{_MARK}(\\d+)\u2060", text)
         parts: list[Part] = []
         for i, piece in enumerate(pieces):
             if i % 2:
-                parts.append(pictures[int(piece)])
+                parts.append(images[int(piece)])
             elif piece:
                 parts.append(piece)
         return tuple(parts)
-    return (*pictures, text) if where == "first" else (text, *pictures)
+    return (*images, text) if where == "first" else (text, *images)
 
 
 class PromptLibrary:

@@ -96,7 +96,7 @@ class BoundAsk:
             except DataError as error:
                 raise Unanswered(Status.BAD_INPUT, str(error)) from error
         if opened and not asked.provider.capabilities.images:
-            raise ConfigError(f"{asked.label} cannot read pictures: choose another model for {role}")
+            raise ConfigError(f"{asked.label} cannot read images: choose another model for {role}")
         prompt = engine.library.get(template)
         if "choices" in prompt.variables:
             variables, choices = {**variables, "choices": choices}, ()

@@ -1,6 +1,6 @@
 """ask(): the only pipeline between a metric and a model.
 
-    render -> picture -> key -> same question in flight? -> cache -> reserve money -> wait for a slot -> send (retry)
+    render -> image -> key -> same question in flight? -> cache -> reserve money -> wait for a slot -> send (retry)
     -> settle -> parse (one repair turn) -> on disk -> reply
 
 Nothing else in titjudge has concurrency, cache, budget, rate limit, retry or parsing. A metric that gets a Reply has a
@@ -52,7 +52,7 @@ class Engine:
         budget: the caps; without one there are none.
         journal: called with a kind and a JSON record: `reply` or `vector` for every answer used, once for each key, and
             `bill` for every request that was or may have been billed.
-        dry_run: write nothing to the cache and read only the headers of pictures.
+        dry_run: write nothing to the cache and read only the headers of images.
         known: keys the journal has already, and whether there is a good answer under them.
         failed: what becomes of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
             paid again; `again`: those kept are asked for once more, and the new ones are kept; `drop`: neither.

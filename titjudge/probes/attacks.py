@@ -115,7 +115,7 @@ def changed_picture(source: Path, name: str, prompt: str, folder: Path) -> Path:
         with open_image(read(source), source) as image:
             made = change(upright(image).convert("RGB"), prompt)
     except OSError as error:
-        raise DataError(f"the picture cannot be read: {error}", source) from error
+        raise DataError(f"the image cannot be read: {error}", source) from error
     folder.mkdir(parents=True, exist_ok=True)
     made.save(target, "JPEG", quality=quality, subsampling=0)
     return target

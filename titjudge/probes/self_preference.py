@@ -71,7 +71,7 @@ async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str])
         return _blank("needs two families: name a second --judge of another family")
     blind = [open_roles[r].label for r in ("judge", *others) if not open_roles[r].provider.capabilities.images]
     if blind:
-        return _blank(f"{blind[0]} cannot see pictures, so it writes no descriptions")
+        return _blank(f"{blind[0]} cannot see images, so it writes no descriptions")
     seats = ["judge", *others]
     third = family(engine.roles["captioner"].label) not in [families[role] for role in seats]
     scores: dict[tuple[str, str], Told] = {}

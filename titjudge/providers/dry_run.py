@@ -89,7 +89,7 @@ class Estimate(WrappedProvider):
         thought = _thinking(request.params, self.capabilities.thinking)
         answer = max(1, most - (thought if self.capabilities.thinking else 0))
         guess: Sequence[float] = self._lengths(request.template) or (0.05 * answer, 0.2 * answer, 0.6 * answer)
-        pictures = self._image_tokens(request)
+        images = self._image_tokens(request)
         text = sum(token_counts.text_tokens_estimate(message.text) for message in request.messages)
         if request.schema:
             text += token_counts.text_tokens_estimate(str(request.schema))
@@ -98,7 +98,7 @@ class Estimate(WrappedProvider):
         out = []
         for length, share in zip(guess, _THINKING, strict=True):
             thinking = int(thought * share)
-            out.append(Usage(text + pictures, min(int(length), answer) + thinking, thinking=thinking, image=pictures))
+            out.append(Usage(text + images, min(int(length), answer) + thinking, thinking=thinking, image=images))
         return out[0], out[1], out[2]
 
     def _image_tokens(self, request: Request) -> int:

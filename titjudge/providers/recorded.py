@@ -5,10 +5,10 @@
 
 `answers.jsonl` (beside it) has one answer a line, to exactly one question. `batch record` writes it:
 
-    key         what was asked: SHA-256 over the texts, the bytes of the pictures and the number of the sample, so it is
+    key         what was asked: SHA-256 over the texts, the bytes of the images and the number of the sample, so it is
                 the same on every machine, for every model, role and folder
     template    name of the prompt              sample      number of a repeated answer, absent for the first
-    images      the pictures, for people        question    the texts that were sent, for people
+    images      their paths, for people        question    the texts that were sent, for people
     answer      the answer                      by          who gave it
     choices     tokens whose probability was asked for, with `first_token`, what was said of them; absent elsewhere
 """
@@ -39,7 +39,7 @@ def question_key(messages: Sequence[Any], sample: int = 0, choices: Sequence[str
     """Compute what identifies a question wherever and by whom it is answered: 64 hex digits.
 
     Args:
-        messages: the conversation as `records.request_record` has it (texts, and pictures by the hash of their bytes).
+        messages: the conversation as `records.request_record` has it (texts, and images by the hash of their bytes).
         sample: number of a repeated answer to the same question.
         choices: tokens whose probability is wanted.
     """
@@ -118,7 +118,7 @@ class Recorded(Provider):
     def recall(
         self, messages: Sequence[Any], sample: int, template: str, image: Path | None, choices: Sequence[str] = ()
     ) -> Reply | None:
-        """Find what is recorded for a question; `image` is the picture it shows, when it is one.
+        """Find what is recorded for a question; `image` is what it shows, when it is one.
 
         Args: as `question_key`.
         """
@@ -130,7 +130,7 @@ class Recorded(Provider):
         return None
 
     def _absent(self, request: Request) -> str:
-        what = request.images[0].path.name if request.images else "a question without a picture"
+        what = request.images[0].path.name if request.images else "a question without an image"
         if request.template == DESCRIBE:
             return f"{self.file.name} holds no description of {what}"
         if not self._answers:

@@ -1,4 +1,4 @@
-"""How many tokens a picture or a text takes, without any tokenizer: exact where a provider publishes its rule.
+"""How many tokens an image or a text takes, without any tokenizer: exact where a provider publishes its rule.
 
 `RULES` is the one table: a pattern over model names, a rule, and where the rule is published. What is billed is always
 the usage in the answer; these numbers are for the price before a run and for what is set aside under a cap.
@@ -100,7 +100,7 @@ def qwen(unit: int, least: int, most: int) -> Rule:
 def unknown(width: int, height: int, detail: str) -> int:
     """Assume for a model nobody published a rule for the most of what is known of others.
 
-    16-pixel patches of the picture within 1024 x 1024 (Pixtral), 28-pixel patches of all of it (Qwen-VL), and the 3,328
+    16-pixel patches of the image within 1024 x 1024 (Pixtral), 28-pixel patches of all of it (Qwen-VL), and the 3,328
     of thirteen 448-pixel tiles (InternVL).
     """
     scale = min(1.0, 1024 / max(width, height))
@@ -157,7 +157,7 @@ def image_rule(provider: str, model: str) -> ImageRule:
 
 
 def image_tokens(provider: str, model: str, width: int, height: int, detail: str = "") -> int:
-    """Tokens of one picture of `width` x `height` pixels, as its provider counts input.
+    """Tokens of one image of `width` x `height` pixels, as its provider counts input.
 
     `detail` is OpenAI's low, high or original, or Gemini's media resolution; empty means the provider's default.
 
@@ -213,7 +213,7 @@ def tools_text(request: Request) -> str:
 def input_bound(
     request: Request, provider: str, model: str, params: Mapping[str, object], extra: str = ""
 ) -> tuple[int, int]:
-    """At most how many tokens a request sends: (all input, the pictures among it). `extra` is text an adapter adds."""
+    """At most how many tokens a request sends: (all input, the images among it). `extra` is text an adapter adds."""
     detail = str(params.get("detail") or params.get("media_resolution") or "").lower()
     text = sum(
         text_tokens_bound(part) for message in request.messages for part in message.parts if isinstance(part, str)

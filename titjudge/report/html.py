@@ -53,7 +53,7 @@ def write_report(
     agreement_json: dict[str, Any] | None = None,
     baseline: str = "",
     full_images: bool = False,
-    keep_pictures: bool = False,
+    keep_images: bool = False,
 ) -> Path:
     """Write the report of one or several runs as one HTML file; returns its path.
 
@@ -63,7 +63,7 @@ def write_report(
         agreement_json: results in the shape of results.json that take the place of the first run's.
         baseline: a generator that the others are compared with besides the best.
         full_images: embed images of up to 2,048 pixels, however large the file becomes; else it stays below 15 MB.
-        keep_pictures: refuse to replace a report by one that has lost images (their files have moved, or changed).
+        keep_images: refuse to replace a report by one that has lost images (their files have moved, or changed).
 
     Raises:
         DataError: a folder is not a run, or is damaged; images would be lost; or there is no such baseline.
@@ -71,11 +71,11 @@ def write_report(
     report = load(runs, agreement_json)
     report.baseline = baseline
     page = render(report, full_images=full_images)
-    if keep_pictures and out.is_file():
-        before, (now, missing) = pictures_in(out.read_bytes()), pictures_in(page)
+    if keep_images and out.is_file():
+        before, (now, missing) = images_in(out.read_bytes()), images_in(page)
         if missing and now < before[0]:
             raise DataError(
-                f"left as it is: it shows {before[0]:,} pictures, and a new one would show {now:,} "
+                f"left as it is: it shows {before[0]:,} images, and a new one would show {now:,} "
                 f"({missing[0]}). --out writes elsewhere, --force replaces it",
                 out,
             )
@@ -83,7 +83,7 @@ def write_report(
     return out
 
 
-def pictures_in(page: bytes) -> tuple[int, list[str]]:
+def images_in(page: bytes) -> tuple[int, list[str]]:
     """Count the images that a report shows, and say for each of the others why it does not."""
     _, _, rest = page.partition(_IMAGE_DATA)
     lines = rest.partition(b"</script>")[0].splitlines()
@@ -93,8 +93,8 @@ def pictures_in(page: bytes) -> tuple[int, list[str]]:
 
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
     """Render the page of a report, as UTF-8."""
-    pictures = list(dict.fromkeys(shown for entry in report.entries if (shown := entry.shown) is not None))
-    data = as_json(report, {picture: number for number, picture in enumerate(pictures)})
+    images = list(dict.fromkeys(shown for entry in report.entries if (shown := entry.shown) is not None))
+    data = as_json(report, {image: number for number, image in enumerate(images)})
     data["summary"] = summary(report)
     stops = curves(report)
     data["summary"]["claims"] = [curve.steps for curve in stops]
@@ -112,7 +112,7 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
     used = (
         len(packed) + len(numbers) + sum(len(chart["svg"]) for chart in drawn) + len(style) + len(script) + _ROOM_KEPT
     )
-    made = thumbnails(pictures, max(0, (limit - used) * 3 // 4), full=full_images)
+    made = thumbnails(images, max(0, (limit - used) * 3 // 4), full=full_images)
     return _page(
         data["summary"]["title"],
         drawn[: len(people)],

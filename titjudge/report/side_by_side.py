@@ -51,8 +51,8 @@ def _pictures(report: Report) -> str:
     if not several:
         return ""
     return (
-        f"{several:,} of {len(slots):,} images have the same name and prompt in several runs and are different pictures: "
-        "there a difference is one between the pictures, and each picture stands with its own scores."
+        f"{several:,} of {len(slots):,} images have the same name and prompt in several runs and are different files: "
+        "there a difference is one between the images, and each stands with its own scores."
     )
 
 

@@ -109,7 +109,7 @@ def check(image: Any) -> None:
     if is_array(image):
         if not _is_picture(tuple(image.shape)):
             raise ValueError(
-                f"a picture is an array of height x width, with colours x 3 or x 4, or 3 or 4 x height x width; "
+                f"an image is an array of height x width, with colours x 3 or x 4, or 3 or 4 x height x width; "
                 f"this one has {_shape(image)}{_a_batch(image)}"
             )
         return
@@ -178,10 +178,10 @@ def _from_array(image: Any) -> Any:
     flat = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
     if np.issubdtype(flat.dtype, np.floating):
         if flat.size and not (float(flat.min()) >= 0 and float(flat.max()) <= 1):
-            raise ValueError("a picture of floats has values from 0 to 1")
+            raise ValueError("an image of floats has values from 0 to 1")
         flat = np.rint(flat * 255)
     elif flat.dtype != np.uint8 and flat.size and not (int(flat.min()) >= 0 and int(flat.max()) <= 255):
-        raise ValueError("a picture of integers has values from 0 to 255")
+        raise ValueError("an image of integers has values from 0 to 255")
     return Image.fromarray(np.ascontiguousarray(flat, dtype=np.uint8))
 
 

@@ -124,22 +124,22 @@ class _PlainQuestionExporter(WrappedProvider):
             "custom_id": key,
             "item": request.item_id,
             "template": request.template,
-            "images": [self._shown(picture) for picture in request.images],
+            "images": [self._shown(image) for image in request.images],
             "question": question_text(request_record(request)["messages"]),
         }
-        for part in filter(None, (origin(picture.path) for picture in request.images)):
+        for part in filter(None, (origin(image.path) for image in request.images)):
             line |= {"part_of": str(part.image), "box": list(part.box)}
         more = {"schema": request.schema, "choices": request.choices}
         return line | {name: value for name, value in more.items() if value}
 
-    def _shown(self, picture: ImageFile) -> str:
+    def _shown(self, image: ImageFile) -> str:
         """Give the path of an image; for a part cut out of one, which is gone by the time anybody looks, its content."""
         home = (self._data if self._data is None or self._data.is_dir() else self._data.parent) or Path()
-        if picture.path.resolve().is_relative_to(home.resolve()):
-            return str(picture.path)
+        if image.path.resolve().is_relative_to(home.resolve()):
+            return str(image.path)
         if self._crops is not None:
             self._crops.mkdir(parents=True, exist_ok=True)
-            file = self._crops / f"{picture.sha256[:32]}{picture.path.suffix}"
-            file.write_bytes(picture.load())
+            file = self._crops / f"{image.sha256[:32]}{image.path.suffix}"
+            file.write_bytes(image.load())
             return str(file)
-        return f"data:{picture.media_type};base64,{base64.b64encode(picture.load()).decode()}"
+        return f"data:{image.media_type};base64,{base64.b64encode(image.load()).decode()}"

@@ -332,11 +332,11 @@ class StoredPictures(ImageFiles):
 
     def _changed(self, path: Path, shown: Shown, now: str) -> None:
         judged = f" (SHA-256 {shown.own[:16]})" if shown.own else ""
-        self._complain("picture", str(path), f"the picture is not the one that was judged{judged}: {now}", self.item)
+        self._complain("picture", str(path), f"the image is not the one that was judged{judged}: {now}", self.item)
 
 
 def _nothing() -> bytes:
-    raise DataError("the picture is not here")
+    raise DataError("the image is not here")
 
 
 def replaying(

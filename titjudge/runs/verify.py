@@ -350,8 +350,8 @@ def difference(before: Score, now: Score, *, exact: bool = True) -> str:
 
 def _note(found: Verification, stored: Stored, pictures: StoredPictures, check: _Check) -> None:
     counts = (
-        (pictures.absent, "pictures are not here: their hashes could not be checked"),
-        (check.pictureless, "scores were computed from pictures that are not here, and could not be computed again"),
+        (pictures.absent, "images are not here: their hashes could not be checked"),
+        (check.pictureless, "scores were computed from images that are not here, and could not be computed again"),
         (check.unanswered, "scores have no value because no answer came: nothing to compute them from"),
         (
             stored.matched_by_text,

@@ -86,7 +86,7 @@ class Official(_Strict):
     Attributes:
         ask: Keys of `ask` with other values.
         skip_rows: Rows at the start of the data that the script does not read.
-        grids: The images of a prompt are one picture: it has no score where one of them has none, and tables of answers are of
+        grids: The images of a prompt count as one: it has no score where one of them has none, and tables of answers are of
             the last one alone.
     """
 

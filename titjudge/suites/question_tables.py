@@ -19,7 +19,7 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
         spec: What it shows.
         items: All images.
         scores: Scores of the suite's metric.
-        grids: The images of a prompt are one picture, see `Official`.
+        grids: The images of a prompt count as one, see `Official`.
     """
     by_id = {score.item_id: score for score in scores if score.value is not None}
     generators = sorted({item.generator for item in items})

@@ -111,7 +111,7 @@ def test_one_family_says_that_it_takes_two(items: list[Item], rivals: tuple[str,
 
 
 def test_a_model_that_cannot_see_writes_no_descriptions(items: list[Item]) -> None:
-    assert "fake/beta cannot see pictures" in line(items, partial, ("fake/beta",), blind="beta").note
+    assert "fake/beta cannot see images" in line(items, partial, ("fake/beta",), blind="beta").note
 
 
 def test_an_image_without_all_its_scores_is_left_out() -> None:

@@ -13,7 +13,7 @@ from PIL import Image
 from report_runs import PROMPT, picture, reply, score, sha256, write_run
 
 from titjudge.core.types import Item
-from titjudge.report.html import pictures_in
+from titjudge.report.html import images_in
 from titjudge.report.judged_images import Judged
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.summary import summary
@@ -207,7 +207,7 @@ def test_a_report_is_not_replaced_by_one_that_lost_its_pictures(
     made = run.path / "report.html"
     assert run_command("t", ["report", str(run.path)]) == 0
     good = made.read_bytes()
-    assert pictures_in(good) == (3, [])
+    assert images_in(good) == (3, [])
     (tmp_path / "ck" / "data").rename(tmp_path / "moved")
     capsys.readouterr()
     assert run_command("t", ["report", str(run.path)]) == 2
@@ -216,6 +216,6 @@ def test_a_report_is_not_replaced_by_one_that_lost_its_pictures(
     assert "--force" in said
     assert made.read_bytes() == good
     assert run_command("t", ["report", str(run.path), "--out", str(tmp_path / "other.html")]) == 0
-    assert "3 of 3 pictures are not shown: no such image file" in capsys.readouterr().err
+    assert "3 of 3 images are not shown: no such image file" in capsys.readouterr().err
     assert run_command("t", ["report", str(run.path), "--force"]) == 0
-    assert pictures_in(made.read_bytes()) == (0, ["no such image file"] * 3)
+    assert images_in(made.read_bytes()) == (0, ["no such image file"] * 3)

@@ -16,7 +16,7 @@ from PIL import Image
 from titjudge.core import containers, images, parquet
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
-from titjudge.report.html import pictures_in
+from titjudge.report.html import images_in
 from titjudge.suites.folder import Folder
 
 arrow: Any = pytest.importorskip("pyarrow", reason="needs `pip install 'titjudge[parquet]'`")
@@ -131,7 +131,7 @@ def test_a_table_is_judged_verified_and_shown(tmp_path: Path) -> None:
     assert all(hashlib.sha256(png(each)).hexdigest() in replies for each in range(5))
     assert not list(tmp_path.rglob("*.png"))
     cli(tmp_path, "verify", "run")
-    assert pictures_in((tmp_path / "run" / "report.html").read_bytes()) == (5, [])
+    assert images_in((tmp_path / "run" / "report.html").read_bytes()) == (5, [])
 
 
 def test_a_run_over_a_download_of_links_shows_its_images(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_run_over_a_download_of_links_shows_its_images(tmp_path: Path) -> None
     run = ("judge", "--data", "set", "--captioner", "fake/any", "--metric", "tit", "--out", "run")
     assert "the table is a link that leads outside" in cli(tmp_path, *run, code=2)
     cli(tmp_path, *run, "--image-root", "blobs")
-    assert pictures_in((tmp_path / "run" / "report.html").read_bytes()) == (2, [])
+    assert images_in((tmp_path / "run" / "report.html").read_bytes()) == (2, [])
     assert "2 pictures" in cli(tmp_path, "verify", "run")
 
 

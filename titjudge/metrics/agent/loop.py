@@ -167,7 +167,7 @@ def _settle_claim(state: AgentState, claim: int, verdict: str, evidence: Evidenc
 def _check_requests(state: AgentState, looks: list[Look], left: int) -> list[LookRequest | str]:
     """Return for each look its request, or why it is refused: unknown tools, bad boxes, repetitions, more than are left.
 
-    Questions about the whole image, or about one part of it, share one request: a picture is what a look costs.
+    Questions about the whole image, or about one part of it, share one request: an image is what a look costs.
     """
     done = {key: evidence.id for evidence in state.evidence for key in evidence.request.keys}
     most = min(PARALLEL, left)

@@ -301,7 +301,7 @@ class BatchQueue:
                     )
                     if len(line) > self._bytes:
                         raise self.service.rejection("too_large", f"one request has {len(line)} bytes")
-                except (TitjudgeError, ProviderFailure) as error:  # of this request alone: its picture is gone, ...
+                except (TitjudgeError, ProviderFailure) as error:  # of this request alone: its image is gone, ...
                     self._fail([key], error)
                     continue
                 if size + len(line) > self._bytes:

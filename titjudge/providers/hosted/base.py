@@ -1,4 +1,4 @@
-"""What the hosted adapters share: the key, the addresses, one request over the wire, and pictures as base64."""
+"""What the hosted adapters share: the key, the addresses, one request over the wire, and images as base64."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def _base64(raw: bytes) -> bytes:
 
 
 class _Encoded:
-    """The base64 of the pictures sent last, so that one shown to several judges is encoded once."""
+    """The base64 of the images sent last, so that one shown to several judges is encoded once."""
 
     def __init__(self, most: int) -> None:
         self._most, self._held = most, 0
         self._kept: OrderedDict[str, bytes] = OrderedDict()
 
-    async def get(self, picture: ImageFile) -> bytes:
-        """Base64 of the picture's bytes.
+    async def get(self, image: ImageFile) -> bytes:
+        """Base64 of the image's bytes.
 
         Raises:
             DataError: the file is gone or has changed.
         """
-        found = self._kept.get(picture.sha256)
+        found = self._kept.get(image.sha256)
         if found is not None:
-            self._kept.move_to_end(picture.sha256)
+            self._kept.move_to_end(image.sha256)
             return found
-        encoded = await loaded(picture, _base64)
-        if picture.sha256 not in self._kept:
-            self._kept[picture.sha256] = encoded
+        encoded = await loaded(image, _base64)
+        if image.sha256 not in self._kept:
+            self._kept[image.sha256] = encoded
             self._held += len(encoded)
         while self._held > self._most and len(self._kept) > 1:
             self._held -= len(self._kept.popitem(last=False)[1])

@@ -50,7 +50,7 @@ _CONFIG = {
     "top_logprobs": "logprobs",
     "logprobs": "responseLogprobs",
 }
-_MOST_BYTES = 20_000_000  # of a request with its pictures inline; ai.google.dev/gemini-api/docs/image-understanding
+_MOST_BYTES = 20_000_000  # of a request with its images inline; ai.google.dev/gemini-api/docs/image-understanding
 _NAME = re.compile(r"[A-Za-z0-9:._-]+")  # of a project or a location
 _THINKING = {"thinking_budget": "thinkingBudget", "thinking_level": "thinkingLevel"}
 
@@ -101,7 +101,7 @@ class Gemini(Hosted):
         return f"{'' if versioned else '/v1beta'}/{where}:generateContent"
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
-        """Make what is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
+        """Make what is sent, for `orjson.dumps` (images are `orjson.Fragment`s)."""
         request = fitted(request)
         params = self.family.sent(request)
         safety = params.pop("safety_settings", None)

@@ -1,6 +1,6 @@
 """What litellm may do on the network: one request for each call, to the address it was told, and an answer of bounded size.
 
-litellm follows redirects (and the picture and the prompt would go wherever a server points), reads answers of any size,
+litellm follows redirects (and the image and the prompt would go wherever a server points), reads answers of any size,
 and reports what went wrong by exceptions of its own that do not say whether anything was sent. All its clients go through
 one transport: that is where this stands, and what it saw of a call is kept in a `Trace`.
 """

@@ -70,7 +70,7 @@ class OpenAI(Hosted):
         return replace(reply, endpoint=endpoint.identity)
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
-        """Make what is sent, for `orjson.dumps` (pictures are `orjson.Fragment`s)."""
+        """Make what is sent, for `orjson.dumps` (images are `orjson.Fragment`s)."""
         request = fitted(request)
         params = self.family.sent(request)
         detail = params.pop("detail", None)

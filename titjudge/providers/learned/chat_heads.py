@@ -59,7 +59,7 @@ def _lengths(inputs: Any, positions: int, key: str) -> list[int]:
     lengths: list[int] = inputs["attention_mask"].sum(dim=1).tolist()
     if max(lengths) > positions:
         raise Unanswered(
-            Status.BAD_INPUT, f"'{key}' reads {positions} tokens; the prompt with its picture has {max(lengths)}"
+            Status.BAD_INPUT, f"'{key}' reads {positions} tokens; the prompt with its image has {max(lengths)}"
         )
     return lengths
 
@@ -87,7 +87,7 @@ class AnswerTokens:
         self.controls = controls_of(self.loaded.tokenizer)
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL picture, text)."""
+        """One measurement for each (PIL image, text)."""
         turns = []
         for image, text in pairs:
             plain = text if self.answer else harmless(text, self.controls)
@@ -117,7 +117,7 @@ class TokenHead:
 
     The row's options: `token`; `head` (prefix of the head's parameters in the weights, or the name of a file beside them);
     `template`, of the question, or with `raw` of the whole conversation; `system` and `answer` (the turn that holds the token)
-    where there are any; `text_first`; `pixels` (least, most); `sigmoid`; `positions` ("text": the tokens of a picture are
+    where there are any; `text_first`; `pixels` (least, most); `sigmoid`; `positions` ("text": the tokens of an image are
     counted on like words, not by row and column). The head computes in float32; its first output is the score, a second one
     is kept as `sigma`. With `axes` it has two outputs for each of them, mean and log of sigma; the first is the score.
     """
@@ -191,7 +191,7 @@ class TokenHead:
         return model, head_of(unwrapped(torch.load(path, map_location="cpu", weights_only=True)), self.row.key)
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL picture, text)."""
+        """One measurement for each (PIL image, text)."""
         if self.options.get("raw"):
             texts = [filled(str(self.options["template"]), harmless(text, self.controls)) for _, text in pairs]
             images = [[image] for image, _ in pairs]
@@ -223,7 +223,7 @@ class TokenHead:
 
 
 def question(options: Mapping[str, Any], image: Any, text: str, controls: Sequence[str]) -> list[dict[str, Any]]:
-    """Put the question of a `TokenHead` about a picture and its prompt, with the turn of the answer that holds the token."""
+    """Put the question of a `TokenHead` about an image and its prompt, with the turn of the answer that holds the token."""
     asked = {"type": "text", "text": filled(str(options["template"]), harmless(text, controls))}
     shown = {"type": "image", "image": image}
     content = [asked, shown] if options.get("text_first") else [shown, asked]
@@ -261,7 +261,7 @@ def head_of(state: Mapping[str, Any], key: str) -> nn.Module:
 
 
 def _sized(pixels: Any) -> dict[str, Any]:
-    """Arguments of a Qwen2-VL processor that keep pictures between so many pixels."""
+    """Arguments of a Qwen2-VL processor that keep images between so many pixels."""
     if not pixels:
         return {}
     least, most = pixels

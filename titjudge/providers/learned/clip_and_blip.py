@@ -1,7 +1,7 @@
 """Learned metrics with two encoders (CLIPScore, PickScore, HPSv2) or a matching head (BLIP-2, FGA-BLIP2, ImageReward).
 
 Stock transformers classes; the formulas are those of the source named in each row of `titjudge.core.learned_metrics.TABLE`. A score
-depends on its own picture and text alone. Imported in the worker thread only.
+depends on its own image and text alone. Imported in the worker thread only.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def chat_model(row: Baseline, source: Source, options: Mapping[str, Any]) -> loa
     """Load the chat model with eyes that a row scores with.
 
     Raises:
-        UserError: it cannot be loaded, or reads no pictures.
+        UserError: it cannot be loaded, or reads no images.
     """
     folder, commit = hub.folder_of(source.weights, source.weights_commit)
     chosen = {"dtype": source.dtype, "device": source.device, **dict(options.get("local") or {})}
     loaded = loading.load(source.weights, folder, commit, chosen)
     if not loaded.images:
-        raise UserError(f"'{row.key}' needs a model that reads pictures; '{source.weights}' reads none")
+        raise UserError(f"'{row.key}' needs a model that reads images; '{source.weights}' reads none")
     return loaded
 
 
@@ -114,7 +114,7 @@ class DualEncoder:
         self.antialias = bool(options.get("antialias", True))
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL picture, text)."""
+        """One measurement for each (PIL image, text)."""
         import torch
 
         options = self.row.options
@@ -255,7 +255,7 @@ class ItmHead:
         return CLIPImageProcessorPil(size={"shortest_edge": size}, crop_size={"height": size, "width": size})
 
     def score(self, pairs: Sequence[Pair], elements: Sequence[Sequence[str]] = ()) -> list[Measured]:
-        """One measurement for each (PIL picture, text); with FGA-BLIP2 also of each text's `elements`."""
+        """One measurement for each (PIL image, text); with FGA-BLIP2 also of each text's `elements`."""
         import torch
 
         texts = [caption(text) if self.readout == "fga" else text for _, text in pairs]

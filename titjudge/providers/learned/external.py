@@ -180,13 +180,13 @@ class External(Provider):
         return f"external:{digest.hexdigest()[:32]}"
 
     async def complete(self, request: Request) -> Reply:
-        """Score one picture and one text, together with the requests that arrive at the same time.
+        """Score one image and one text, together with the requests that arrive at the same time.
 
         Raises:
             Unanswered: no valid score came, and why.
         """
         if len(request.images) != 1:
-            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one picture, not {len(request.images)}")
+            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one image, not {len(request.images)}")
         return await self._batcher.submit(request)
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
@@ -227,14 +227,14 @@ class External(Provider):
 
 
 def _written(requests: Sequence[Request], folder: Path) -> tuple[dict[str, str], dict[int, Reply | Exception]]:
-    """Input lines by id, the pictures written beside them, and the requests that cannot be put at all."""
+    """Input lines by id, the images written beside them, and the requests that cannot be put at all."""
     lines: dict[str, str] = {}
     results: dict[int, Reply | Exception] = {}
     for n, request in enumerate(requests):
-        picture = request.images[0]
-        path = folder / f"{n}{_ENDINGS.get(picture.media_type, '.img')}"
+        image = request.images[0]
+        path = folder / f"{n}{_ENDINGS.get(image.media_type, '.img')}"
         try:
-            path.write_bytes(picture.load())
+            path.write_bytes(image.load())
         except (DataError, OSError) as error:
             results[n] = Unanswered(Status.BAD_INPUT, str(error))
             continue

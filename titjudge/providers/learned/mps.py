@@ -1,8 +1,8 @@
-"""MPS: CLIP's tokens, four layers of cross-attention from picture to text, cosine with the text's end token.
+"""MPS: CLIP's tokens, four layers of cross-attention from image to text, cosine with the text's end token.
 
 Written from the description in the paper (Zhang et al., CVPR 2024, 4.1) and the released shapes. What the released code
 leaves to the batch is settled here: the condition mask is scaled by each sample's own highest similarity, so that a
-score depends on its own picture and text alone. Imported in the worker thread only.
+score depends on its own image and text alone. Imported in the worker thread only.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def rotated(x: Any) -> Any:
 
 
 class Cross(nn.Module):  # type: ignore[misc]
-    """Picture tokens look at text tokens; a feed-forward runs beside."""
+    """Image tokens look at text tokens; a feed-forward runs beside."""
 
     def __init__(self, width: int, heads: int, head: int, factor: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Cross(nn.Module):  # type: ignore[misc]
 
 
 class Own(nn.Module):  # type: ignore[misc]
-    """Picture tokens look at each other, with rotary positions; a feed-forward runs beside, out of one projection."""
+    """Image tokens look at each other, with rotary positions; a feed-forward runs beside, out of one projection."""
 
     def __init__(self, width: int, heads: int, head: int, factor: int) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class Mps:
         self._condition: Any = None
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL picture, text)."""
+        """One measurement for each (PIL image, text)."""
         texts = [text for _, text in pairs]
         pixels = self.images([image for image, _ in pairs], return_tensors="pt")["pixel_values"]
         with torch.inference_mode():
@@ -161,9 +161,9 @@ class Mps:
                 self._condition = self._text([CONDITION])[0]
             tokens, ends = self._text(texts)
             seen = self.model.vision_model(pixel_values=pixels.to(self.model.device, self.model.dtype))
-            picture = self.model.visual_projection(seen.last_hidden_state)
+            image = self.model.visual_projection(seen.last_hidden_state)
             mask = self._mask(tokens)
-            found = self.cross(picture, tokens, mask)[:, 0]
+            found = self.cross(image, tokens, mask)[:, 0]
             cosines = functional.cosine_similarity(found.float(), ends.float())
             factor = float(self.model.logit_scale.float().exp())
         lengths = counted(self.tokenizer, texts, self.row.tokens)

@@ -1,6 +1,6 @@
 """Learned metrics as a provider: the model name is a row of `titjudge.core.learned_metrics.TABLE`, the answer a JSON measurement.
 
-What a metric asks is one picture and one text; requests that arrive together are scored together.
+What a metric asks is one image and one text; requests that arrive together are scored together.
 """
 
 from __future__ import annotations
@@ -154,13 +154,13 @@ class Scorer(Provider):
     # -- answering -----------------------------------------------------------------------------------------------------
 
     async def complete(self, request: Request) -> Reply:
-        """Score one picture and one text; `Reply.text` is {"score", "tokens_used", "tokens_total", "parts"}.
+        """Score one image and one text; `Reply.text` is {"score", "tokens_used", "tokens_total", "parts"}.
 
         Raises:
-            UserError: the weights cannot be loaded. Unanswered: the picture cannot be read. ArithmeticError: no number came.
+            UserError: the weights cannot be loaded. Unanswered: the image cannot be read. ArithmeticError: no number came.
         """
         if len(request.images) != 1:
-            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one picture, not {len(request.images)}")
+            raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one image, not {len(request.images)}")
         return await self._batcher.submit(request)
 
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:

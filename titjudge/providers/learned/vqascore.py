@@ -50,7 +50,7 @@ class ClipFlanT5:
         self.labels = torch.tensor(answer, device=source.device)
 
     def score(self, pairs: Sequence[Pair]) -> list[Measured]:
-        """One measurement for each (PIL picture, text)."""
+        """One measurement for each (PIL image, text)."""
         import torch
 
         before, after = str(self.row.options["template"]).split("<image>")
@@ -58,7 +58,7 @@ class ClipFlanT5:
         tails = [self.tokenizer(after.format(text), verbose=False)["input_ids"] for _, text in pairs]
         with torch.inference_mode():
             features = self._features([image for image, _ in pairs])
-            room = self.row.tokens - len(head) - 1  # upstream cuts where the picture is one token still
+            room = self.row.tokens - len(head) - 1  # upstream cuts where the image is one token still
             rows = [self._row(head, each, tail[:room]) for each, tail in zip(features, tails, strict=True)]
             embeds = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
             mask = torch.nn.utils.rnn.pad_sequence([torch.ones(len(row)) for row in rows], batch_first=True)

@@ -66,7 +66,7 @@ class InProcess(Provider, Generic[M]):
 
     @cached_property
     def _sees(self) -> bool:
-        """Whether the model reads pictures, from its config.json."""
+        """Whether the model reads images, from its config.json."""
         config = hub.read_json(self._place[0], "config.json")
         return any(name in config for name in ("vision_config", "vision_tower", "mm_vision_tower", "perceiver_config"))
 
@@ -100,7 +100,7 @@ class InProcess(Provider, Generic[M]):
         """Generate one answer, together with the requests that arrive at the same time.
 
         Raises:
-            UserError: the model cannot be loaded. Unanswered: the picture cannot be read. RowError: see `classify`.
+            UserError: the model cannot be loaded. Unanswered: the image cannot be read. RowError: see `classify`.
         """
         return await self._batcher.submit(fitted(request))
 

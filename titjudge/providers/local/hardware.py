@@ -6,7 +6,7 @@ Nothing is loaded and nothing is downloaded; torch is asked only where it is ins
     row     = tokens * bytes * (2 * layers * kv_heads * head_dim  +  2 * intermediate + 4 * hidden)
     batch   = (SHARE * free memory - RESERVE - weights) / row
 
-A row is one request: picture of 1024 x 1024, prompt and answer together, in tokens; the first term is its key-value cache
+A row is one request: image of 1024 x 1024, prompt and answer together, in tokens; the first term is its key-value cache
 (none in an encoder: layers = 0), the second what one layer holds while it reads. `bytes` is 2 (bfloat16) for chat and
 embedding models and that of the row's own dtype for learned metrics. SHARE leaves room for fragments, RESERVE for the
 runtime. Parameter counts follow from the shapes of the released models: the tests build every one of them, without memory,
@@ -55,15 +55,15 @@ class Model:
 
 
 def _chat(
-    name: str, parameters: float, shape: tuple[int, int, int, int, int], picture: int, *, about: bool = False
+    name: str, parameters: float, shape: tuple[int, int, int, int, int], image: int, *, about: bool = False
 ) -> Model:
-    return Model(name, Size(parameters, *shape, tokens=picture + 2 * TEXT), about)
+    return Model(name, Size(parameters, *shape, tokens=image + 2 * TEXT), about)
 
 
 _QWEN3_8B, _QWEN3_14B = (36, 8, 128, 4096, 12288), (40, 8, 128, 5120, 17408)
 _QWEN3_32B, _QWEN3_4B = (64, 8, 128, 5120, 25600), (36, 8, 128, 2560, 9728)
 _QWEN25_7B = (28, 4, 128, 3584, 18944)
-_Q25, _Q3 = 37 * 37, 32 * 32  # tokens of a picture of 1024 x 1024: blocks of 28 and of 32 pixels
+_Q25, _Q3 = 37 * 37, 32 * 32  # tokens of an image of 1024 x 1024: blocks of 28 and of 32 pixels
 _TILES = 5 * 256  # four tiles of 448 pixels and a thumbnail
 KNOWN: tuple[Model, ...] = (
     _chat("local/Qwen/Qwen2.5-VL-3B-Instruct", 3.75, (36, 2, 128, 2048, 11008), _Q25),

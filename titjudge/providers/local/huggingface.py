@@ -70,7 +70,7 @@ class Local(InProcess["Loaded"]):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """Whether it reads pictures.
+        """Whether it reads images.
 
         Raises:
             UserError: no such model, or it wants to run its own code.

@@ -86,7 +86,7 @@ def _device(options: Mapping[str, Any]) -> str:
 def load_processor(source: str, **arguments: Any) -> Any:
     """Load the model's processor with PIL image processing; its video half is left out where torchvision is missing.
 
-    transformers refuses to build a processor without torchvision when it has a video half, even for pictures alone. Where
+    transformers refuses to build a processor without torchvision when it has a video half, even for images alone. Where
     torchvision is there it would take its image processing, whose pixels differ: an answer must not depend on that.
     """
     from transformers import AutoImageProcessor, AutoProcessor
@@ -149,7 +149,7 @@ def _without_video(source: str, arguments: dict[str, Any]) -> Any:
         {"get_attributes": classmethod(attributes), "_get_arguments_from_pretrained": classmethod(parts)},
     )
     processor = made.from_pretrained(source, **arguments)
-    if getattr(processor, "video_processor", None) is None:  # SmolVLM reads it for pictures too
+    if getattr(processor, "video_processor", None) is None:  # SmolVLM reads it for images too
         processor.video_processor = SimpleNamespace(num_frames=1, fps=1, size={}, merge_size=1)
     return processor
 

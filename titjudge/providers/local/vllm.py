@@ -71,7 +71,7 @@ class VLLM(InProcess[Any]):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """Whether it reads pictures.
+        """Whether it reads images.
 
         Raises:
             UserError: no such model, or it wants to run its own code.
@@ -212,10 +212,10 @@ def _first_token(logprobs: Mapping[int, Any], drawn: int, most: int) -> FirstTok
 
 
 def conversation(request: Request) -> list[dict[str, Any]]:
-    """Write a request as `LLM.chat` takes it, pictures as data URLs; a schema is also said in words, which the model reads.
+    """Write a request as `LLM.chat` takes it, images as data URLs; a schema is also said in words, which the model reads.
 
     Raises:
-        DataError: a picture changed or went away.
+        DataError: an image changed or went away.
     """
     turns = [{"role": each.role, "content": _content(each)} for each in request.messages]
     if request.schema is not None:
@@ -230,7 +230,7 @@ def conversation(request: Request) -> list[dict[str, Any]]:
 
 
 def _content(message: Message) -> Any:
-    """Parts in their order; plain text where there is no picture, which every chat template takes."""
+    """Parts in their order; plain text where there is no image, which every chat template takes."""
     if not any(isinstance(part, ImageFile) for part in message.parts):
         return message.text
     return [
@@ -239,8 +239,8 @@ def _content(message: Message) -> Any:
     ]  # fmt: skip
 
 
-def _url(picture: ImageFile) -> str:
-    return f"data:{picture.media_type};base64,{b64encode(picture.load()).decode()}"
+def _url(image: ImageFile) -> str:
+    return f"data:{image.media_type};base64,{b64encode(image.load()).decode()}"
 
 
 def constrained(schema: dict[str, Any]) -> dict[str, Any]:

@@ -80,7 +80,7 @@ function picture(item, alt, extra) {
   return h("div.noimage" + (extra || ""), { role: "img", "aria-label": `${alt}: ${reason}` }, h("span", null, "No image"), outside(reason, "small"));
 }
 
-/** A picture that opens in full size, as large as it is in this file. */
+/** An image that opens in full size, as large as it is in this file. */
 function largePicture(item, alt, extra) {
   const small = picture(item, alt, extra);
   if (small.tagName !== "IMG") return small;

@@ -1,4 +1,4 @@
-// One image at a time: picture, prompt, description and judgement side by side.
+// One image at a time: the image itself, prompt, description and judgement side by side.
 const IMAGE_SORTS = [["", "as in the data"], ["low", "score, lowest first"], ["high", "score, highest first"], ["odd", "metrics disagree most"], ["long", "longest prompt first"], ["flaws", "most details missed first"]];
 
 const imagesView = {
@@ -60,10 +60,10 @@ const imagesView = {
 /** The last part of an item's name, which is that of its file. */
 const fileName = (item) => item.id.slice(item.id.lastIndexOf("/") + 1);
 
-/** Numbers of the judges of the runs that have this picture. */
+/** Numbers of the judges of the runs that have this image. */
 const judgesFor = (item) => data.judges.map((_, number) => number).filter((number) => !item.rn || item.rn.includes(data.judges[number].run));
 
-/** The runs that judged this picture, where others of the report did not. */
+/** The runs that judged this image, where others of the report did not. */
 const runsOf = (item) => (item.rn || []).map((run) => data.summary.runs[run].name);
 
 function about(item) {
