@@ -212,7 +212,7 @@ def test_a_report_is_not_replaced_by_one_that_lost_its_pictures(
     capsys.readouterr()
     assert run_command("t", ["report", str(run.path)]) == 2
     said = capsys.readouterr().err
-    assert "it shows 3 pictures, and a new one would show 0 (no such image file)" in said
+    assert "it shows 3 images, and a new one would show 0 (no such image file)" in said
     assert "--force" in said
     assert made.read_bytes() == good
     assert run_command("t", ["report", str(run.path), "--out", str(tmp_path / "other.html")]) == 0
