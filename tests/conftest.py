@@ -38,6 +38,10 @@ settings.load_profile("suite")
 for name in [name for name in os.environ if name.endswith("_API_KEY")]:
     del os.environ[name]
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run side by side already
+# Rewriting the asserts of 250 files takes a worker as long as a hundred tests, and a child process compiles the package:
+# both once, whatever the environment says, into folders that git ignores.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

@@ -11,12 +11,12 @@ from commands import cli
 from PIL import Image
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-diffusers = pytest.importorskip("diffusers")
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
     """A whole Stable Diffusion, of 8 numbers wide and one layer deep, that reads letters."""
+    diffusers = pytest.importorskip("diffusers")
     import torch
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 

@@ -25,7 +25,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from servers import Server
 from serving import TOKEN, expected, rating, serving
@@ -68,6 +67,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> None
 def test_flow_grpo(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its addresses stand in the code; here the connection is led elsewhere, in training they are what to change."""
     client = module(official("flow_grpo/flow_grpo/rewards.py"), "flow_grpo_rewards")
+    import torch
+
     send, parts = requests.adapters.HTTPAdapter.send, urlsplit(address)
 
     def redirected(self: Any, request: Any, **more: Any) -> Any:
@@ -93,6 +94,7 @@ def test_flow_grpo(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_verl_omni(address: str) -> None:
     file = official("verl-omni/verl_omni/utils/reward_score/http_scorer_client.py")
     client = module(file, "verl_omni_client")
+    import torch
 
     async def scored(prompt: str, array: np.ndarray) -> float:
         image = torch.from_numpy(array).permute(2, 0, 1)
@@ -140,6 +142,8 @@ def test_flow_factory(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, "flow_factory.hparams", RewardArguments=object)
     stand_in(monkeypatch, "accelerate", Accelerator=object)
     client = module(official("Flow-Factory/src/flow_factory/rewards/my_reward_remote.py"), "flow_factory_client")
+    import torch
+
     images = [Image.fromarray(array) for array in arrays()]
     for kind in (client.RemotePointwiseRewardModel, client.RemoteGroupwiseRewardModel):
         model = kind(SimpleNamespace(server_url=address), None)  # asks for the health of the server

@@ -17,8 +17,6 @@ from test_local_vlm import complete
 
 from titjudge.core.types import Message, Request
 
-pytest.importorskip("torch")
-pytest.importorskip("peft", reason="the recipes need peft: pip install 'titjudge[train]'")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 RECIPES = Path(__file__).resolve().parents[3] / "examples" / "train"
@@ -30,6 +28,7 @@ PROMPT = "a red cube on the left of a blue ball " * 4
 def recipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     import importlib
 
+    pytest.importorskip("peft", reason="the recipes need peft: pip install 'titjudge[train]'")
     monkeypatch.syspath_prepend(str(RECIPES))
     for name in ("recipe", "sft", "longt2iexpert"):
         monkeypatch.delitem(sys.modules, name, raising=False)
