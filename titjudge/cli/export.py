@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -48,8 +46,7 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
       python cli.py export sft runs/mine --metric tit --template tit/describe \\
         --format trl -o captions.jsonl
     """
-    from titjudge.core.files import write_atomic
-    from titjudge.runs.training_files import sft_lines
+    from titjudge.runs.training_files import sft_lines, write_lines, write_llama_factory
 
     lines, left = sft_lines(run, metric, form, template)
     for line in left[:20]:
@@ -57,13 +54,9 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
     if len(left) > 20:
         say(f"  ... and {len(left) - 20:,} more", err=True)
     if form == "llama-factory":
-        write_atomic(output, json.dumps(lines, ensure_ascii=False, indent=1))
-        tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
-        about: dict[str, Any] = {"file_name": output.name, "formatting": "sharegpt"}
-        about |= {"columns": {"messages": "messages", "images": "images"}, "tags": tags | {"system_tag": "system"}}
-        write_atomic(output.with_name("dataset_info.json"), json.dumps({output.stem: about}, indent=1))
+        write_llama_factory({output: lines})
     else:
-        _write(lines, output)
+        write_lines(lines, output)
     say(f"{len(lines):,} conversations in {output}")
     return 0
 
@@ -95,13 +88,14 @@ def preferences(
     from titjudge.cli.output import check_writable
     from titjudge.core.errors import UserError
     from titjudge.runs.training_files import preferences as made
+    from titjudge.runs.training_files import write_lines
 
     check_writable(output, pairs)
     lines, dropped = made(run, metric, margin=margin, agree=agree, people=pairs)
     said = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     if not lines:
         raise UserError(f"{run}: no pair is left ({said or 'no two images of one prompt have scores'})")
-    _write(lines, output)
+    write_lines(lines, output)
     say(f"{len(lines):,} pairs in {output}{f'; dropped: {said}' if said else ''}")
     return 0
 
@@ -111,28 +105,30 @@ def preferences(
 @option("--val", "Share of the prompts for validation.", "SHARE", type=click.FloatRange(0, 1), default=0.1)
 @option("--test", "Share of the prompts for the test.", "SHARE", type=click.FloatRange(0, 1), default=0.1)
 @option("--seed", "Deals the prompts otherwise.", "N", type=int, default=0)
-@option("--out", "A folder for train.jsonl, val.jsonl and test.jsonl.", "DIR", type=PATH, required=True)
+@option(
+    "--out",
+    "A folder for train.jsonl, val.jsonl and test.jsonl (.json, of a JSON list).",
+    "DIR",
+    type=PATH,
+    required=True,
+)
 def split(table: Path, val: float, test: float, seed: int, out: Path) -> int:
-    """Split JSON lines or CSV by prompt, so that no prompt stands in two parts.
+    """Split JSON lines, CSV or a JSON list by prompt, so that no prompt stands in two parts.
 
-    Rows with the same prompt_id, the same text of a prompt, or the same pair (short and long versions) stay together.
+    Rows with the same prompt_id, the same text of a prompt, or the same pair (short and long versions) stay together. The
+    JSON list of llama-factory becomes train.json, val.json, test.json and their dataset_info.json.
 
     \b
     Example:
       python cli.py export split sft.jsonl --val 0.1 --test 0.1 --out parts
     """
     from titjudge.cli.output import check_writable
+    from titjudge.runs.training_files import is_json_list
     from titjudge.runs.training_files import split as dealt
 
     shares = {"train": 1 - val - test, "val": val, "test": test}
     for name in shares:
-        check_writable(out / f"{name}.jsonl", table)
+        check_writable(out / f"{name}.json{'' if is_json_list(table) else 'l'}", table)
     counts = dealt(table, shares, seed, out)
     say(f"{', '.join(f'{count:,} {name}' for name, count in counts.items())} in {out}")
     return 0
-
-
-def _write(lines: list[dict[str, Any]], output: Path) -> None:
-    from titjudge.core.files import write_atomic
-
-    write_atomic(output, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))

@@ -41,7 +41,7 @@ def facets(**flags: Any) -> int:
     from titjudge.cli.judge import run_prompts
     from titjudge.cli.output import check_writable
     from titjudge.core.errors import UserError
-    from titjudge.runs.prompt_lines import write_prompt_lines
+    from titjudge.runs.prompt_lines import prompt_lines, write_prompt_lines
 
     data, output, columns = flags["data"], flags["output"], flags.pop("columns")
     if output is None:
@@ -56,7 +56,8 @@ def facets(**flags: Any) -> int:
         "metrics": ["facet-map"],
         "suite_options": {"columns": columns} if columns else None,
     }
-    code, run = run_prompts(flags, task)
+    code, run, whole = run_prompts(flags, task)
     if run is not None:
-        say(f"facets {write_prompt_lines(run, 'facet-map', output)} prompts in {output}")
+        lines = list(prompt_lines(run, "facet-map"))
+        say(f"facets {len(lines):,} prompts in {write_prompt_lines(lines, output, whole=whole)}")
     return code

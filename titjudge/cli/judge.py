@@ -139,7 +139,7 @@ def judge(**flags: Any) -> int:
     return _run(session.config, lambda: session.run(watcher(cap)), flags["json_file"], sinks, flags["step"])
 
 
-def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path | None]:
+def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path | None, bool]:
     """Run a metric over prompts without images, or price that.
 
     Args:
@@ -147,7 +147,7 @@ def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path 
         task: Further keys of the configuration: the metric, the suite and its options.
 
     Returns:
-        The exit code, and the run folder where there is one.
+        The exit code, the run folder where there is one, and whether every prompt has been worked on.
     """
     from titjudge.cli.output import show_forecast
     from titjudge.cli.progress import watcher
@@ -158,12 +158,13 @@ def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path 
     if flags["dry_run"]:
         found = session.dry_run()
         show_forecast(found, flags["json_file"])
-        return (0 if found.items else 1), None
+        return (0 if found.items else 1), None, False
     for line in notices(session.config):
         say(f"  note: {line}")
     outcome = session.run(watcher(session.config.limits.max_cost))
     outcome.tables.clear()  # they rank generators, and there are none
-    return _tell(outcome, flags["json_file"], session.config.limits.min_coverage, "prompts"), outcome.folder
+    code = _tell(outcome, flags["json_file"], session.config.limits.min_coverage, "prompts")
+    return code, outcome.folder, outcome.status == "complete"
 
 
 def _settling(config: Any, question: Any) -> Any:

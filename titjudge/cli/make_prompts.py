@@ -42,7 +42,8 @@ def make_prompts(**flags: Any) -> int:
     What a prompt starts from is drawn by lot, balanced, and written beside the result (FILE.seeds.jsonl). Each prompt is
     checked by code, and where the recipe has it by the model; one that fails is written again with what was wrong, at most
     three times, and then left out and named. Prompts that say the same as another (cosine .85) are left out. Every line
-    has its checks, its model and the hashes of its templates. Answers are cached: the same command goes on where it stopped.
+    has its checks, its model, the hashes of its templates and the seed. Answers are cached: the same command goes on where it
+    stopped; until all are made, those that are there stand in FILE.part.jsonl.
 
     \b
     Examples:
@@ -55,19 +56,20 @@ def make_prompts(**flags: Any) -> int:
     from titjudge.cli.options import overrides_of
     from titjudge.cli.output import check_writable
     from titjudge.core.config import load_config
-    from titjudge.runs.prompt_recipes import write_made, write_seeds
+    from titjudge.runs.prompt_lines import write_prompt_lines
+    from titjudge.runs.prompt_recipes import made_lines, write_seeds
 
     recipe, output = flags["recipe"], flags["output"]
     check_writable(output, flags["themes"])
     with tempfile.TemporaryDirectory() as aside:
         place = Path(aside) / "seeds.jsonl" if flags["dry_run"] else output.with_suffix(".seeds.jsonl")
         drawn = write_seeds(recipe, flags["number"], flags["seed"], flags["themes"], place)
-        code, run = run_prompts(flags, {"data": str(place), "suite": "prompts", "metrics": [recipe]})
+        code, run, whole = run_prompts(flags, {"data": str(place), "suite": "prompts", "metrics": [recipe]})
     if run is None:
         return code
     config = load_config(flags["config_file"], overrides_of(flags))
-    written, alike = write_made(run, recipe, config, output)
+    lines, alike = made_lines(run, recipe, config, None if flags["themes"] else flags["seed"])
     for each in alike:
         say(f"  {each.prompt}: left out, it says the same as {each.other} (cosine {each.cosine:.2f})", err=True)
-    say(f"prompts {written} in {output}, of {len(drawn)} seeds")
+    say(f"prompts {len(lines):,} of {len(drawn):,} seeds in {write_prompt_lines(lines, output, whole=whole)}")
     return code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,20 @@ def prompt_lines(run: Path, metric: str) -> Iterator[dict[str, Any]]:
                 yield own | line | {"provenance": provenance}
 
 
-def write_prompt_lines(run: Path, metric: str, out: Path) -> int:
-    """Write `prompt_lines` as JSON lines, whole or not at all; returns how many."""
-    lines = [json.dumps(line, ensure_ascii=False) + "\n" for line in prompt_lines(run, metric)]
-    write_atomic(out, "".join(lines))
-    return len(lines)
+def write_prompt_lines(lines: Sequence[Mapping[str, Any]], out: Path, *, whole: bool) -> str:
+    """Write lines as JSON lines; those of a run that was stopped go to a file of their own, and what is in `out` stays.
+
+    Args:
+        lines: What a run has found.
+        out: Where all of it goes.
+        whole: Whether every prompt has been worked on.
+
+    Returns:
+        Where they are, in words.
+    """
+    part = out.with_suffix(f".part{out.suffix}")
+    write_atomic(out if whole else part, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    if not whole:
+        return f"{part}, which is not all: the same command goes on and writes {out}"
+    part.unlink(missing_ok=True)
+    return str(out)

@@ -50,13 +50,19 @@ def _of_themes(recipe: str, themes: Path) -> list[Seed]:
     return [{**further.get(name, {}), "prompt_id": name, "prompt": theme} for name, theme in found.items()]
 
 
-def write_made(run: Path, recipe: str, config: RunConfig, out: Path) -> tuple[int, list[Alike]]:
-    """Write the prompts of a finished recipe as JSON lines, and leave out those that say what another one does.
+def made_lines(run: Path, recipe: str, config: RunConfig, seed: int | None) -> tuple[list[dict[str, Any]], list[Alike]]:
+    """List the prompts that a recipe has made, without those that say what another one does.
 
     What tells how alike they are has what the run has left of its caps.
 
+    Args:
+        run: The run folder.
+        recipe: Which one.
+        config: Whose embedder, cache and caps.
+        seed: That the seeds of the prompts were drawn with; None where a person gave them.
+
     Returns:
-        How many lines were written, and what was left out.
+        The lines, and what was left out.
     """
     lines = list(prompt_lines(run, recipe))
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -64,12 +70,11 @@ def write_made(run: Path, recipe: str, config: RunConfig, out: Path) -> tuple[in
         groups.setdefault(str(line.get("pair", line["prompt_id"])), []).append(line)
     config = config.model_copy(update={"limits": rest_of_caps(config.limits, [run])})
     kept, alike = _apart(config, {name: str(of[0]["prompt"]) for name, of in groups.items()}) if groups else ([], [])
-    for name in kept:
-        for line in groups[name]:
-            line["checks"] = list(dict.fromkeys([*line["checks"], f"unique at a cosine of {SAME}"]))
-    written = [json.dumps(line, ensure_ascii=False) + "\n" for name in kept for line in groups[name]]
-    write_atomic(out, "".join(written))
-    return len(written), alike
+    found = [line for name in kept for line in groups[name]]
+    for line in found:
+        line["checks"] = list(dict.fromkeys([*line["checks"], f"unique at a cosine of {SAME}"]))
+        line["provenance"] = {**line["provenance"], "seed": seed}
+    return found, alike
 
 
 def _apart(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list[Alike]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from titjudge.core import containers, registry
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.files import read_table, write_atomic
+from titjudge.core.files import read_json, read_table, write_atomic
 from titjudge.core.types import Item, Score, Status
 from titjudge.runs.human_study import choose
 from titjudge.runs.run_folder import RunFolder
@@ -195,10 +195,12 @@ def split(table: Path, shares: Mapping[str, float], seed: int, out: Path) -> dic
     """Split a table of lines by prompt: no prompt stands in two parts, neither by its id nor by its text.
 
     Args:
-        table: JSON lines or CSV with `prompt_id`, `prompt`, or both.
+        table: JSON lines, CSV or a JSON list with `prompt_id`, `prompt`, or both.
         shares: Share of the prompts of each part, adding up to 1.
         seed: Deals the prompts otherwise.
-        out: A folder for PART.jsonl.
+        out: A folder for PART.jsonl, or PART.json where the table is a JSON list.
+
+    A JSON list, as `export sft --format llama-factory` writes it, is split into such lists, with their dataset_info.json.
 
     Returns:
         How many lines each part has.
@@ -211,9 +213,10 @@ def split(table: Path, shares: Mapping[str, float], seed: int, out: Path) -> dic
     if not same(sum(shares.values()), 1.0) or min(shares.values()) < 0:
         said = ", ".join(f"{name} {share:g}" for name, share in shares.items())
         raise ConfigError(f"the shares are 0 or more and add up to 1, not {said}")
-    rows = []
+    rows: list[tuple[str, Json]] = []
     groups: Any = DisjointSet()
-    for number, record in read_table(table):
+    listed = is_json_list(table)
+    for number, record in _listed(table) if listed else read_table(table):
         names = [f"{key} {record[key]}" for key in ("prompt_id", "pair", "prompt") if record.get(key) not in (None, "")]
         if not names:
             there = ", ".join(map(str, record)) or "none"
@@ -227,12 +230,49 @@ def split(table: Path, shares: Mapping[str, float], seed: int, out: Path) -> dic
     order = sorted(groups.subsets(), key=lambda names: _lot(seed, min(names)))
     parts = zip(order, _parts(len(order), shares), strict=True)
     part_of = {name: part for names, part in parts for name in names}
-    lines: dict[str, list[str]] = {name: [] for name in shares}
+    dealt: dict[str, list[Json]] = {name: [] for name in shares}
     for name, record in rows:
-        lines[part_of[name]].append(json.dumps(record, ensure_ascii=False) + "\n")
-    for name, of in lines.items():
-        write_atomic(out / f"{name}.jsonl", "".join(of))
-    return {name: len(of) for name, of in lines.items()}
+        dealt[part_of[name]].append(record)
+    if listed:
+        write_llama_factory({out / f"{name}.json": of for name, of in dealt.items()})
+    else:
+        for name, of in dealt.items():
+            write_lines(of, out / f"{name}.jsonl")
+    return {name: len(of) for name, of in dealt.items()}
+
+
+def write_lines(lines: Sequence[Json], out: Path) -> None:
+    """Write records as JSON lines."""
+    write_atomic(out, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+
+
+def write_llama_factory(files: Mapping[Path, Sequence[Json]]) -> None:
+    """Write each list of conversations as a JSON list, and beside them the dataset_info.json that LLaMA-Factory reads."""
+    tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
+    about = {
+        "formatting": "sharegpt",
+        "columns": {"messages": "messages", "images": "images"},
+        "tags": {**tags, "system_tag": "system"},
+    }
+    for file, lines in files.items():
+        write_atomic(file, json.dumps(lines, ensure_ascii=False, indent=1))
+    info = {file.stem: {"file_name": file.name, **about} for file in files}
+    write_atomic(next(iter(files)).with_name("dataset_info.json"), json.dumps(info, indent=1))
+
+
+def is_json_list(file: Path) -> bool:
+    """Tell whether a file begins as a JSON list does."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return opened.read(256).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+
+
+def _listed(file: Path) -> Iterator[tuple[int, Json]]:
+    for number, record in enumerate(read_json(file), 1):
+        if not isinstance(record, dict):
+            raise DataError("not an object", file, number)
+        yield number, record
 
 
 def _parts(count: int, shares: Mapping[str, float]) -> Iterator[str]:

@@ -79,7 +79,7 @@ def test_prompts_that_say_the_same_are_left_out_and_named(tmp_path: Path) -> Non
     with Server(six_blocks) as server:
         told = make(tmp_path, server, "six-block", "--themes", "themes.txt")
     assert "1: left out, it says the same as 0" in told
-    assert "prompts 1 in made.jsonl, of 2 seeds" in told
+    assert "prompts 1 of 2 seeds in made.jsonl" in told
 
 
 def tiif(seen: Seen) -> str:
@@ -102,7 +102,7 @@ def tiif(seen: Seen) -> str:
 def test_tiif_makes_short_and_long_prompts_with_questions_that_hold(tmp_path: Path) -> None:
     with Server(tiif) as server:
         told = make(tmp_path, server, "tiif", "--number", "3", "--seed", "7")
-    assert "prompts 6 in made.jsonl, of 3 seeds" in told
+    assert "prompts 6 of 3 seeds in made.jsonl" in told
     made = lines(tmp_path)
     drawn = seeds("tiif", 3, 7)
     assert [line["type"] for line in made[::2]] == [seed["type"] for seed in drawn]
@@ -257,15 +257,19 @@ def test_a_dry_run_prices_every_step_and_writes_nothing(tmp_path: Path, recipe: 
 
 
 def test_a_small_cap_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "made.jsonl").write_text("{}\n")
     with Server(long_graph) as server:
         told = make(
             tmp_path, server, "long-graph", "--number", "4", "--max-requests", "20", "--concurrency", "1", code=3
         )
         assert "higher cap goes on" in told
-        before = len(lines(tmp_path))
-        assert before < 4
+        assert "made.part.jsonl, which is not all: the same command goes on and writes made.jsonl" in told
+        assert (tmp_path / "made.jsonl").read_text() == "{}\n", "what was there is not replaced by a part"
+        assert len((tmp_path / "made.part.jsonl").read_text().splitlines()) < 4
         told = make(tmp_path, server, "long-graph", "--number", "4")
     assert len(lines(tmp_path)) + told.count("left out") == 4
+    assert not (tmp_path / "made.part.jsonl").exists()
+    assert {line["provenance"]["seed"] for line in lines(tmp_path)} == {0}
 
 
 def test_telling_prompts_apart_keeps_to_what_the_run_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,16 @@ def test_forms_of_the_trainers(run: Path) -> None:
     assert len(json.loads((run / "lf.json").read_text())) == 24
     about = json.loads((run / "dataset_info.json").read_text())["lf"]
     assert (about["file_name"], about["columns"]["images"]) == ("lf.json", "images")
+    cli(run, "export", "split", "lf.json", "--val", "0.5", "--test", "0", "--out", "parts")
+    parts = {name: json.loads((run / "parts" / f"{name}.json").read_text()) for name in ("train", "val", "test")}
+    assert sorted(map(json.dumps, parts["train"] + parts["val"])) == sorted(
+        json.dumps(line) for line in json.loads((run / "lf.json").read_text())
+    )
+    assert not {line["prompt_id"] for line in parts["train"]} & {line["prompt_id"] for line in parts["val"]}
+    about = json.loads((run / "parts" / "dataset_info.json").read_text())
+    assert {name: each["file_name"] for name, each in about.items()} == {name: f"{name}.json" for name in parts}
+    (run / "bad.json").write_text('[{"prompt": "a"}, 3]')
+    assert "bad.json:2: not an object" in cli(run, "export", "split", "bad.json", "--out", "parts", code=2)
 
 
 def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(run: Path) -> None:
