@@ -2,7 +2,7 @@
 
 The paper has 200 prompts, all with ranks; the published data set has grown to 1,000, of which these 200 have ranks.
 
-The official data set is published elsewhere and its layout is not documented; two simple ones are read:
+How the official data set lies on the hub is documented nowhere; a copy of it is read as `suites.lpg_hub` says, and two simple layouts:
 
     DATA/prompts.jsonl   prompt_id, prompt (and theme: means are then also by theme)
     DATA/images.jsonl    image, prompt_id, generator          or   DATA/images/GENERATOR/PROMPT_ID[_SAMPLE].png
@@ -22,11 +22,13 @@ from typing import Any
 from titjudge.core import registry
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_jsonl, read_table
+from titjudge.core.files import read_jsonl, read_table, scan_jsonl
 from titjudge.core.images import SUFFIXES
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.suites.base import Suite
 from titjudge.suites.folder import read_items, read_pairs
+from titjudge.suites.lpg_hub import hub_items, hub_prompts
+from titjudge.suites.manifests import Columns
 from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.samples import split_sample
 
@@ -40,13 +42,15 @@ class LpgBench(Suite):
     """LPG-Bench: 1,000 prompts of over 250 words, 200 of them with human ranks, 13 generators (TIT-Score paper).
 
     The suite: the metrics of the TIT family against human ranks; agreement itself is `titjudge.stats`. Options: `rank`, the
-    column of ranks.csv that has the ranks.
+    column of ranks.csv that has the ranks; of a copy of the hub's files `prompts`, the file of prompts (FILE or FILE:ID,PROMPT), and
+    `images`, a pattern of image paths in it.
     """
 
     name = "lpg-bench"
     metrics: tuple[str, ...] = ("tit", "tit-llm", "lmm-score", "self-eval")
     DEVIATIONS: tuple[str, ...] = (
-        "the layout of the data is ours: the official one is not documented (see titjudge/suites/lpg_bench.py)",
+        "how the data set lies on the hub is documented nowhere, and was not read for this: a copy is read as data sets usually are "
+        "(titjudge/suites/lpg_hub.py), or our own two layouts (titjudge/suites/lpg_bench.py)",
         "human preferences are taken from ranks, as published; every pair of a prompt is formed, equal ranks are ties, and "
         "accuracy is over the pairs without a human tie (12,832 of 15,600 in the full set)",
         "a predicted tie counts as wrong: the paper does not say so, its Table 4 implies it; half credit is shown beside",
@@ -65,8 +69,10 @@ class LpgBench(Suite):
         "tit-llm, lmm-score and self-eval: the paper prints neither template nor scale; both are ours",
     )
 
-    def __init__(self, *, rank: str = "rank") -> None:
-        self._rank = rank
+    def __init__(self, *, rank: str = "rank", prompts: str = "", images: str = "") -> None:
+        self._rank, self._prompts, self._images = rank, prompts, images
+        self.columns: Columns = {}
+        self.notes: dict[str, None] = {}
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Items in the order of the files. `id` is the image path, `group` the prompt id.
@@ -74,11 +80,12 @@ class LpgBench(Suite):
         Raises:
             DataError: prompts.jsonl is missing or malformed, or there are no images.
         """
-        listed = (
-            read_items(folder, self.image_roots)
-            if (folder / "images.jsonl").is_file()
-            else _tree(folder, self.image_roots)
-        )
+        if (folder / "images.jsonl").is_file():
+            listed = read_items(folder, self.image_roots)
+        elif self._prompts or self._images or not (_own(folder) and (folder / "images").is_dir()):
+            listed = hub_items(folder, self.image_roots, self._prompts, self._images, self.columns, self.notes)
+        else:
+            listed = _tree(folder, self.image_roots)
         for each in listed:
             if isinstance(each, Item) and not each.generator:
                 yield InvalidItem(each.id, "no generator is named", "", each.prompt_id)
@@ -93,6 +100,11 @@ class LpgBench(Suite):
         """
         if (folder / "images.jsonl").is_file():
             raise DataError("images.jsonl lists the images here: copy prompts.jsonl into a folder of its own", folder)
+        if self._prompts or not _own(folder):
+            for name, prompt in hub_prompts(folder, self._prompts).items():
+                place = loose_place(name, prompt)
+                yield replace(place, image=f"images/{place.image}")
+            return
         for line, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
             place = loose_place(str(record["prompt_id"]), str(record["prompt"]))
             if PurePosixPath(place.image).stem != place.prompt_id:
@@ -182,6 +194,13 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
         if left > 0:
             notes += (f"{left} more themes: `compare generators RUN --by theme` has all.",)
         yield Table(f"LPG-Bench: first places, {metric}", ("generator", "first places", *means), tuple(rows), notes)
+
+
+def _own(folder: Path) -> bool:
+    """Whether the folder has our layout: the first line of prompts.jsonl has our keys."""
+    file = folder / "prompts.jsonl"
+    first = next(scan_jsonl(file, ("prompt_id", "prompt")), None) if file.is_file() else None
+    return first is not None and not isinstance(first[1], DataError)
 
 
 def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
