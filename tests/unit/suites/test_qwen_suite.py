@@ -418,3 +418,33 @@ def test_aggregating_scores(tmp_path: Path) -> None:
     tables = QwenImageBench().aggregate(items, scores)
     assert tables[0].rows == (("g", 60.0, None, None, None, None, 60.0), ("h", None, None, None, None, None, None))
     assert len(tables[2].rows) == 56
+
+
+def test_the_file_of_the_hub_is_input_as_it_is(tmp_path: Path) -> None:
+    """A column is a generator; those count whose images are there, made from the Chinese prompt."""
+    row = {
+        "ID": 1,
+        "prompt_cn": "猫",
+        "prompt_en": "a cat",
+        "dims_en": META[0]["dims_en"],
+        "Flux": "images/flux/000001_a.png",
+        "Sd-3": "images/sd3/000001_b.png",
+        "quality_response_Flux": q(1),
+    }
+    write_lines(tmp_path / "qwen_image_bench_hf_v0518.jsonl", [row])
+    (tmp_path / "fetched.json").write_text(json.dumps({"files": {}}))
+    with pytest.raises(DataError, match=r"none of the images .* is here: fetch qwen-image-bench --include"):
+        list(QwenImageBench().load(tmp_path))
+    (tmp_path / "images" / "flux").mkdir(parents=True)
+    (item,) = QwenImageBench().load(tmp_path)
+    assert isinstance(item, Item)
+    assert (item.id, item.prompt, item.generator) == ("Flux/1", "猫", "Flux")
+    assert item.image == tmp_path / "images" / "flux" / "000001_a.png"
+    assert sorted(item.meta) == ["ID", "dims_en", "facets", "prompt_cn", "prompt_en"]
+
+    suite = QwenImageBench()
+    suite.columns = {"prompt": ["prompt_en"]}
+    assert [each.prompt for each in suite.load(tmp_path) if isinstance(each, Item)] == ["a cat"]
+    write_lines(tmp_path / "mine.jsonl", [{"ID": 1, "prompt": "a cat", "image_path": "1.png"}])
+    (tmp_path / "images" / "flux").rmdir()
+    assert [each.id for each in QwenImageBench().load(tmp_path)] == ["mine/1"]

@@ -132,4 +132,4 @@ def manifests(folder: Path) -> list[Path]:
 
 def _is_other(stem: str) -> bool:
     ends = ("_judged", "_bench_scores", "bench_metadata")
-    return stem.endswith(ends) or stem in ("scores_detail", "responses", "pairs")
+    return stem.endswith(ends) or stem in ("scores_detail", "responses", "pairs", "fetched")

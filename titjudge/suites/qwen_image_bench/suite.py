@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -53,6 +54,9 @@ METRIC = "checklist"
 _ROLES = {"prompt": "prompt", "prompt_id": "ID", "generator": "model", "sample": "sample"}
 PROMPTS = ("prompt", "prompt_cn", "prompt_en")
 """Columns with the prompt that images are to be made from; those of the published board were made from the Chinese."""
+_HUB_IMAGES = "images/"
+_IN_HUB = re.compile(rf"\w+_response_|[^=]+={_HUB_IMAGES}")
+_TABLE = {"prompt", "image_path", "file_name"}
 _OWN = {"file_name", "ID", "prompt", "image_path", "model", "generator"}
 
 
@@ -137,7 +141,8 @@ class QwenImageBench(Suite):
     38 for the rubric of Stability AI's fork.
 
     DATA/*.csv, *.json or *.jsonl with ID, prompt, image_path (and optionally model, dims_en), one file a generator unless
-    a column `model` or `generator` says otherwise; image paths are relative to the file and stay inside its folder.
+    a column `model` or `generator` says otherwise; image paths are relative to the file and stay inside its folder. In the hub's
+    file a column is a generator: those are judged of whose images any are there, with the Chinese prompt.
     """
 
     name = "qwen-image-bench"
@@ -184,6 +189,11 @@ class QwenImageBench(Suite):
             raise DataError("no table of images: expected a csv, json or jsonl with ID, prompt and image_path", folder)
         place = self._metadata or find_metadata(folder if folder.is_dir() else folder.parent)
         known = read_metadata(place) if place else None
+        if all(_is_hub(file, self.columns) for file in files) and not any(
+            True for file in files for _ in _rows(file, self.columns)
+        ):
+            hint = f"fetch {self.name} --include 'images/GENERATOR/*' gets some, or name a table of your own"
+            raise DataError(f"none of the images that it names is here: {hint}", files[0])
         yield from number_repeats(
             replace(item, meta={**item.meta, **self._further}) if isinstance(item, Item) and self._further else item
             for file in files
@@ -276,6 +286,9 @@ def _items(file: Path, known: Metadata | None, roots: Sequence[Path], columns: C
 
 def _rows(file: Path, columns: Columns) -> Rows:
     """Read the rows with the columns that the user has named; one for each image where several hold some."""
+    if _is_hub(file, columns):
+        yield from _hub_rows(file, columns)
+        return
     images = columns.get("image", ())
     named = {_ROLES[role]: names[0] for role, names in columns.items() if role != "image"}
     for number, row in read_rows(file):
@@ -290,6 +303,30 @@ def _rows(file: Path, columns: Columns) -> Rows:
             yield number, {**rest, "image_path": row.get(name), **by}
         if not images:
             yield number, row
+
+
+def _is_hub(file: Path, columns: Columns) -> bool:
+    """Whether a file is that of the hub: two prompts a row, and no image of its own."""
+    if "image" in columns:
+        return False
+    first = next((row for _, row in read_rows(file)), None)
+    return isinstance(first, dict) and {"prompt_cn", "prompt_en"} <= first.keys() and not _TABLE & first.keys()
+
+
+def _hub_rows(file: Path, columns: Columns) -> Rows:
+    """Read a row for each image whose folder is there; the judge's replies in the file are none of the input."""
+    prompt = columns.get("prompt", PROMPTS[1:2])[0]
+    is_there: dict[Path, bool] = {}
+    for number, row in read_rows(file):
+        if isinstance(row, DataError):
+            yield number, row
+            continue
+        rest = {key: value for key, value in row.items() if not _IN_HUB.match(f"{key}={value}")}
+        for key, value in row.items():
+            if isinstance(value, str) and value.startswith(_HUB_IMAGES):
+                folder = file.parent / Path(value).parent
+                if is_there.setdefault(folder, folder.is_dir()):
+                    yield number, {**rest, "prompt": row.get(prompt), "image_path": value, "model": key}
 
 
 def _facets(row: Mapping[str, Any], known: Metadata | None, prompt_id: str) -> dict[str, list[list[str]]] | str:
