@@ -24,7 +24,8 @@ _EMBEDDING = with_options(
 @option("--columns", "The columns of a list of prompts, where they are not named as usual.", "ID,PROMPT", default="")
 @option(
     "--against",
-    "Another list or data folder, whose prompts this set should not have; repeatable.",
+    "Another list, data folder, or suite (NAME, or NAME:FOLDER of its files), whose prompts this set should not have; "
+    "repeatable.",
     "DATA",
     multiple=True,
 )
@@ -53,7 +54,8 @@ def audit_prompts(
     Examples:
       python cli.py audit-prompts prompts.csv
       python cli.py audit-prompts prompts.txt --html audit.html
-      python cli.py audit-prompts mine.jsonl --against benchmark.csv
+      python cli.py audit-prompts mine.jsonl --against benchmark.csv \\
+        --against starter --against geneval2
     """
     from titjudge.cli.output import check_writable, show_tables, write_json
     from titjudge.core.config import load_config

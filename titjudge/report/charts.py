@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -243,7 +244,11 @@ def svg_of(draw: Callable[[Any], None], salt: str, width: float = 6.2, height: f
         figure = Figure(figsize=(width, height))
         figure.patch.set_visible(False)
         draw(figure)
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+        with (
+            warnings.catch_warnings()
+        ):  # of letters that the font lacks: the SVG holds text, which the reader's font draws
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     return plain(out.getvalue())
 
 

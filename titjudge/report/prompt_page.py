@@ -1,8 +1,8 @@
-"""The page of an audit of prompts: how long they are, what encoders would cut, how alike they are, and its tables."""
+"""The page of an audit of prompts: lengths, what encoders would cut, likeness, reading level, balance, and its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from titjudge.report.charts import NAME, Chart, frame, svg_of
 from titjudge.report.tables_page import write_page
-from titjudge.stats.prompt_audit import ENCODERS, SAME, Audit
+from titjudge.stats.prompt_audit import ENCODERS, SAME, Audit, evenness
+
+_BARS = 30  # values of a column that are drawn
 
 
 def write_prompt_page(audit: Audit, source: str, out: Path) -> None:
@@ -21,38 +23,72 @@ def write_prompt_page(audit: Audit, source: str, out: Path) -> None:
     """
     count = len(audit.prompts)
     lines = [f"{count:,} prompts, {audit.unique:,} of them unique ({audit.unique / count:.0%}) at a cosine of {SAME}."]
-    charts = [_lengths(audit)]
+    if audit.leaks:
+        lines.append(f"{len({each.prompt for each in audit.leaks}):,} say the same as a prompt of another set.")
+    cut = "; ".join(f"{name} would cut {audit.cut(limit)[0]:,}" for name, limit in ENCODERS.items())
+    limits = {f"{name} {limit}": limit for name, limit in ENCODERS.items() if limit <= 1.3 * max(audit.tokens)}
+    charts = [
+        _histogram(
+            "How long the prompts are", f"Prompts by tokens. {cut}.", audit.tokens, "tokens of a prompt", limits
+        ),
+        _histogram("Words", "Prompts by words.", audit.words, "words of a prompt"),
+    ]
     if audit.nearest:
-        charts.append(_likeness(audit.nearest))
+        note = f"Prompts by how alike the nearest other one is; right of {SAME} two say the same."
+        bins = np.linspace(min(0.0, *audit.nearest), 1.0, 41)
+        axis = "cosine with the nearest other prompt"
+        charts.append(_histogram("How alike the prompts are", note, audit.nearest, axis, {"": SAME}, bins))
+    if grades := [grade for grade in audit.grades if grade is not None]:
+        note = "Prompts by Flesch-Kincaid school grade: for English."
+        charts.append(_histogram("Reading level", note, grades, "school grade", bins=np.linspace(*_span(grades), 41)))
+    charts += [_balance(name, values) for name, values in audit.columns.items()]
     write_page(f"Prompts of {source}", lines, charts, audit.tables(), out)
 
 
-def _lengths(audit: Audit) -> Chart:
-    limits = {name: limit for name, limit in ENCODERS.items() if limit <= 1.3 * max(audit.tokens)}
+def _histogram(
+    title: str, note: str, values: Sequence[float], axis: str, marks: Mapping[str, float] | None = None,
+    bins: np.ndarray | None = None,
+) -> Chart:  # fmt: skip
+    """Draw how many prompts have a value, with a line at each mark."""
 
     def draw(figure: Any) -> None:
         axes = _axes(figure)
-        axes.hist(audit.tokens, bins=_bins(audit.tokens), color=NAME["c0"])
+        axes.hist(
+            values,
+            bins=(np.linspace(0, max(values) * 1.02 + 1, 41) if bins is None else bins).tolist(),
+            color=NAME["c0"],
+        )
         top = axes.get_ylim()[1]
-        for name, limit in limits.items():
-            axes.axvline(limit, color=NAME["c1"], linewidth=1.4, linestyle="--")
-            axes.annotate(f"{name} {limit}", (limit, top), xytext=(3, -2), textcoords="offset points", fontsize=9,
-                          va="top", color=NAME["ink"])  # fmt: skip
-        axes.set_xlabel("tokens of a prompt")
+        for name, at in (marks or {}).items():
+            axes.axvline(at, color=NAME["c1"], linewidth=1.4, linestyle="--")
+            axes.annotate(
+                name, (at, top), xytext=(3, -2), textcoords="offset points", fontsize=9, va="top", color=NAME["ink"]
+            )
+        axes.set_xlabel(axis)
 
-    cut = "; ".join(f"{name} would cut {audit.cut(limit)[0]:,}" for name, limit in ENCODERS.items())
-    return Chart("How long the prompts are", f"Prompts by tokens. {cut}.", svg_of(draw, "prompt lengths"), (), ())
+    return Chart(title, note, svg_of(draw, title), (), ())
 
 
-def _likeness(nearest: Sequence[float]) -> Chart:
+def _balance(column: str, values: Mapping[str, int]) -> Chart:
+    """Draw how many prompts have each value of a column, the most frequent ones, with a line where all would be equal."""
+    shown = sorted(values.items(), key=lambda each: (-each[1], each[0]))
+    kept, total = shown[:_BARS], sum(values.values())
+    height = 0.5 + 0.22 * len(kept)
+
     def draw(figure: Any) -> None:
-        axes = _axes(figure)
-        axes.hist(nearest, bins=np.linspace(min(0.0, *nearest), 1.0, 41).tolist(), color=NAME["c0"])
-        axes.axvline(SAME, color=NAME["c1"], linewidth=1.4, linestyle="--")
-        axes.set_xlabel("cosine with the nearest other prompt")
+        axes = figure.add_axes((0.3, 0.35 / height, 0.68, 1 - 0.4 / height))
+        frame(axes)
+        axes.yaxis.grid(False)
+        axes.barh(range(len(kept)), [count for _, count in kept], color=NAME["c0"], height=0.7)
+        axes.axvline(total / len(values), color=NAME["c1"], linewidth=1.4, linestyle="--")
+        axes.set_yticks(range(len(kept)), [value if len(value) < 26 else value[:24] + "…" for value, _ in kept])
+        axes.invert_yaxis()
+        axes.xaxis.get_major_locator().set_params(integer=True)
 
-    note = f"Prompts by how alike the nearest other one is; right of {SAME} two say the same."
-    return Chart("How alike the prompts are", note, svg_of(draw, "prompt likeness"), (), ())
+    rest = f"; {len(shown) - len(kept)} rarer ones are in the table" if len(shown) > len(kept) else ""
+    even = f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
+    note = f"Prompts by {column}; the line: all equally often; {even}{rest}."
+    return Chart(f"Balance of {column}", note, svg_of(draw, f"balance {column}", height=height), (), ())
 
 
 def _axes(figure: Any) -> Any:
@@ -61,5 +97,5 @@ def _axes(figure: Any) -> Any:
     return axes
 
 
-def _bins(values: Sequence[int]) -> list[float]:
-    return list(map(float, np.linspace(0, max(values) * 1.02 + 1, 41)))
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    return min(0.0, *values), max(values) + 1

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.paths import cache_folder
@@ -19,6 +20,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.runs.prompt_languages import script
+from titjudge.runs.resolve import load_suite
 from titjudge.stats.prompt_audit import Audit, audit
 from titjudge.suites.prompts import Prompts
 
@@ -32,7 +34,7 @@ def audit_prompts(
         config: Whose embedder, cache and caps.
         data: The list of prompts, or a data folder.
         columns: ID,PROMPT of a list whose columns are not named as usual.
-        against: Other lists of prompts, or data folders.
+        against: Other lists of prompts, data folders, or suites: NAME, NAME:FOLDER.
         tokenizer: A folder with a tokenizer of transformers, which counts tokens in the embedder's place.
 
     Returns:
@@ -42,7 +44,7 @@ def audit_prompts(
         UserError: there are no prompts, or a set or tokenizer cannot be had.
     """
     prompts, further, problems = _read(Prompts(columns=columns), data)
-    others = {given: _read(Prompts(), Path(given))[0] for given in against}
+    others = {given: _other(given) for given in against}
     wanted = [*prompts.values(), *(text for other in others.values() for text in other.values())]
     vectors, tokens, name = asyncio.run(embed_texts(config, list(dict.fromkeys(wanted))))
     counts = [tokens[text] for text in prompts.values()]
@@ -72,6 +74,24 @@ def _read(suite: Prompts, data: Path) -> tuple[dict[str, str], dict[str, Mapping
     if not prompts:
         raise DataError("no prompts here", data)
     return prompts, further, problems
+
+
+def _other(given: str) -> dict[str, str]:
+    """Read the prompts of a list or data folder, or of a suite whose files lie in a folder (as `fetch` names it)."""
+    name, _, folder = given.partition(":")
+    if Path(given).exists() or name not in registry.names("suites"):
+        return _read(Prompts(), Path(given))[0]
+    suite = load_suite(RunConfig(suite=name))
+    place = Path(folder or name)
+    if suite.PROMPTS is None and not place.exists():
+        raise ConfigError(f"--against {given}: no folder {place} here: `titjudge fetch {name}`, or give {name}:FOLDER")
+    try:
+        found = [each for each in suite.prompts(place) if not isinstance(each, InvalidItem)]
+    except ConfigError:  # its images come with it, and so do their prompts
+        found = [each for each in suite.load(place) if not isinstance(each, InvalidItem)]
+    if not found:
+        raise DataError("no prompts here", place)
+    return {each.prompt_id: each.prompt for each in found}
 
 
 async def embed_texts(config: RunConfig, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], dict[str, int], str]:

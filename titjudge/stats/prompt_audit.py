@@ -203,7 +203,7 @@ def audit(
         nearest(vectors),
         sorted(alike, key=lambda each: -each.cosine),
         sorted(leaks, key=lambda each: -each.cosine),
-        sorting_columns(further or {}, len(names)),
+        sorting_columns(further or {}),
         list(map(grade, texts)),
         {kind: _with(pattern, prompts) for kind, pattern in _PATTERNS.items()},
         dict(Counter(scripts or [""] * len(names)).most_common()),
@@ -254,15 +254,23 @@ def _cosines(left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, np.ndar
         yield start, left[start : start + _CHUNK] @ right.T
 
 
-def sorting_columns(further: Mapping[str, Mapping[str, Any]], prompts: int) -> dict[str, dict[str, int]]:
-    """Count the values of each column that sorts the prompts: texts or numbers, at least two, far fewer than prompts."""
+def sorting_columns(further: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Count the values of each column that sorts prompts: texts or numbers, at least two, each for two prompts on average."""
     columns: dict[str, Counter[str]] = {}
     for record in further.values():
         for name, value in record.items():
-            if isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= _SHOWN:
+            if (
+                name != "pair"
+                and isinstance(value, str | int)
+                and not isinstance(value, bool)
+                and len(str(value)) <= _SHOWN
+            ):
                 columns.setdefault(name, Counter())[str(value)] += 1
-    most = min(_MOST_VALUES, prompts // 2)
-    return {name: dict(values) for name, values in columns.items() if 2 <= len(values) <= most}
+    return {
+        name: dict(values)
+        for name, values in columns.items()
+        if 2 <= len(values) <= min(_MOST_VALUES, values.total() // 2)
+    }
 
 
 def evenness(counts: Sequence[int]) -> float:

@@ -11,7 +11,10 @@ from commands import cli
 from hypothesis import given
 from hypothesis import strategies as st
 
+from titjudge.core.paths import starter_file
 from titjudge.stats.prompt_audit import audit, evenness, grade, nearest, sorting_columns, unique
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def unit(*angles: float) -> np.ndarray:
@@ -45,7 +48,9 @@ def test_what_encoders_cut() -> None:
 
 def test_columns_that_sort_and_columns_that_do_not() -> None:
     rows = {str(n): {"type": "ab"[n % 2], "number": n, "same": "x", "long": "y" * 200, "flag": True} for n in range(20)}
-    assert sorting_columns(rows, 20) == {"type": {"a": 10, "b": 10}}
+    for number in range(3):  # of a recipe that few prompts were made after
+        rows[str(number)] |= {"subject": f"subject {number}", "pair": "one of two versions"}
+    assert sorting_columns(rows) == {"type": {"a": 10, "b": 10}}
     assert evenness([10, 10]) == 1
     assert evenness([99, 1]) < 0.1
 
@@ -62,8 +67,9 @@ def test_the_command(tmp_path: Path) -> None:
     rows = [
         {"prompt_id": "a", "prompt": "A red cube stands on a wooden table.", "type": "x"},
         {"prompt_id": "b", "prompt": "A red cube is standing on a wooden table.", "type": "x"},
-        {"prompt_id": "c", "prompt": "No birds sing in the silent <b>forest</b> at night.", "type": "y"},
-        {"prompt_id": "d", "prompt": "Ein grünes Fahrrad lehnt an der Mauer.", "type": "y"},
+        {"prompt_id": "c", "prompt": "No birds sing in the silent <b>forest</b> at night.", "type": "自转车"},
+        {"prompt_id": "d", "prompt": "Ein grünes Fahrrad lehnt an der Mauer.", "type": "自转车"},
+        {"prompt_id": "f", "prompt": "A quiet harbour with three boats.", "type": "自转车"},
         {"prompt_id": "e", "prompt": " "},
     ]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -72,25 +78,39 @@ def test_the_command(tmp_path: Path) -> None:
         tmp_path, "audit-prompts", "mine.jsonl", "--against", "theirs.txt", "--html", "page.html", "--out", "t.md",
         "--json", "a.json",
     )  # fmt: skip
-    assert "1 row is no prompt: mine.jsonl:5" in told
+    assert "1 row is no prompt: mine.jsonl:6" in told
+    assert "Glyph" not in told
     found = json.loads((tmp_path / "a.json").read_text())
-    assert (found["prompts"], found["unique"]) == (4, 3)
+    assert (found["prompts"], found["unique"]) == (5, 4)
     assert [(each["prompt"], each["other"]) for each in found["alike"]] == [("b", "a")]
     assert {each["prompt"] for each in found["leaks"]} == {"a", "b"}
     assert found["leaks"][0]["source"] == "theirs.txt"
-    assert found["columns"] == {"type": {"x": 2, "y": 2}}
+    assert found["columns"] == {"type": {"x": 2, "自转车": 3}}
     assert found["unshowable"]["sound"] == {"c": ["silent"]}
     assert found["unshowable"]["absence"] == {"c": ["no"]}
     page = (tmp_path / "page.html").read_text()
     assert "<script" not in page
+    titles = ("How long the prompts are", "Words", "How alike the prompts are", "Reading level", "Balance of type")
+    assert page.count("<svg") == len(titles)
+    assert all(f"<h2>{title}" in page for title in titles)
     assert "<b>forest" not in page
     assert "Prompts that another set has" in (tmp_path / "t.md").read_text()
+
+
+def test_a_set_is_held_against_suites_at_hand(tmp_path: Path) -> None:
+    starter = [json.loads(line) for line in starter_file().read_text(encoding="utf-8").splitlines()][:2]
+    (tmp_path / "mine.txt").write_text(f"A quiet harbour.\n{starter[0]['prompt']}\n")
+    given = ("--against", "starter", "--against", f"known-answer:{ROOT / 'examples' / 'known_answer'}")
+    cli(tmp_path, "audit-prompts", "mine.txt", *given, "--json", "a.json")
+    (leak,) = json.loads((tmp_path / "a.json").read_text())["leaks"]
+    assert (leak["prompt"], leak["other"], leak["source"]) == ("1", starter[0]["prompt_id"], "starter")
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["none.csv"], "none.csv: no such file or folder"),
+        (["one.txt", "--against", "tiif"], "no folder tiif here: `titjudge fetch tiif`, or give tiif:FOLDER"),
         (["empty.txt"], "no prompts here"),
         (["empty.csv"], "empty.csv: no prompts here"),
         (["one.txt", "--against", "none.csv"], "none.csv: no such file or folder"),
