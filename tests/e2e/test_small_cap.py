@@ -78,3 +78,12 @@ def test_a_few_dollars_judge_what_they_can_pay_for(
     assert outcome.results["metrics"]["tit-agent"]["scored"] >= least
     assert account.billed <= cap
     assert outcome.results["spent"] == pytest.approx(account.billed, abs=1e-5)
+
+
+def test_the_embedder_of_this_machine_needs_no_price_under_a_cap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(lambda seen: "A red cube.") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai)
+        outcome = judged(tmp_path, server, "tit", 2.0)
+    assert outcome.results["metrics"]["tit"]["coverage"] == 1

@@ -4,7 +4,7 @@
                            └── draw ──> Hold (one request) ── settle, mark_uncertain or release
 
 At every moment `spent + uncertain + reserved <= cap`, as long as no answer costs more than its worst case; one that does
-is recorded all the same and shows as `overrun`.
+is recorded all the same, and `notes` say by how much.
 
 Who waits, and for what:
 
@@ -152,10 +152,14 @@ class Budget:
         """Tokens billed, input and output."""
         return self._spent.tokens
 
-    @property
-    def overrun(self) -> float:
-        """USD by which answers cost more than was held for them: 0 unless a worst case was none."""
-        return self._overrun / _PICO
+    def notes(self) -> list[str]:
+        """Say by how much the cap could not hold: answers cost more than the worst case of their requests."""
+        if not self._overrun:
+            return []
+        return [
+            f"answers cost ${self._overrun / _PICO:.4f} more than their requests allowed: a server counts more tokens than it "
+            "was asked for at most, and the cap cannot hold against that"
+        ]
 
     def resume(
         self,

@@ -239,12 +239,12 @@ class Roles:
         """Find the list price of a provider's or an embedder's model; an estimating stand-in says itself what is free."""
         embedding = isinstance(model, Embedder)
         user = {each: price.model_dump() for each, price in self.config.prices.items()}
-        names = (name,) if name else (config.model_name, model.listed_as)
+        names = (name,) if name else tuple(dict.fromkeys((config.model_name, model.listed_as or config.model_name)))
         found = (
             prices.price_of(
                 config.provider, each, user, base_url=model.base_url, local=model.is_free, embedding=embedding
             )
-            for each in filter(None, names)
+            for each in names
         )
         price = next((each for each in found if each is not None), None)
         if price is None or embedding or not self.config.limits.batch:

@@ -6,27 +6,21 @@ import re
 from pathlib import Path
 from typing import Any
 
-from titjudge.report.chart_files import figure_bytes, write_figure
+from titjudge.report.chart_files import write_figure
 from titjudge.stats.forgetting import Forgetting, Rate
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def write_chart(found: Forgetting, path: Path) -> None:
-    """Write the chart as a file, SVG or PNG after its suffix.
+    """Write the share of met claims by place in the prompt, one line a generator with its 95% interval, as SVG or PNG.
+
+    The same numbers give the same bytes. Names are drawn as plain text, whatever they contain.
 
     Raises:
         ConfigError: another suffix. UserError: the file cannot be written.
     """
     write_figure(lambda axes: _draw(found, axes), path)
-
-
-def forgetting_svg(found: Forgetting) -> str:
-    """Draw the share of met claims by place in the prompt, one line a generator with its 95% interval, as an SVG document.
-
-    The same numbers give the same bytes. Names are drawn as plain text, whatever they contain.
-    """
-    return figure_bytes(lambda axes: _draw(found, axes), "svg").decode()
 
 
 def _draw(found: Forgetting, axes: Any) -> None:

@@ -84,12 +84,12 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How asking ended: why a cap ended it, USD that may have been spent besides, and lines on models and canaries."""
+    """How asking ended: why a cap ended it, USD that may have been spent besides, and notes on models, money and canaries."""
 
     status: str
     reason: str
     uncertain: float
-    models: list[str]
+    notes: list[str]
     canaries: list[str]
 
 
@@ -179,7 +179,7 @@ class Session:
             warnings = [
                 *self.cache.notes(),
                 *self.warnings,
-                *end.models,
+                *end.notes,
                 *self.input.notes(self.metrics.values(), pairs, kept),
                 *changed_versions(manifest),
                 *manifest.mixed,
@@ -226,7 +226,8 @@ class Session:
         if fatal is not None:
             raise fatal
         budget, canaries = run.engine.budget, run.canaries.lines() if run.canaries else []
-        return RunEnd(status, budget.reason, budget.uncertain, run.engine.roles.notes(), canaries)
+        notes = [*run.engine.roles.notes(), *budget.notes()]
+        return RunEnd(status, budget.reason, budget.uncertain, notes, canaries)
 
     def _prepare(self, folder: RunFolder, watcher: Watcher) -> RunContext:
         """Put together what asks, after a look at what earlier sessions of the run have left.

@@ -43,16 +43,6 @@ def human_scores(pairs: Sequence[Pair] | PairIndex) -> dict[str, dict[str, float
     return found
 
 
-def ranks_to_scores(ranks: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Human scores from ranks with ties (1 is best): the same numbers as `human_scores(ranks_to_pairs(ranks))`."""
-    found: dict[str, dict[str, float]] = {}
-    for group, images in ranks.items():
-        if len(images) > 1:
-            above = rankdata(np.array(list(images.values()))) - 1
-            found[group] = dict(zip(images, (1 - above / (len(images) - 1)).tolist(), strict=True))
-    return found
-
-
 def ranks_to_pairs(ranks: Mapping[str, Mapping[str, float]], source: str = "ranks") -> list[Pair]:
     """All pairs of images of each prompt, from ranks with ties (prompt -> image -> rank, 1 is best).
 
@@ -99,7 +89,7 @@ def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = T
     nDCG of about .80 (with an exponential gain .57); the paper's weakest metrics lie at .72 to .73.
 
     Args:
-        human: From `human_scores` or `ranks_to_scores`.
+        human: From `human_scores`.
         values: Metric score by image, higher is better; missing ones are left out of their prompt.
         intervals: Whether to compute intervals over prompts.
     """

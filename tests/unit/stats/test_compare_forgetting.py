@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Score, Status
-from titjudge.report.forgetting_chart import forgetting_svg
+from titjudge.report.forgetting_chart import write_chart
 from titjudge.stats.claims import claims_of, place_of
 from titjudge.stats.forgetting import Claim, forgetting
 
@@ -147,10 +148,13 @@ def test_nothing_at_all() -> None:
     assert all(table.rows == () for table in forgetting([]).tables())
 
 
-def test_the_picture_is_the_same_twice_and_names_are_text() -> None:
+def test_the_chart_is_the_same_twice_and_names_are_text(tmp_path: Path) -> None:
     found = forgetting(claims(0, 10, 10, name="<b>$x_1$</b>") + claims(1, 10, 10, name="_b"), resamples=100)
-    first = forgetting_svg(found)
-    assert first == forgetting_svg(found)
+    files = [tmp_path / "one.svg", tmp_path / "two.svg"]
+    for file in files:
+        write_chart(found, file)
+    first = files[0].read_text(encoding="utf-8")
+    assert first == files[1].read_text(encoding="utf-8")
     ElementTree.fromstring(first)
     assert "<b>" not in first
     assert "$x_1$" in first
