@@ -115,6 +115,34 @@ def serve(
     return 0
 
 
+@label.command(short_help="Serve the page on which experts decide what is open.")
+@click.argument("data", type=PATH)
+@option("--store", "Where votes are kept.", "FILE", type=PATH, default=Path("labels.sqlite"))
+@option("--experts", "How many experts there are; each gets a link.", "N", type=int, default=3)
+@option("--annotators", "Annotators an item should have  [default: as `label export`].", "N", type=int)
+@option("--host", "Address to listen on.", default="127.0.0.1")
+@option("--port", "Port  [default: 8765, or a free one where that is taken].", "N", type=int)
+def experts(data: Path, store: Path, experts: int, annotators: int | None, host: str, port: int | None) -> int:
+    """Serve what `label export` lists for experts, with what the annotators said; their majority decides it.
+
+    \b
+    Example:
+      python cli.py label experts my_images --store labels.sqlite
+    """
+    from titjudge.web.http_guard import moved
+    from titjudge.web.label.server import PORT, serve_experts
+
+    def ready(links: list[str], number: int) -> None:
+        for place, link in enumerate(links, 1):
+            say(f"expert {place}: {link}")
+        if told := moved(links[0], PORT, port):
+            say(told)
+        say(f"{number:,} open; verdicts are kept in {store}; Ctrl-C ends, the same command goes on")
+
+    serve_experts(data, store=store, experts=experts, annotators=annotators, host=host, port=port, ready=ready)
+    return 0
+
+
 @label.command(short_help="Write pairs, ranks, elements and agreement from votes and marks.")
 @click.argument("store", type=PATH)
 @click.argument("out", type=PATH)

@@ -87,6 +87,18 @@ def _order(images: tuple[str, ...]) -> array[int]:
     return array("L", (place[a] * len(images) + place[b] for a, b in pairs))
 
 
+def listed(pairs: Iterable[Pairing]) -> Plan:
+    """Make the plan that asks these pairs, in a random order, and no others."""
+    order = shuffled(pairs, "pairs")
+
+    def plan(images: Sequence[str], outcomes: Outcomes) -> SortState:
+        usable = set(images)
+        left = [pair for pair in order if usable.issuperset(pair) and pair not in outcomes]
+        return SortState(left[0] if left else None, len(left))
+
+    return plan
+
+
 PLANS: dict[str, Plan] = {"merge": merge_sort, "all": all_pairs}
 
 

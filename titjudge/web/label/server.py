@@ -6,13 +6,16 @@ header. There is no cookie, so a page of another site has nothing to ride on.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.stats.votes import PANEL
 from titjudge.web.http_guard import App, Guard, address, listen, read_json, run, static
+from titjudge.web.label.collected import collect
 from titjudge.web.label.dataset import load_material
 from titjudge.web.label.element_service import ElementService
 from titjudge.web.label.elements import find_elements
@@ -68,8 +71,7 @@ def serve_label(
         material.known = read_known(gold, elements)
     for problem in material.problems:
         _log.warning("left out: %s", problem)
-    votes = Store(store)
-    try:
+    with contextlib.closing(Store(store)) as votes:
         rules: dict[str, Any] = {
             "annotators": annotators,
             "seed": seed,
@@ -81,12 +83,53 @@ def serve_label(
             voting = LabelingService(material, votes, plan=plan, **rules)
         else:
             voting = ElementService(material, votes, elements, mode=mode, **rules)
-        sock = listen(host, port, PORT)
-        if ready is not None:
-            ready([f"{address(host, sock)}/#{voting.token(name)}" for name in voting.names])
-        run(build_app(voting, host), sock)
-    finally:
-        votes.close()
+        _serve(voting, host, port, ready)
+
+
+def serve_experts(
+    data: Path,
+    *,
+    store: Path,
+    experts: int = PANEL,
+    annotators: int | None = None,
+    host: str = "127.0.0.1",
+    port: int | None = 0,
+    ready: Callable[[list[str], int], None] | None = None,
+) -> None:
+    """Serve what is open, as `label export` tells it now, for experts to decide, until Ctrl-C.
+
+    Args:
+        data: What was labelled.
+        store: The SQLite file of the votes; the experts' votes are added to it.
+        experts: How many experts there are; each gets a link of their own.
+        annotators: How many votes an item should have, as in `export_labels`.
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one, None the usual one where it is free.
+        ready: Called with the links, and the number of open items, once the server listens.
+
+    Raises:
+        UserError: There is no such store, nothing is open in it, or the address cannot be used.
+        DataError: The data cannot be used.
+    """
+    from titjudge.web.label.experts import ExpertElements, ExpertPairs
+
+    collected = collect(store)
+    material = load_material(data, least=2 if collected.of_pairs else 1)
+    elements = {} if collected.of_pairs else find_elements(material, collected.plan)
+    with contextlib.closing(Store(store)) as votes:
+        voting: ExpertPairs | ExpertElements
+        if collected.of_pairs:
+            voting = ExpertPairs(material, votes, collected, experts=experts, annotators=annotators)
+        else:
+            voting = ExpertElements(material, votes, elements, collected, experts=experts, annotators=annotators)
+        _serve(voting, host, port, None if ready is None else lambda links: ready(links, voting.open))
+
+
+def _serve(voting: AnnotationService, host: str, port: int | None, ready: Callable[[list[str]], None] | None) -> None:
+    sock = listen(host, port, PORT)
+    if ready is not None:
+        ready([f"{address(host, sock)}/#{voting.token(name)}" for name in voting.names])
+    run(build_app(voting, host), sock)
 
 
 def build_app(voting: AnnotationService, host: str = "127.0.0.1") -> App:

@@ -14,7 +14,7 @@ from titjudge.web.label.annotator import AnnotatorQueue, Question
 from titjudge.web.label.dataset import LabelingData
 from titjudge.web.label.question_order import plan_of
 from titjudge.web.label.reliability import LEAST, of_votes
-from titjudge.web.label.store import ANSWERS, Store
+from titjudge.web.label.store import ANNOTATOR, ANSWERS, Store
 
 MAX_ANNOTATORS = 1000
 _LONGEST = 24 * 3600 * 1000  # ms; a clock that says more is wrong
@@ -33,6 +33,7 @@ class AnnotationService:
     """
 
     page = "label"
+    role = ANNOTATOR
 
     def __init__(
         self,
@@ -46,12 +47,13 @@ class AnnotationService:
         gold_least: float = LEAST,
     ) -> None:
         if not 1 <= annotators <= MAX_ANNOTATORS:
-            raise UserError(f"the number of annotators is between 1 and {MAX_ANNOTATORS}, not {annotators}")
+            raise UserError(f"the number of {self.role}s is between 1 and {MAX_ANNOTATORS}, not {annotators}")
         self.material, self.store = material, store
         self._seed, self._share, self._least = seed, gold_share, gold_least
-        store.begin(material, plan=plan, seed=seed, rules={"annotators": annotators, "gold_least": gold_least})
+        rules = {f"{self.role}s": annotators} | ({"gold_least": gold_least} if self.role == ANNOTATOR else {})
+        store.begin(material, plan=plan, seed=seed, rules=rules)
         self._secret = store.secret()
-        self.names = [f"annotator-{number:02d}" for number in range(1, annotators + 1)]
+        self.names = [f"{self.role}-{number:02d}" for number in range(1, annotators + 1)]
         self._tokens = {self.token(name): name for name in self.names}
         self._images = {self._sign("image", image): image for image in material.items}
         self._codes = {image: code for code, image in self._images.items()}
@@ -261,8 +263,8 @@ def milliseconds(value: object) -> int | None:
 
 
 def text_of(note: object) -> str:
-    """Read the reason that somebody gives; no more than a page takes, and nothing that a file cannot hold."""
-    return str(note or "").encode("utf-8", "replace").decode().strip()[:_LONGEST_NOTE]
+    """Read the reason that somebody gives, no more than the page takes."""
+    return str(note or "").strip()[:_LONGEST_NOTE]
 
 
 def same(mine: str, claimed: str) -> bool:

@@ -9,13 +9,6 @@ const locked = (row) => row.element.needs.find((place) => rows[place].value === 
 const valueOf = (row) => (locked(row) === undefined ? row.value : "no");
 const KEY_OF = { "10": "0", "cannot tell": "c", "n/a": "n", yes: "y", no: "n" };
 
-function made(tag, name, text) {
-  const node = document.createElement(tag);
-  if (name) node.className = name;
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
 // -- showing -----------------------------------------------------------------------------------------------------------
 
 async function show(next) {
@@ -59,6 +52,7 @@ function fill(sheet) {
     row.node.classList.toggle("many", element.values.length > 4);
     const said = made("div");
     said.append(made("p", "", element.text), made("p", "hint", element.hint));
+    if (element.said) said.append(made("p", "counts", counted(element.said)));
     const values = made("div", "values");
     for (const value of element.values) {
       const button = made("button", "", value);
@@ -76,6 +70,10 @@ function fill(sheet) {
     return row;
   });
   $("elements").scrollTop = 0;
+  if (state.expert) {
+    notes(sheet.notes);
+    $("said").hidden = !sheet.notes.length;
+  }
   const open = rows.findIndex((row) => valueOf(row) === null);
   current = open < 0 ? 0 : open;
 }

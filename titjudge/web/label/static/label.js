@@ -29,6 +29,10 @@ async function show(next) {
       $("prompt").scrollTop = 0;
     }
     [$("left").src, $("right").src] = urls;
+    if (next.expert) {
+      $("said-counts").textContent = counted(pair.said);
+      notes(pair.notes.map(([answer, note]) => `${answer.replace("_", " ")}: ${note}`));
+    }
     $("note").value = localStorage.getItem(draftName()) ?? pair.note;
     prefetch();
   }

@@ -150,7 +150,23 @@ function enter(next) {
   $("done").hidden = !next || next.stopped || Boolean(asked());
   $("stopped").hidden = !next?.stopped;
   $("broken").hidden = Boolean(next);
+  for (const node of document.querySelectorAll("[data-role]")) node.hidden = !next?.expert;
   head();
+}
+
+function made(tag, name, text) {
+  const node = document.createElement(tag);
+  if (name) node.className = name;
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+// What annotators said, for experts: how many for each answer, and their reasons.
+
+const counted = (said) => Object.entries(said).map(([value, number]) => `${value.replace("_", " ")} ${number}`).join(" · ");
+
+function notes(lines) {
+  $("said-notes").replaceChildren(...lines.map((line) => made("li", "", line)));
 }
 
 function settled() {

@@ -1,0 +1,305 @@
+"""What is open goes to experts: exactly what the export lists, with what was said; their majority decides, kill -9 or not."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from PIL import Image
+
+from titjudge.cli.dispatch import run_command
+from titjudge.core.errors import UserError
+from titjudge.web.label.collected import SPLIT, collect
+from titjudge.web.label.dataset import load_material
+from titjudge.web.label.element_service import ElementService
+from titjudge.web.label.elements import find_elements
+from titjudge.web.label.experts import ExpertElements, ExpertPairs
+from titjudge.web.label.export import export_labels
+from titjudge.web.label.service import LabelingService
+from titjudge.web.label.store import Store
+
+ROOT = Path(__file__).resolve().parents[3]
+NOTE = "=1+1 <script>window.hacked = 1</script>"
+SERVE = """
+import sys
+from pathlib import Path
+from titjudge.web.label.server import serve_experts
+serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, port=int(sys.argv[3]),
+              ready=lambda links, number: print(number, *links, flush=True))
+"""
+GRAPH = {"entities": ["cat", "mat"], "attributes": [["cat", "black"]], "relations": [["cat", "on", "mat"]]}
+
+
+def make_data(folder: Path, images: int = 3) -> Path:
+    folder.mkdir()
+    lines = []
+    for number in range(images):
+        Image.new("L", (8, 8), 10 * number).save(folder / f"i{number}.png")
+        lines.append(json.dumps({"image": f"i{number}.png", "prompt_id": "p", "generator": f"g{number}"}))
+    (folder / "images.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": "a cat", "graph": GRAPH}) + "\n")
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_data(tmp_path / "data")
+
+
+def split_pairs(data: Path, path: Path) -> Path:
+    """i0 against i1 is open (7, 6, 2), i0 against i2 agreed on, i1 against i2 incomplete."""
+    with contextlib.closing(Store(path)) as store:
+        LabelingService(load_material(data), store, annotators=15, plan="all", seed=0)
+        for person in range(15):
+            who, answer = f"annotator-{person + 1:02d}", "left" if person < 7 else "right" if person < 13 else "tie"
+            store.add(who, "pair", "p", "i0.png", "i1.png", answer, note=NOTE if person == 0 else "")
+            store.add(who, "pair", "p", "i0.png", "i2.png", "left")
+            if person < 5:
+                store.add(who, "pair", "p", "i1.png", "i2.png", "left" if person % 2 else "right")
+    return path
+
+
+@contextlib.contextmanager
+def deciding(data: Path, path: Path, experts: int = 3, annotators: int | None = None) -> Iterator[ExpertPairs]:
+    with contextlib.closing(Store(path)) as store:
+        yield ExpertPairs(load_material(data), store, collect(path), experts=experts, annotators=annotators)
+
+
+def verdict(service: ExpertPairs, who: str, better: str) -> dict[str, Any]:
+    """Vote for an image, or tie."""
+    state = service.state(who)
+    sides = {service._images[state["pair"][side]]: side for side in ("left", "right")}
+    return service.vote(who, state["question"], sides.get(better, better), note=f"says {who}")
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_experts_see_exactly_what_the_export_lists_with_what_was_said(data: Path, tmp_path: Path) -> None:
+    store = split_pairs(data, tmp_path / "v.db")
+    export_labels(store, tmp_path / "out")
+    listed = [json.loads(line) for line in (tmp_path / "out" / "experts.jsonl").read_text().splitlines()]
+    assert [(line["image_a"], line["image_b"]) for line in listed] == [("i0.png", "i1.png")]
+    with deciding(data, store) as service:
+        assert service.names == ["expert-01", "expert-02", "expert-03"]
+        assert service.open == 1
+        for who in service.names:
+            state = service.state(who)
+            assert (state["expert"], state["at_most"], state["stopped"]) == (True, 1, False)
+            left = service._images[state["pair"]["left"]]
+            assert state["pair"]["said"] == {
+                "left": 7 if left == "i0.png" else 6, "tie": 2, "both_bad": 0, "right": 6 if left == "i0.png" else 7
+            }  # fmt: skip
+            assert state["pair"]["notes"] == [("left" if left == "i0.png" else "right", NOTE)]
+            assert "annotator-" not in json.dumps(state), "who said what is not told"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "rule", "preference"),
+    [
+        (["i1.png", "i1.png", "i0.png"], "experts", "b"),
+        (["i0.png", "i0.png"], "experts", "a"),
+        (["i0.png", "i1.png", "tie"], "expert tie", "tie"),
+        (["both_bad", "both_bad", "tie"], "experts", "both_bad"),
+        (["i0.png", "i1.png"], "needs experts", None),
+        (["i0.png"], "needs experts", None),
+    ],
+)
+def test_the_majority_of_the_experts_decides(
+    data: Path, tmp_path: Path, verdicts: list[str], rule: str, preference: str | None
+) -> None:
+    store = split_pairs(data, tmp_path / "v.db")
+    before, _ = export_labels(store, tmp_path / "before")
+    with deciding(data, store) as service:
+        for who, better in zip(service.names, verdicts, strict=False):
+            assert verdict(service, who, better)["pair"] is None
+    result, _ = export_labels(store, tmp_path / "out")
+    assert result["rules"][rule] == 1
+    decided = {(row["image_a"], row["image_b"]): row for row in rows(tmp_path / "out" / "pairs.csv")}
+    assert decided.get(("i0.png", "i1.png"), {}).get("preference") == preference
+    for key in ("alpha", "annotators", "votes", "human_ceiling", "votes_expected"):
+        assert result[key] == before[key], "experts are no annotators"
+    assert len(result["annotator_details"]) == 15
+    said = rows(tmp_path / "out" / "experts.csv")
+    assert [(row["annotator"], row["note"]) for row in said] == [
+        (f"expert-{n:02d}", f"says expert-{n:02d}") for n in range(1, len(verdicts) + 1)
+    ]
+    assert (
+        "expert" not in (tmp_path / "out" / "votes.csv").read_text() + (tmp_path / "out" / "battles.jsonl").read_text()
+    )
+
+
+def test_a_panel_of_one_decides_alone_and_may_take_it_back(data: Path, tmp_path: Path) -> None:
+    store = split_pairs(data, tmp_path / "v.db")
+    with deciding(data, store, experts=1) as service:
+        after = verdict(service, "expert-01", "i1.png")
+        assert export_labels(store, tmp_path / "out")[0]["rules"]["experts"] == 1
+        assert service.undo("expert-01", after["question"])["pair"]["note"] == "says expert-01"
+        assert export_labels(store, tmp_path / "out")[0]["rules"]["experts"] == 0
+        verdict(service, "expert-01", "i0.png")
+    with deciding(data, store, experts=1) as service:
+        assert (service.state("expert-01")["done"], service.state("expert-01")["pair"]) == (1, None)
+    assert collect(store).annotators == 15, "a panel changes no other number"
+
+
+def test_fewer_annotators_open_what_was_incomplete(data: Path, tmp_path: Path) -> None:
+    store = split_pairs(data, tmp_path / "v.db")
+    with deciding(data, store, annotators=5) as service:
+        assert service.open == 2
+
+
+@contextlib.contextmanager
+def marking(data: Path, path: Path, mode: str = "graph", annotators: int = 3) -> Iterator[ElementService]:
+    material = load_material(data, least=1)
+    with contextlib.closing(Store(path)) as store:
+        elements = find_elements(material, mode)
+        yield ElementService(material, store, elements, mode=mode, annotators=annotators, seed=0)
+
+
+@contextlib.contextmanager
+def deciding_elements(data: Path, path: Path, **more: Any) -> Iterator[ExpertElements]:
+    material, collected = load_material(data, least=1), collect(path)
+    elements = {} if collected.plan == "rating" else find_elements(material, collected.plan)
+    with contextlib.closing(Store(path)) as store:
+        yield ExpertElements(material, store, elements, collected, **{"experts": 3, "annotators": None} | more)
+
+
+def mark(service: Any, who: str, values: list[str], images: int = 9) -> None:
+    for _ in range(images):
+        if (state := service.state(who))["sheet"]:
+            service.vote(who, state["question"], values, note=f"{NOTE} {who}")
+
+
+def disagree(data: Path, path: Path) -> Path:
+    """Four people: all see a cat and a mat, they are two against two over black and on."""
+    with marking(data, path, annotators=4) as service:
+        for who, values in zip(
+            service.names, (["yes", "yes"], ["yes", "yes"], ["no", "no"], ["no", "no"]), strict=True
+        ):
+            mark(service, who, ["yes", "yes", *values])
+    return path
+
+
+def test_experts_mark_the_open_elements_alone(data: Path, tmp_path: Path) -> None:
+    store = disagree(data, tmp_path / "m.db")
+    export_labels(store, tmp_path / "out")
+    left = {(row["image"], row["element"]) for row in rows(tmp_path / "out" / "open.csv")}
+    with deciding_elements(data, store) as service:
+        state = service.state("expert-01")
+        assert service.open == len(left) == 6
+        assert [element["text"] for element in state["sheet"]["elements"]] == ["cat: black", "cat on mat"]
+        assert [element["said"] for element in state["sheet"]["elements"]] == [{"yes": 2, "no": 2}] * 2
+        assert len(state["sheet"]["notes"]) == 4
+        for who, values in (("expert-01", ["yes", "no"]), ("expert-02", ["yes", "no"])):
+            mark(service, who, values)
+        mark(service, "expert-03", ["no", "no"], images=1)
+        assert service.state("expert-01")["sheet"] is None
+    result, _ = export_labels(store, tmp_path / "out")
+    assert result["rules"] == {"majority": 6, "experts": 6}
+    decided = {(row["image"], row["element"]): row for row in rows(tmp_path / "out" / "elements.csv")}
+    assert {decided[key]["value"] for key in left if key[1] == "cat | black"} == {"yes"}
+    assert {decided[key]["value"] for key in left if key[1] != "cat | black"} == {"no"}
+    assert {decided[key]["rule"] for key in left} == {"experts"}
+    assert rows(tmp_path / "out" / "open.csv") == []
+    assert "expert" not in (tmp_path / "out" / "marks.csv").read_text()
+    assert {row["annotator"] for row in rows(tmp_path / "out" / "experts.csv")} == {f"expert-0{n}" for n in (1, 2, 3)}
+    assert [person["annotator"] for person in result["annotator_details"]] == [f"annotator-0{n}" for n in (1, 2, 3, 4)]
+
+
+def test_experts_who_disagree_leave_it_open_for_good(data: Path, tmp_path: Path) -> None:
+    store = disagree(data, tmp_path / "m.db")
+    with deciding_elements(data, store, experts=2) as service:
+        mark(service, "expert-01", ["yes", "yes"])
+        mark(service, "expert-02", ["yes", "no"])
+    result, _ = export_labels(store, tmp_path / "out")
+    assert result["rules"] == {"majority": 6, "experts": 3, SPLIT: 3}
+    assert {row["rule"] for row in rows(tmp_path / "out" / "open.csv")} == {SPLIT}
+
+
+def test_what_opens_later_is_asked_too(data: Path, tmp_path: Path) -> None:
+    store = disagree(data, tmp_path / "m.db")
+    with deciding_elements(data, store) as service:
+        mark(service, "expert-01", ["yes", "no"])
+    with marking(data, store, annotators=7) as service:
+        for who in ("annotator-05", "annotator-06", "annotator-07"):
+            mark(service, who, ["yes", "no", "no", "no"])  # 4 to 3 still see a mat
+    with marking(data, store, annotators=8) as service:
+        mark(service, "annotator-08", ["yes", "no", "no", "no"])
+    with deciding_elements(data, store) as service:
+        sheet = service.state("expert-01")["sheet"]
+        assert [element["text"] for element in sheet["elements"]] == ["mat"]
+
+
+def test_where_nothing_is_open_it_says_why(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def told(store: Path, folder: Path = data) -> str:
+        assert run_command("titjudge", ["label", "experts", str(folder), "--store", str(store)]) == 2
+        text = capsys.readouterr().err
+        assert len(text.strip().splitlines()) == 1
+        return text
+
+    assert "no such store" in told(tmp_path / "absent.db")
+    with marking(data, tmp_path / "m.db") as service:
+        mark(service, "annotator-01", ["yes"] * 4)
+    assert "nothing is open for experts (12 incomplete)" in told(tmp_path / "m.db")
+    with marking(data, tmp_path / "r.db", "rating") as service:
+        mark(service, "annotator-01", ["5"] * 5)
+    assert "ratings come out as means" in told(tmp_path / "r.db")
+    (tmp_path / "x").mkdir()
+    other = make_data(tmp_path / "x" / "other")
+    for image in ("i0.png", "i1.png"):
+        (other / image).rename(other / f"x{image}")
+    (other / "images.jsonl").unlink()
+    with (other / "images.jsonl").open("w") as stream:
+        stream.writelines(json.dumps({"image": f.name, "prompt_id": "p"}) + "\n" for f in sorted(other.glob("*.png")))
+    assert "is not of these data" in told(split_pairs(data, tmp_path / "v.db"), other)
+    with pytest.raises(UserError, match="number of experts"), deciding(data, tmp_path / "v.db", experts=0):
+        pass
+
+
+@pytest.mark.slow
+def test_verdicts_outlive_kill_9(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    store = split_pairs(data, tmp_path / "v.db")
+
+    @contextlib.contextmanager
+    def serving(port: int = 0) -> Iterator[tuple[subprocess.Popen[str], Any]]:
+        script = [sys.executable, "-c", SERVE, str(data), str(store), str(port)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        with subprocess.Popen(script, stdout=subprocess.PIPE, text=True, env=environment) as process:
+            assert process.stdout is not None
+            try:
+                yield process, urlsplit(process.stdout.readline().split()[1])
+            finally:
+                process.kill()
+
+    def ask(link: Any, path: str, body: Any = None) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {link.fragment}", "Content-Type": "application/json"}
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", link.port, timeout=20)) as connection:
+            connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, headers)
+            reply = connection.getresponse()
+            return reply.status, json.loads(reply.read())
+
+    with serving() as (process, link):
+        question = ask(link, "/api/state")[1]["question"]
+        status, after = ask(link, "/api/vote", {"question": question, "answer": "both_bad", "note": "= " + "w" * 9000})
+        assert (status, after["done"]) == (200, 1)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with serving(link.port) as (_, link):
+        assert ask(link, "/api/state")[1] == after
+    with contextlib.closing(Store(store)) as opened:
+        (vote,) = opened.votes("expert-01")
+    assert (vote.answer, vote.note[:3], len(vote.note)) == ("both_bad", "= w", 2000)

@@ -1,0 +1,152 @@
+"""`label experts`: the labelling page on what is open, with what the annotators said, for a panel that decides it (A.11).
+
+An expert votes as annotators do, under a name that starts with `expert-`, and does not see what other experts say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from titjudge.core.errors import UserError
+from titjudge.web.label.annotator import AnnotatorQueue
+from titjudge.web.label.collected import (
+    Collected,
+    decide_elements,
+    decide_pairs,
+    marks_of,
+    open_elements,
+    open_pairs,
+    standing_rows,
+    tally,
+)
+from titjudge.web.label.dataset import LabelingData
+from titjudge.web.label.element_export import RATING
+from titjudge.web.label.element_service import ElementService, standing
+from titjudge.web.label.elements import Element
+from titjudge.web.label.question_order import listed, shuffled
+from titjudge.web.label.service import LabelingService
+from titjudge.web.label.store import EXPERT, Store, Submission
+
+_SIDES = {"a": "left", "b": "right"}
+_TURNED = {"a": "right", "b": "left"}
+
+
+class ExpertPairs(LabelingService):
+    """The pairs that no rule decides.
+
+    Raises:
+        UserError: None is open.
+    """
+
+    role = EXPERT
+
+    def __init__(
+        self, material: LabelingData, store: Store, collected: Collected, *, experts: int, annotators: int | None
+    ) -> None:
+        pairs = open_pairs(collected, annotators)
+        here = [(a, b) for _, a, b in pairs if a in material.items and b in material.items]
+        if not here:
+            raise _nothing(collected, decide_pairs(collected, annotators).summary.rules, len(pairs))
+        super().__init__(material, store, plan=collected.plan, annotators=experts, seed=collected.seed)
+        self.open = len(here)
+        self._plan, self._gold = listed(here), []
+        wanted = {frozenset(pair) for pair in here}
+        notes = {
+            (vote.annotator, frozenset((vote.left, vote.right))): vote.note
+            for vote in collected.votes
+            if vote.undone_at is None and vote.note
+        }
+        self._said: dict[frozenset[str], list[tuple[str, str, str]]] = defaultdict(list)
+        for cast in decide_pairs(collected, annotators).found:
+            pair = frozenset((cast.choice.a, cast.choice.b))
+            if pair in wanted:
+                note = notes.get((cast.choice.annotator, pair), "")
+                self._said[pair].append((cast.choice.a, cast.choice.choice, note))
+
+    def _state(self, annotator: str, turn: int, ballot: AnnotatorQueue) -> dict[str, Any]:
+        state = super()._state(annotator, turn, ballot) | {"expert": True}
+        if (asked := ballot.question()) is not None and state["pair"]:
+            said = [
+                ((_SIDES if a == asked.left else _TURNED).get(choice, choice), note)
+                for a, choice, note in self._said[frozenset((asked.left, asked.right))]
+            ]
+            counts = Counter(answer for answer, _ in said)
+            state["pair"]["said"] = {answer: counts[answer] for answer in ("left", "tie", "both_bad", "right")}
+            notes = [pair for pair in said if pair[1]]
+            state["pair"]["notes"] = shuffled(notes, self._seed, annotator, asked.left, asked.right)
+        return state
+
+
+class ExpertElements(ElementService):
+    """The elements without a majority, and those that most cannot tell, image by image.
+
+    Raises:
+        UserError: None is open.
+    """
+
+    role = EXPERT
+
+    def __init__(
+        self,
+        material: LabelingData,
+        store: Store,
+        elements: Mapping[str, Sequence[Element]],
+        collected: Collected,
+        *,
+        experts: int,
+        annotators: int | None,
+    ) -> None:
+        if collected.plan == RATING:
+            raise UserError(f"{collected.path}: ratings come out as means, so nothing is open for experts")
+        wanted = open_elements(collected, annotators)
+        here = {}
+        for image in wanted.keys() & elements.keys():
+            names = wanted[image]
+            here[image] = tuple(
+                replace(each, needs=tuple(name for name in each.needs if name in names))
+                for each in elements[image]
+                if each.name in names
+            )
+        if not any(here.values()):
+            rules = Counter(outcome.rule for outcome in decide_elements(collected, annotators))
+            raise _nothing(collected, rules, len(wanted))
+        super().__init__(material, store, elements, mode=collected.plan, annotators=experts, seed=collected.seed)
+        self.open = sum(map(len, here.values()))
+        self._elements, self._known = here, {}
+        counted = [row for row in standing_rows(collected.submissions) if collected.counts(row.annotator)]
+        self._votes = tally(marks_of(counted))
+        self._notes: dict[str, list[str]] = defaultdict(list)
+        for row in counted:
+            if row.note:
+                self._notes[row.image].append(row.note)
+
+    def _left(self, annotator: str, rows: Sequence[Submission]) -> list[str]:
+        """List the images with an open element that the expert has not marked: what opens later comes, too."""
+        done = {image: {name for name, _, _ in row.marks or ()} for image, row in standing(rows).items()}
+        return [
+            image
+            for image in self._order(annotator)
+            if any(element.name not in done.get(image, ()) for element in self._elements[image])
+        ]
+
+    def state(self, annotator: str) -> dict[str, Any]:
+        """Say what the page shows, and that it is an expert's."""
+        return super().state(annotator) | {"expert": True}
+
+    def _sheet(self, image: str, rows: Sequence[Submission]) -> dict[str, Any]:
+        sheet = super()._sheet(image, rows)
+        for shown, element in zip(sheet["elements"], self._elements[image], strict=True):
+            votes = self._votes[image, element.name, element.kind]
+            shown["said"] = {value: votes[value] for value in element.values}
+        sheet["notes"] = shuffled(self._notes[image], self._seed, image)
+        return sheet
+
+
+def _nothing(collected: Collected, rules: Mapping[str, int], elsewhere: int) -> UserError:
+    found = ", ".join(f"{number:,} {rule}" for rule, number in rules.items() if number)
+    if elsewhere:
+        return UserError(f"{collected.path}: what is open for experts ({found}) is not of these data")
+    return UserError(f"{collected.path}: nothing is open for experts ({found or 'nobody has voted'})")
