@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -17,8 +18,12 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image
 
+from titjudge.core.types import Pair
+from titjudge.web.label.store import Store
+
 CHROMIUM = Path("/usr/bin/chromium")
 ROOT = Path(__file__).resolve().parents[2]
+FACET = "Quality / Detail / Noise"
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -32,6 +37,13 @@ from pathlib import Path
 from titjudge.web.label.server import serve_label
 serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]), port=int(sys.argv[3]), mode=sys.argv[4], seed=5,
             ready=lambda links: print(*links, flush=True))
+"""
+SERVE_EXPERTS = """
+import sys
+from pathlib import Path
+from titjudge.web.label.server import serve_experts
+serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, annotators=3,
+              ready=lambda links, number: print(*links, flush=True))
 """
 SERVE_VIEW = """
 from pathlib import Path
@@ -71,10 +83,10 @@ def data(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def serving(
-    data: Path, store: Path, port: int = 0, mode: str = "pairs"
+    data: Path, store: Path, port: int = 0, mode: str = "pairs", script: str = SERVE
 ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     with subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(data), str(store), str(port), mode],
+        [sys.executable, "-c", script, str(data), str(store), str(port), mode],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -273,6 +285,94 @@ def test_a_graph_is_marked_with_the_keyboard_and_by_touch(browser: Any, data: Pa
         ("annotator-01", None),
         ("annotator-02", ["no", "no", "no", "no"]),
     ]
+
+
+def split(store: Path, mode: str) -> None:
+    """Three annotators who do not agree on anything, with hostile reasons."""
+    why = "<img src=x onerror='window.hacked=1'> " + "because " * 80
+    with contextlib.closing(Store(store)) as opened:
+        for key, value in (("plan", mode), ("seed", "5"), ("annotators", "3")):
+            opened.setting(key, value)
+        images = sorted(path.name for path in store.parent.glob("data/*.png"))
+        opened.describe({}, [(image, "p", "g") for image in images], ())
+        for who, answer, value in (("one", "left", "0"), ("two", "right", "1"), ("three", "tie", "2")):
+            if mode == "all":
+                for a, b in (images[:2], images[2:]):
+                    opened.add(who, "pair", "p", a, b, answer, note=why)
+            else:
+                opened.submit(who, images[0], [(FACET, "Quality", value)], note=why)
+
+
+@pytest.mark.slow
+def test_an_expert_sees_what_was_said_and_decides_with_the_keyboard(browser: Any, data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "votes.db"
+    split(store, "all")
+    with serving(data, store, script=SERVE_EXPERTS) as (_, links), page_of(browser, links[0]) as page:
+        assert "You decide what is open" in page.inner_text("#guide")
+        page.click("#begin")
+        assert page.inner_text("#count") == "0 answered"
+        assert page.inner_text("#said-counts") == "left by 1 · tie by 1 · right by 1"
+        assert page.locator("#said-notes li").count() == 3
+        assert page.evaluate("document.querySelector('#said-notes *:not(li)') === null && window.hacked === undefined")
+        page.focus("#said")
+        page.keyboard.press("ArrowDown")  # scrolls
+        assert votes(store, "SELECT * FROM votes WHERE annotator LIKE 'expert-%'") == []
+        axe = ROOT / "tests" / "vendor" / "axe.min.js"
+        if axe.is_file():
+            page.evaluate(axe.read_text())
+            violations = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+            assert [v["id"] for v in violations if v["impact"] in ("serious", "critical")] == []
+        press(page, "1")
+        press(page, "4")
+        assert page.is_visible("#done")
+        press(page, "z")
+        press(page, "3")
+    said = votes(store, "SELECT answer, both_bad FROM votes WHERE annotator = 'expert-01' ORDER BY id")
+    assert said == [("left", 0), ("tie", 1), ("right", 0)]
+
+
+@pytest.mark.slow
+def test_an_expert_marks_what_is_open_on_a_phone(browser: Any, data: Path, tmp_path: Path) -> None:
+    prompt = {"prompt_id": "p", "prompt": PROMPT, "facets": {"Quality": [["Detail", "Noise"]]}}
+    (data / "prompts.jsonl").write_text(json.dumps(prompt) + "\n")
+    store = tmp_path / "marks.db"
+    split(store, "facets")
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with serving(data, store, script=SERVE_EXPERTS) as (_, links), page_of(browser, links[0], **phone) as page:
+        page.tap("#begin")
+        assert page.locator(".element").count() == 1
+        assert page.inner_text(".counts") == "0 by 1 · 1 by 1 · 2 by 1"
+        assert page.evaluate("document.querySelector('#said-notes *:not(li)') === null && window.hacked === undefined")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        value = page.locator(".element button").nth(2)
+        box = value.bounding_box()
+        assert box["height"] >= 44
+        assert box["y"] + box["height"] <= page.locator("#submit").bounding_box()["y"]
+        value.tap()
+        page.tap("#submit")
+        page.wait_for_selector("body[data-state=done]")
+    said = votes(store, "SELECT marks FROM submissions WHERE annotator = 'expert-01'")
+    assert [json.loads(marks) for (marks,) in said] == [[[FACET, "Quality", "2"]]]
+
+
+@pytest.mark.slow
+def test_who_is_stopped_reads_thanks_and_can_undo_nothing(browser: Any, data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "votes.db"
+    with contextlib.closing(Store(store)) as opened:
+        images = sorted(path.name for path in data.glob("*.png"))
+        opened.describe({}, [], [Pair("p", a, b, "a") for a, b in itertools.combinations(images, 2)][:4])
+        for pair in opened.gold()[:3]:
+            opened.add("annotator-01", "gold", "p", pair.a, pair.b, "right")
+        opened.add("annotator-01", "gold", "p", images[1], images[2], "right")
+    with serving(data, store) as (_, links), page_of(browser, links[0]) as page:
+        assert page.is_visible("#stopped")
+        assert page.is_hidden("#done")
+        assert page.is_disabled("#undo")
+        page.keyboard.press("z")
+        page.keyboard.press("1")
+        assert page.is_hidden("#notice")
+    assert len(votes(store)) == 4
+    assert votes(store, "SELECT * FROM undos") == []
 
 
 def test_a_link_without_its_token_opens_nothing(browser: Any, data: Path, tmp_path: Path) -> None:

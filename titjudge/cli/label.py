@@ -32,6 +32,7 @@ def label() -> None:
       python cli.py label examples/known_answer --mode rating \\
         --store ratings.sqlite
       python cli.py label export labels.sqlite labelled
+      python cli.py label experts examples/known_answer
       python cli.py label tasks examples/known_answer tasks.json
     """
 

@@ -10,6 +10,7 @@
 | `server` | `serve_label`: the page |
 | `reliability` | is an annotator right where the answer is known, and when to stop one who is not |
 | `collected` | whose votes count, what they decide, and what is left for experts |
+| `experts` | the page on what is open, with what the annotators said |
 | `aggregate`, `rankings`, `export` | `export_labels`: votes to pairs, ranks, agreement and a list for experts |
 | `elements` | what is marked of one image: questions, facets, a graph, pillars; which values, and what locks what |
 | `element_service`, `element_export` | marks on disk before the next image; majority and agreement |

@@ -20,7 +20,7 @@ from titjudge.stats.human_data import COLUMNS
 from titjudge.stats.votes import BOTH_BAD
 from titjudge.stats.votes import Vote as Choice
 from titjudge.web.label.question_order import implied
-from titjudge.web.label.reliability import AT_MOST, Reliability
+from titjudge.web.label.reliability import Reliability, at_most
 from titjudge.web.label.store import Vote
 
 PairKey = tuple[str, str, str]
@@ -132,7 +132,7 @@ def annotator_table(votes: Iterable[Vote], people: Mapping[str, Reliability]) ->
         r["gold_accuracy"], r["gold_at_most"]) for r in records
     )  # fmt: skip
     note = "left of decided: far from 0.5 over many votes means that someone favours a side"
-    return records, Table("Annotators", columns, rows, (note, AT_MOST))
+    return records, Table("Annotators", columns, rows, (note, *at_most(people)))
 
 
 def _annotator(name: str, all_votes: Sequence[Vote], checks: Reliability) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from titjudge.core.types import Table
 from titjudge.stats.votes import PANEL, krippendorff_alpha
 from titjudge.web.label.collected import Collected, ElementKey, ElementMark, decide_elements, marks_of, tally
 from titjudge.web.label.element_service import standing
-from titjudge.web.label.reliability import AT_MOST, Reliability
+from titjudge.web.label.reliability import Reliability, at_most
 from titjudge.web.label.store import is_expert
 
 RATING = "rating"
@@ -160,4 +160,4 @@ def _annotators(
     )
     note = "as most others: share of marks that are what more than half of the others say"
     rows = tuple(tuple(record.values())[: len(columns)] for record in records)
-    return records, Table("Annotators", columns, rows, (note, AT_MOST, *collected.left_out))
+    return records, Table("Annotators", columns, rows, (note, *at_most(collected.people), *collected.left_out))

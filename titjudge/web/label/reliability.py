@@ -21,7 +21,6 @@ from titjudge.web.label.elements import Element
 from titjudge.web.label.store import Submission, Vote
 
 LEAST = 0.7
-AT_MOST = "at most: of the share of checks that are right, at 95 %, at all checks at once"
 Known = Mapping[str, Mapping[str, str]]
 """Image id to element (casefold) to value (casefold)."""
 
@@ -63,6 +62,12 @@ class Reliability:
             "gold_at_most": self.at_most,
             "left_out": self.stopped,
         }
+
+
+def at_most(people: Mapping[str, Reliability]) -> tuple[str, ...]:
+    """Say what the column of that name tells, where somebody has had a check."""
+    told = "at most: the bound on the share of checks that are right, at 95 %, however often one looks"
+    return (told,) if any(one.checks for one in people.values()) else ()
 
 
 def of_votes(votes: Iterable[Vote], gold: Iterable[Pair], least: float) -> dict[str, Reliability]:

@@ -52,7 +52,7 @@ function fill(sheet) {
     row.node.classList.toggle("many", element.values.length > 4);
     const said = made("div");
     said.append(made("p", "", element.text), made("p", "hint", element.hint));
-    if (element.said) said.append(made("p", "counts", counted(element.said)));
+    if (element.said) said.append(counts(made("p", "counts"), element.said));
     const values = made("div", "values");
     for (const value of element.values) {
       const button = made("button", "", value);
@@ -153,9 +153,7 @@ function key(event) {
   const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (noteKey(event, pressed)) return;
   const arrow = pressed.startsWith("Arrow");
-  const scrolls = document.activeElement === $("prompt") && $("prompt").scrollHeight > $("prompt").clientHeight;
-  if (scrolls && arrow) return;
-  if (event.repeat && !arrow || event.ctrlKey && pressed !== "z" || event.metaKey && pressed !== "z" || event.altKey) return;
+  if (scrolls(pressed) || event.repeat && !arrow || event.ctrlKey && pressed !== "z" || event.metaKey && pressed !== "z" || event.altKey) return;
   if ($("zoom").open) {
     if (pressed === "f") $("zoom").close();
     return;

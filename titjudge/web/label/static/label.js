@@ -30,7 +30,7 @@ async function show(next) {
     }
     [$("left").src, $("right").src] = urls;
     if (next.expert) {
-      $("said-counts").textContent = counted(pair.said);
+      counts($("said-counts"), pair.said);
       notes(pair.notes.map(([answer, note]) => `${answer.replace("_", " ")}: ${note}`));
     }
     $("note").value = localStorage.getItem(draftName()) ?? pair.note;
@@ -67,9 +67,7 @@ function zoomKey(event) {
 function key(event) {
   const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (noteKey(event, pressed)) return;
-  const scrolls = document.activeElement === $("prompt") && $("prompt").scrollHeight > $("prompt").clientHeight;
-  if (scrolls && (event.key === "ArrowDown" || event.key === "ArrowUp")) return;
-  if (event.repeat || event.ctrlKey && event.key !== "z" || event.metaKey && event.key !== "z" || event.altKey) return;
+  if (scrolls(pressed) || event.repeat || event.ctrlKey && event.key !== "z" || event.metaKey && event.key !== "z" || event.altKey) return;
   if ($("zoom").open) return zoomKey(event);
   if (sharedKey(event, pressed) || dialogOpen()) return;
   if (KEYS[pressed]) vote(KEYS[pressed]);

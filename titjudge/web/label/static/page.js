@@ -163,9 +163,14 @@ function made(tag, name, text) {
 
 // What annotators said, for experts: how many for each answer, and their reasons.
 
-const counted = (said) => Object.entries(said).map(([value, number]) => `${value.replace("_", " ")} ${number}`).join(" · ");
+function counts(node, said) {
+  const given = Object.entries(said).filter(([, number]) => number);
+  node.replaceChildren(...given.flatMap(([value, number], place) => [place ? " · " : "", made("b", "", value.replace("_", " ")), ` by ${number}`]));
+  return node;
+}
 
 function notes(lines) {
+  $("said").scrollTop = 0;
   $("said-notes").replaceChildren(...lines.map((line) => made("li", "", line)));
 }
 
@@ -178,6 +183,9 @@ function settled() {
   controls();
   document.body.dataset.question = state ? state.question : "";
 }
+
+// In a text that is longer than its box these keys scroll.
+const scrolls = (pressed) => (pressed === "ArrowUp" || pressed === "ArrowDown") && document.activeElement.matches(".text, .said") && document.activeElement.scrollHeight > document.activeElement.clientHeight;
 
 function sharedKey(event, pressed) {
   if (pressed === "p" && asked() && !$("guide").open) toggle($("rest"));
