@@ -192,6 +192,29 @@ def test_a_run_as_a_pilot_knows_its_seeds_and_its_price(tmp_path: Path, capsys: 
     assert found[0]["prompts"] > found[1]["prompts"] > found[2]["prompts"]
 
 
+def test_replays_and_plans_count_the_images_of_a_prompt_by_the_given_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both images of `sure` are half right; of `lucky`, one is right on most prompts."""
+    rng, lines = np.random.default_rng(7), ["prompt_id,generator,seed,score"]
+    for k in range(200):
+        lines += [f"p{k},sure,{seed},{0.6 + 0.1 * rng.random():.3f}" for seed in (0, 1)]
+        lines += [f"p{k},lucky,0,{int(rng.random() < 0.9)}", f"p{k},lucky,1,0"]
+    (tmp_path / "scores.csv").write_text("\n".join(lines) + "\n")
+    of = ("--scores", tmp_path / "scores.csv", "--pair", "sure,lucky", "--json", tmp_path / "out.json")
+    won = {}
+    for rule in ("mean", "any:1"):
+        command(capsys, "settle", *of, "--per-prompt", rule)
+        won[rule] = json.loads((tmp_path / "out.json").read_text())["pairs"][0]["verdict"]
+    assert won == {"mean": "sure", "any:1": "lucky"}
+    plan = ("plan", *of, "--difference", "0.1")
+    command(capsys, *plan)
+    assert {each["seeds"] for each in json.loads((tmp_path / "out.json").read_text())["plans"]} == {1, 2, 4}
+    command(capsys, *plan, "--per-prompt", "any:1")
+    assert [each["seeds"] for each in json.loads((tmp_path / "out.json").read_text())["plans"]] == [2]
+    assert "cannot tell" in command(capsys, *plan, "--per-prompt", "any:1", "--seeds", "4", code=2)
+
+
 def test_an_old_board_on_a_new_judges_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(6)
     for name, first, shift in (("old", 0, 0.0), ("new", 1, 0.1)):

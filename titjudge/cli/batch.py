@@ -18,6 +18,7 @@ _run_options: Callable[[F], F] = with_options(
     key_option("suite", "NAME"),
     key_option("metrics", "NAME", "--metric", multiple=True),
     key_option("limit", "N"),
+    key_option("limit_seed", "S"),
 )
 
 

@@ -28,6 +28,12 @@ scores_options: Callable[[F], F] = with_options(
     ),
     option("--metric", "The metric of the runs, or the score's column in the table  [default: score].", "NAME"),
     option("--allow-drift", "Compare runs although a judge, its version or the protocol differs.", is_flag=True),
+    option(
+        "--per-prompt",
+        "Several images of a prompt count by their mean, the best, or any or all of them being right (any:0.8: from that score on).",
+        "HOW",
+        default="mean",
+    ),
 )
 """The options that name a command's scores."""
 
@@ -107,12 +113,6 @@ def write_out(tables: Sequence[Table], out: Path | None) -> None:
     multiple=True,
 )
 @option(
-    "--per-prompt",
-    "Several images of a prompt count by their mean, the best, or any or all of them being right (any:0.8: from that score on).",
-    "HOW",
-    default="mean",
-)
-@option(
     "--fail-if-worse",
     "Exit code 1 when a generator is worse than the baseline by more than DELTA, by its interval.",
     "DELTA",
@@ -129,8 +129,8 @@ def write_out(tables: Sequence[Table], out: Path | None) -> None:
 @option("--image-url", "With --comment: where that folder will be found.", "URL", default="")
 @file_options
 def generators(
-    runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, baseline: str | None,
-    by: tuple[str, ...], per_prompt: str, fail_if_worse: float | None, strict: bool, junit: Path | None,
+    runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, per_prompt: str,
+    baseline: str | None, by: tuple[str, ...], fail_if_worse: float | None, strict: bool, junit: Path | None,
     comment: Path | None, image_url: str, plot: Path | None, out: Path | None, json_file: Path | None,
 ) -> int:  # fmt: skip
     """Compare generators prompt by prompt, across different images.
@@ -236,8 +236,9 @@ def _write_gate(
 @option("--seed", "Of the random orders.", "S", type=click.IntRange(0), default=0)
 @file_options
 def settle(
-    runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, pairs: tuple[str, ...],
-    margin: float | None, repeat: int, seed: int, plot: Path | None, out: Path | None, json_file: Path | None,
+    runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, per_prompt: str,
+    pairs: tuple[str, ...], margin: float | None, repeat: int, seed: int, plot: Path | None, out: Path | None,
+    json_file: Path | None,
 ) -> int:  # fmt: skip
     """Replay `judge --settle` on finished scores: after how many prompts, in random order, would it have stopped?
 
@@ -254,7 +255,7 @@ def settle(
     from titjudge.stats.replay_settling import replay_pairs, replay_race, replay_tables
 
     check_files(plot, out)
-    table = read_input(runs, scores, metric, allow_drift)
+    table = read_input(runs, scores, metric, allow_drift, per_prompt=per_prompt)
     two, races = _questions(pairs, table)
     found = replay_pairs(table, two, margin=margin, repeat=repeat, seed=seed)
     raced = [one for names in races for one in replay_race(table, names, margin=margin, repeat=repeat, seed=seed)]
@@ -335,9 +336,9 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
 )
 @file_options
 def plan(
-    runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, difference: float, power: float,
-    pair: str | None, seeds: tuple[int, ...], samples: tuple[int, ...], image_cost: float | None, plot: Path | None,
-    out: Path | None, json_file: Path | None,
+    runs: tuple[Path, ...], scores: Path | None, metric: str | None, allow_drift: bool, per_prompt: str,
+    difference: float, power: float, pair: str | None, seeds: tuple[int, ...], samples: tuple[int, ...],
+    image_cost: float | None, plot: Path | None, out: Path | None, json_file: Path | None,
 ) -> int:  # fmt: skip
     """Plan a comparison from a pilot: prompts x seeds x judge samples, and what they cost, as a range.
 
@@ -355,7 +356,7 @@ def plan(
     from titjudge.stats.planning import Pilot, cheapest, plan_table, plans
 
     check_files(plot, out)
-    table = read_input(runs, scores, metric, allow_drift)
+    table = read_input(runs, scores, metric, allow_drift, per_prompt=per_prompt)
     if pair is None and len(table.generators) != 2:
         raise ConfigError(f"choose two generators with --pair A,B: {', '.join(table.generators)}")
     names = (table.generators[0], table.generators[-1])
@@ -375,7 +376,8 @@ def plan(
     found = [one for of in by_pair for one in of]
     if not found:
         raise ConfigError(
-            f"{table.source}: the pilot has one image a prompt, or one answer an image: it cannot tell of other numbers"
+            f"{table.source}: the pilot has one image a prompt, or one answer an image, or --per-prompt joins its images: it "
+            "cannot tell of other numbers"
         )
     shown = plan_table(found, pilots, difference, power)
     show_tables([shown])

@@ -44,7 +44,7 @@ def people(
 
     With --gold a dear judge stands in the place of people: RUN is a cheap judge on all prompts, --gold the dear one on a
     random part of them, and the scores are those that the dear judge would have given.
-    `judge --limit N` takes the first prompts, which are a random part only where the data are in random order.
+    `judge --limit N --limit-seed S` draws such a part; `--limit N` alone takes the first prompts.
 
     \b
     Examples:

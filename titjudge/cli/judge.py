@@ -33,6 +33,7 @@ from titjudge.cli.terminal import say
 @key_option("metrics", "NAME", "--metric", multiple=True)
 @model_options
 @key_option("limit", "N")
+@key_option("limit_seed", "S")
 @key_option("max_requests", "N")
 @key_option("max_tokens", "N")
 @key_option("min_coverage", "SHARE")

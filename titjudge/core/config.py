@@ -216,6 +216,8 @@ class RunConfig(_Strict):
     """The run folder; without it runs/DATA-HASH. The same command resumes it."""
     limit: Positive | None = None
     """Judge at most N images: the first prompts, with all images of each, so that generators can still be compared."""
+    limit_seed: int | None = None
+    """With `limit`: prompts drawn at random by this seed in place of the first ones."""
     lenient: bool = False
     """Repair malformed JSON answers with json-repair, and flag them."""
     retry_failed: bool = False

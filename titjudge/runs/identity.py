@@ -26,6 +26,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
             "cache",
             "out",
             "limit",
+            "limit_seed",
             "pairs",
             "report",
             "canary",

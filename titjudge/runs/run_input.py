@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from titjudge.core.config import RunConfig
-from titjudge.core.errors import DataError
+from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.grouped_reasons import brief
 from titjudge.core.serialization import storable
 from titjudge.core.types import InvalidItem, Item, Pair
@@ -17,9 +17,15 @@ from titjudge.suites.samples import cells
 
 
 class RunInput:
-    """Reads the data again each time it is asked, so that no run needs them all in memory."""
+    """Reads the data again each time it is asked, so that no run needs them all in memory.
+
+    Raises:
+        ConfigError: a seed for what `--limit` draws, and no limit.
+    """
 
     def __init__(self, config: RunConfig, suite: Any) -> None:
+        if config.limit_seed is not None and config.limit is None:
+            raise ConfigError("--limit-seed draws what --limit N takes: give both")
         self._config, self._suite = config, suite
         self._drawn: Drawn | None = None
         self._foreign = Foreign()
@@ -43,7 +49,7 @@ class RunInput:
         if self._config.limit is None:
             return self._load()
         if self._drawn is None:
-            self._drawn = Drawn.of(self._load, self._config.limit)
+            self._drawn = Drawn.of(self._load, self._config.limit, self._config.limit_seed)
         return self._drawn.items(self._load)
 
     def _load(self) -> Iterator[Item | InvalidItem]:

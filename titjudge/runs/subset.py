@@ -1,7 +1,8 @@
-"""The first images of some data, prompt by prompt: a small part in which generators can still be compared."""
+"""A part of some data, prompt by prompt, the first ones or random ones: generators can still be compared in it."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -12,9 +13,9 @@ Load = Callable[[], Iterator[Item | InvalidItem]]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Which prompts `--limit` takes: whole ones in the order of the data, as many as fit.
+    """Which prompts `--limit` takes: whole ones, as many as fit, in the order of the data or, with a seed, at random.
 
-    A first one that does not fit is taken in part.
+    A first one that does not fit is taken in part. A larger limit with the same seed holds a smaller one.
     """
 
     limit: int
@@ -22,11 +23,13 @@ class Drawn:
     line: str
 
     @classmethod
-    def of(cls, load: Load, limit: int) -> Drawn:
+    def of(cls, load: Load, limit: int, seed: int | None = None) -> Drawn:
         """Go through the data once and choose; `line` says for people what was drawn; empty where it is all."""
         sizes: dict[str, int] = {}
         for item in load():
             sizes[prompt_of(item)] = sizes.get(prompt_of(item), 0) + isinstance(item, Item)
+        if seed is not None:
+            sizes = dict(sorted(sizes.items(), key=lambda each: _place(seed, each[0])))
         taken: dict[str, int] = {}
         images = 0
         for prompt, size in sizes.items():
@@ -42,7 +45,8 @@ class Drawn:
         if len(taken) == len(sizes):
             return cls(limit, frozenset(taken), "")
         prompts = sum(map(bool, taken.values()))
-        line = f"{images:,} of {sum(full.values()):,} images, all those of {prompts:,} of {len(full):,} prompts"
+        drawn = "" if seed is None else ", drawn at random"
+        line = f"{images:,} of {sum(full.values()):,} images, all those of {prompts:,} of {len(full):,} prompts{drawn}"
         return cls(limit, frozenset(taken), f"--limit {limit}: {line}")
 
     def items(self, load: Load) -> Iterator[Item | InvalidItem]:
@@ -58,3 +62,7 @@ class Drawn:
 def prompt_of(item: Item | InvalidItem) -> str:
     """Give the id of the prompt, or the item's own where it has none."""
     return item.prompt_id or item.id
+
+
+def _place(seed: int, prompt: str) -> bytes:
+    return hashlib.sha256(f"{seed}\x00{prompt}".encode(errors="replace")).digest()

@@ -32,7 +32,7 @@ class Pilot:
     Attributes:
         variance: of the difference between prompts, with the pilot's images and answers. factor: by which the true one may
             lie above or below. seeds, samples: the variance between images of a prompt, and answers to an image, of the
-            two generators together; None where the pilot has no two.
+            two generators together; None where the pilot has no two, or the score of a prompt is no mean of them.
         images, answers: of a prompt, and to an image, in the pilot.
     """
 
@@ -64,9 +64,13 @@ class Pilot:
                 f"all prompts show the same difference of '{a}' and '{b}': nothing to plan from", table.source
             )
         both = np.isfinite(table.means[:, columns]).all(axis=1)
+        seeds, samples = (
+            _together(each, columns) if table.per_prompt.kind == "mean" else None
+            for each in (table.seed_variance, table.judge_variance)
+        )
         return cls(
-            a, b, len(d), variance, variance_factor(d), _together(table.seed_variance, columns),
-            _together(table.judge_variance, columns), float(table.images[both][:, columns].mean()), table.samples,
+            a, b, len(d), variance, variance_factor(d), seeds, samples, float(table.images[both][:, columns].mean()),
+            table.samples,
         )  # fmt: skip
 
     def variance_with(self, seeds: int, samples: int) -> float | None:

@@ -146,7 +146,7 @@ def _notes(cheap: ScoreTable, dear: ScoreTable, low: Floats, high: Floats, commo
         if error > 0 and abs(float(a.mean() - b.mean())) > _SUSPECT * error:
             found.append(
                 "the cheap judge scores the dear judge's part otherwise than the rest: it is no random part, and the intervals "
-                "do not hold (`judge --limit N` draws one)"
+                "do not hold (`judge --limit N --limit-seed S` draws one)"
             )
     return found
 

@@ -17,11 +17,11 @@ def _data(generators: int = 3, prompts: int = 4) -> list[Item | InvalidItem]:
     ]
 
 
-def _drawn(data: list[Item | InvalidItem], limit: int) -> tuple[list[str], str]:
+def _drawn(data: list[Item | InvalidItem], limit: int, seed: int | None = None) -> tuple[list[str], str]:
     def load() -> Iterator[Item | InvalidItem]:
         return iter(data)
 
-    drawn = Drawn.of(load, limit)
+    drawn = Drawn.of(load, limit, seed)
     return [item.id for item in drawn.items(load)], drawn.line
 
 
@@ -29,6 +29,17 @@ def test_a_limit_takes_all_generators_of_the_first_prompts() -> None:
     ids, line = _drawn(_data(), 7)
     assert ids == ["g0/0.png", "g0/1.png", "g1/0.png", "g1/1.png", "g2/0.png", "g2/1.png"]
     assert line == "--limit 7: 6 of 12 images, all those of 2 of 4 prompts"
+
+
+def test_a_seed_draws_random_prompts_whatever_their_order_and_a_larger_limit_holds_the_smaller_one() -> None:
+    data = _data(2, 20)
+    ids, line = _drawn(data, 10, seed=1)
+    assert line == "--limit 10: 10 of 40 images, all those of 5 of 20 prompts, drawn at random"
+    assert len(ids) == 10
+    assert set(ids) == set(_drawn(data[::-1], 10, seed=1)[0])
+    assert ids != _drawn(data, 10)[0]
+    assert set(ids) != set(_drawn(data, 10, seed=2)[0])
+    assert set(ids) < set(_drawn(data, 12, seed=1)[0])
 
 
 def test_a_limit_below_one_prompt_takes_a_part_of_it_and_says_so() -> None:
