@@ -273,7 +273,9 @@ def duels(table: ScoreTable, repeats: int, seed: int = 9) -> None:
     names = [str(k) for k in range(scores.shape[1])]
     truth, rng = scores.mean(axis=0), np.random.default_rng(seed)
     as_of_24 = round(0.1 * (24 - 1) / (len(names) - 1), 3)
-    print(f"\n5. A share of the comparisons of {len(names)} generators, drawn as `pairwise.duels` does; tau with people's order")
+    print(
+        f"\n5. A share of the comparisons of {len(names)} generators, drawn as `pairwise.duels` does; tau with people's order"
+    )
     for count in (DRAWN, 400):
         taus: dict[float, list[float]] = {0.1: [], as_of_24: [], 1.0: []}
         for repeat in range(repeats):
@@ -306,7 +308,9 @@ def tiers(old: ScoreTable, new: ScoreTable, scale: int) -> None:
     for table in (new, old):
         rows = [table.prompts.index(prompt) for prompt in prompts]
         both.append(table.means[rows][:, [table.column(name) for name in names]])
-    print("\n6. Two tiers: NEW on all prompts, OLD on a random part; every two generators, on the prompts that all have")
+    print(
+        "\n6. Two tiers: NEW on all prompts, OLD on a random part; every two generators, on the prompts that all have"
+    )
     share = np.minimum(*(np.isfinite(each).mean(axis=0) for each in both))
     for kept in dict.fromkeys(tuple(np.flatnonzero(share > least).tolist()) for least in (0.0, 0.9)):
         columns = [each[:, kept] for each in both]
