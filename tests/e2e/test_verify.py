@@ -353,3 +353,13 @@ def test_a_damaged_line_is_named(judged: Path) -> None:
     assert found.problems[0].where == "replies.jsonl:1"
     assert found.first_item is not None
     assert found.first_cell is not None
+
+
+def test_a_run_from_before_a_table_was_added_holds(judged: Path) -> None:
+    file = judged / "results.json"
+    content = json.loads(file.read_text())
+    title = content["tables"].pop(0)["title"]
+    file.write_text(json.dumps(content))
+    found = verify(judged)
+    assert found.holds
+    assert f"not compared, as the run does not have what comes out now: the table '{title}'" in found.notes

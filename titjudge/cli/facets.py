@@ -17,7 +17,7 @@ from titjudge.cli.terminal import say
 @option("--columns", "The columns of a list of prompts, where they are not named as usual.", "ID,PROMPT", default="")
 @option("-o", "Where the facets go  [default: facets.jsonl in the data folder].", "FILE", name="output", type=PATH)
 @model_options
-@key_option("limit", "N")
+@key_option("limit", "N", help="Ask about the first N prompts only.")
 @key_option("max_requests", "N")
 @key_option("out", "DIR")
 @key_option("retry_failed")

@@ -127,7 +127,7 @@ def _keys() -> dict[str, _Key]:
 
 
 def key_option(key: str, metavar: str | None = None, flag: str = "", **attributes: Any) -> Callable[[F], F]:
-    """Make the flag of a key of run.yaml: its type, choices, text and default are those of the key.
+    """Make the flag of a key of run.yaml: its type, choices, text and default are those of the key, where `help` gives no other text.
 
     Args:
         key: a field of `RunConfig` or of its `Limits`.
@@ -136,7 +136,7 @@ def key_option(key: str, metavar: str | None = None, flag: str = "", **attribute
         attributes: whatever else `click.option` takes.
     """
     known = _keys()[key]
-    kind, help_text = known.type(), known.text
+    kind, help_text = known.type(), attributes.pop("help", known.text)
     if kind is bool:
         attributes |= {"default": None, "is_flag": True}
     elif attributes.get("multiple"):

@@ -19,16 +19,39 @@ def cells(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[s
         yield from _walk(name, before.get(name), now.get(name))
 
 
+def added(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Name the tables and columns that the results before lack: those of a run that was written when there were none yet."""
+    pairs, further = _same_tables(before.get("tables") or [], now.get("tables") or [])
+    names = [f"the table '{table['title']}'" for table in further]
+    for first, second in pairs:
+        new = [name for name in (second or first)["columns"] if name not in first["columns"]]
+        names += [f"the column '{name}' of '{first['title']}'" for name in new]
+    return names
+
+
+def _same_tables(before: Sequence[Any], now: Sequence[Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """Pair the tables of one title, in their order; None for one that is no more. And those that are new."""
+    left, pairs = list(now), []
+    for first in before:
+        at = next((at for at, table in enumerate(left) if table["title"] == first["title"]), None)
+        pairs.append((first, None if at is None else left.pop(at)))
+    return pairs, left
+
+
 def _table_cells(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
-    yield "number of tables", len(before), len(now)
-    for first, second in zip(before, now, strict=False):
-        title = f"table '{second['title']}'"
-        yield f"{title}, title", first["title"], second["title"]
-        yield f"{title}, columns", first["columns"], second["columns"]
+    for first, second in _same_tables(before, now)[0]:
+        title = f"table '{first['title']}'"
+        if second is None:
+            yield title, first["title"], None
+            continue
+        places = {name: at for at, name in enumerate(second["columns"])}
+        if len(places) < len(second["columns"]) or not places.keys() >= set(first["columns"]):
+            yield f"{title}, columns", first["columns"], second["columns"]
+            continue
         yield f"{title}, number of rows", len(first["rows"]), len(second["rows"])
         for one, other in zip(first["rows"], second["rows"], strict=False):
-            for column, left, right in zip(second["columns"], one, other, strict=False):
-                yield f"{title}, row '{other[0]}', column '{column}'", left, right
+            for column, left in zip(first["columns"], one, strict=False):
+                yield f"{title}, row '{other[0]}', column '{column}'", left, other[places[column]]
 
 
 def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -26,7 +26,9 @@ class Drawn:
     def of(cls, load: Load, limit: int, seed: int | None = None) -> Drawn:
         """Go through the data once and choose; `line` says for people what was drawn; empty where it is all."""
         sizes: dict[str, int] = {}
+        alone = True  # prompts, without an image
         for item in load():
+            alone = alone and not (isinstance(item, Item) and item.image)
             sizes[prompt_of(item)] = sizes.get(prompt_of(item), 0) + isinstance(item, Item)
         if seed is not None:
             sizes = dict(sorted(sizes.items(), key=lambda each: _place(seed, each[0])))
@@ -45,8 +47,9 @@ class Drawn:
         if len(taken) == len(sizes):
             return cls(limit, frozenset(taken), "")
         prompts = sum(map(bool, taken.values()))
-        drawn = "" if seed is None else ", drawn at random"
-        line = f"{images:,} of {sum(full.values()):,} images, all those of {prompts:,} of {len(full):,} prompts{drawn}"
+        line = f"{prompts:,} of {len(full):,} prompts{'' if seed is None else ', drawn at random'}"
+        if not alone or images > prompts:
+            line = f"{images:,} of {sum(full.values()):,} images, all those of {line}"
         return cls(limit, frozenset(taken), f"--limit {limit}: {line}")
 
     def items(self, load: Load) -> Iterator[Item | InvalidItem]:

@@ -34,7 +34,7 @@ from titjudge.runs.loop import prepared
 from titjudge.runs.replay import UNSEALED, Stored, StoredPictures, replaying
 from titjudge.runs.resolve import load_metrics, load_suite
 from titjudge.runs.results import summarize
-from titjudge.runs.results_diff import cells, same, shown, without_intervals
+from titjudge.runs.results_diff import added, cells, same, shown, without_intervals
 from titjudge.runs.run_folder import FILES, RunFolder
 from titjudge.stats.intervals import WAY
 from titjudge.stats.per_prompt import PerPrompt
@@ -391,6 +391,8 @@ def _check_tables(
     )
     if unlike:
         found.notes.append("the leaderboard of this run averaged images and not prompts: it is not compared")
+    if new := added(before.to_json(), now):
+        found.notes.append(f"not compared, as the run does not have what comes out now: {', '.join(new)}")
     for where, first, second in cells(before.to_json(), now):
         if unlike and where.startswith(("table 'Leaderboard'", "leaderboard[")):
             continue

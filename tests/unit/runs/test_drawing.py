@@ -42,6 +42,11 @@ def test_a_seed_draws_random_prompts_whatever_their_order_and_a_larger_limit_hol
     assert set(ids) < set(_drawn(data, 12, seed=1)[0])
 
 
+def test_prompts_without_images_are_counted_as_such() -> None:
+    prompts: list[Item | InvalidItem] = [Item(f"p{n}", f"prompt {n}", None, "", f"p{n}") for n in range(3)]
+    assert _drawn(prompts, 2) == (["p0", "p1"], "--limit 2: 2 of 3 prompts")
+
+
 def test_a_limit_below_one_prompt_takes_a_part_of_it_and_says_so() -> None:
     ids, line = _drawn(_data(), 2)
     assert ids == ["g0/0.png", "g1/0.png"]
