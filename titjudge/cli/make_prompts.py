@@ -15,13 +15,19 @@ from titjudge.cli.terminal import say
 @click.command()
 @option(
     "--recipe",
-    "six-block: long prompts of LPG-Bench. tiif: short and long, with questions. facets: bilingual, with facets of "
+    "six-block: long prompts of LPG-Bench. tiif: short and long, with questions. facets: bilingual, short and long, with facets of "
     "Qwen-Image-Bench. long-graph: by length, with graphs as LongT2IBench. elements: questions, facets and graphs for "
     "prompts that are there.",
     type=click.Choice(["six-block", "tiif", "facets", "long-graph", "elements"]),
     required=True,
 )
-@option("--number", "How many prompts (of tiif: pairs) to make.", "N", type=click.IntRange(min=1), default=20)
+@option(
+    "--number",
+    "How many prompts (of tiif and facets: pairs, short and long) to make.",
+    "N",
+    type=click.IntRange(min=1),
+    default=20,
+)
 @option(
     "--themes",
     "Themes of your own for six-block (.txt, .csv, .jsonl), in the place of drawn ones; for elements the prompts.",

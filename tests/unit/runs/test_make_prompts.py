@@ -126,28 +126,56 @@ def test_gold_answers_that_the_text_does_not_give_are_refused(tmp_path: Path) ->
 
 
 def facets(seen: Seen) -> str:
+    """Prompts that end with the numbers of their facets, from which these are named again; the first draft has none."""
+    names = list(FACETS)
     listed = re.findall(r"^- (.+ / .+ / .+?): ", seen.text, re.MULTILINE)
     if "Which facets of the list" in seen.text:
-        return json.dumps(
-            {"facets": [{"facet": name, "note": "n"} for name in between(seen.text, "prompt").split(" ;; ")[1:]]}
-        )
-    long = "more than 235" in seen.text
-    english = "An order. ;; " + " ;; ".join(listed) if "problems" in seen.text else "Too plain."
-    english += " " * 0 + ("" if not long else " ;; " + listed[0]) * (0 if not long else 6)
+        found = [names[int(number)] for number in re.findall(r"[0-9]+", between(seen.text, "prompt"))]
+        return json.dumps({"facets": [{"facet": name, "note": "n"} for name in found]})
+    if "Write a longer version" in seen.text:
+        plain = "problems" not in seen.text
+        english = between(seen.text, "prompt_en") + " with boats" * (1 if plain else 30)
+        return json.dumps({"prompt_en": english, "prompt_zh": "一张图" * 30})
+    drawn = " ".join(str(names.index(name)) for name in listed) if "problems" in seen.text else ""
     notes = [{"facet": name, "note": "here"} for name in listed]
-    return json.dumps({"prompt_en": english, "prompt_zh": "一张图" * (30 if long else 5), "notes": notes})
+    return json.dumps({"prompt_en": f"A quiet harbour. {drawn}", "prompt_zh": "一张图" * 5, "notes": notes})
 
 
-def test_facets_are_found_again_in_bilingual_prompts(tmp_path: Path) -> None:
+def test_facets_are_found_again_in_bilingual_prompts_and_in_their_longer_versions(tmp_path: Path) -> None:
     with Server(facets) as server:
-        told = make(tmp_path, server, "facets", "--number", "2")
+        told = make(tmp_path, server, "facets", "--number", "1", "--seed", "4")
     made = lines(tmp_path)
-    assert len(made) == 2, told
-    for line, seed in zip(made, seeds("facets", 2, 0), strict=True):
+    assert [line["prompt_id"] for line in made] == ["facets_001_short", "facets_001_long"], told
+    (seed,) = seeds("facets", 1, 4)
+    for line in made:
         assert line["targets"] == seed["facets"]
         assert set(seed["facets"]) <= set(line["dims_en"].split("; "))
         assert len(line["facets"]) >= 3
         assert (len(line["prompt"]) > 235, len(line["prompt_zh"]) > 70) == (line["length"] == "long",) * 2
+        assert line["pair"] == "facets_001"
+    assert "the short prompt kept" in made[1]["checks"]
+
+
+@pytest.mark.parametrize(
+    ("longer", "reason"),
+    [
+        ("A quiet harbour 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", "facets to the test"),
+        ("A quiet harbour 0 1 2", "it does not put"),
+        ("Ten cats", "it leaves out much of what the short prompt says"),
+    ],
+)
+def test_a_longer_version_keeps_the_prompt_and_its_facets_and_adds_five_at_most(
+    tmp_path: Path, longer: str, reason: str
+) -> None:
+    def answer(seen: Seen) -> str:
+        if "Write a longer version" in seen.text:
+            return json.dumps({"prompt_en": longer + " with boats" * 30, "prompt_zh": "一张图" * 30})
+        return facets(seen)
+
+    with Server(answer) as server:
+        told = make(tmp_path, server, "facets", "--number", "1", "--seed", "4", code=1)
+    assert reason in told
+    assert lines(tmp_path) == []
 
 
 GRAPH = {"entities": [{"name": "cat", "attributes": ["black"]}, {"name": "mat", "attributes": []}],
@@ -248,7 +276,7 @@ class Asked:
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_dry_run_prices_every_step_and_writes_nothing(tmp_path: Path, recipe: str) -> None:
-    each = {"six-block": 3, "tiif": 5, "facets": 2, "long-graph": 4}[recipe]
+    each = {"six-block": 3, "tiif": 5, "facets": 4, "long-graph": 4}[recipe]
     judge = ("--judge", "openai/gpt-4o", "--dry-run", "--json", "d.json")
     cli(tmp_path, "make-prompts", "--recipe", recipe, "--number", "40", "-o", "made.jsonl", *judge, OPENAI_API_KEY="k")
     found = json.loads((tmp_path / "d.json").read_text())

@@ -1,4 +1,4 @@
-"""Qwen-Image-Bench (paper, 3.2): target facets become a bilingual prompt, short or long, with the facets it puts to the test."""
+"""Qwen-Image-Bench (paper, 3.2): target facets become a bilingual prompt, short and long, with the facets it puts to the test."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics.checklist import rubric
 from titjudge.metrics.facet_map import FACETS, by_pillar, mapped
-from titjudge.metrics.recipes._drafts import Checked, Draft, bullets, drafted, filler, flat
+from titjudge.metrics.recipes._drafts import Checked, Draft, bullets, drafted, filler, flat, kept_share
 
 SHORT_EN, SHORT_ZH = 235, 70  # characters that a short prompt has at most, and a long one more
+_KEPT = 0.6  # of the short prompt's longer words, at least
 MOST_MORE = 5  # facets of the finished prompt beyond those aimed at (Eq. 4)
 
 
@@ -22,16 +23,14 @@ class Note(Draft):
     note: str = Field(min_length=1)
 
 
-class FacetDraft(Draft):
-    """What is answered to `recipes/facet_draft`."""
+class Bilingual(Draft):
+    """A prompt in both languages: what is answered to `recipes/facet_expand`."""
 
     prompt_en: str = Field(min_length=1)
     prompt_zh: str = Field(min_length=1)
-    notes: list[Note]
 
-    def checked(self, targets: list[str], long: bool) -> Checked:
-        """Name the checks by code, and what each sees is wrong."""
-        noted = {note.facet for note in self.notes}
+    def checked_texts(self, long: bool) -> Checked:
+        """Name the checks by code of both texts, and what each sees is wrong."""
         lengths = [
             f"the {name} prompt has {len(text)} characters, {'not ' if long else ''}more than {most}"
             for name, text, most in (("English", self.prompt_en, SHORT_EN), ("Chinese", self.prompt_zh, SHORT_ZH))
@@ -43,55 +42,84 @@ class FacetDraft(Draft):
             languages.append("the Chinese prompt is not in Chinese")
         if not self.prompt_en.isascii() and sum(map(str.isascii, self.prompt_en)) < 0.9 * len(self.prompt_en):
             languages.append("the English prompt is not in English")
-        return {
-            "a note on each target": [f"no note on '{facet}'" for facet in targets if facet not in noted],
-            "length": lengths,
-            "languages": languages,
-        }
+        return {"length": lengths, "languages": languages}
+
+
+class FacetDraft(Bilingual):
+    """What is answered to `recipes/facet_draft`."""
+
+    notes: list[Note]
+
+    def checked(self, targets: list[str]) -> Checked:
+        """Name the checks by code, and what each sees is wrong."""
+        noted = {note.facet for note in self.notes}
+        unnoted = [f"no note on '{facet}'" for facet in targets if facet not in noted]
+        return {"a note on each target": unnoted, **self.checked_texts(long=False)}
 
 
 @metric("facets", roles=("judge",), range=(0, 1), source="Qwen-Image-Bench paper, 3.2, Eq. 1 to 4; templates ours")
 async def facets(item: Item, ask: Ask) -> Score:
-    """Write a bilingual prompt that puts the target facets to the test, and name the facets it does."""
-    targets, long = [str(each) for each in item.meta["facets"]], item.meta["length"] == "long"
-    found: dict[str, str] = {}
+    """Write a bilingual prompt, short and long, that puts the target facets to the test, and name the facets it does."""
+    targets = [str(each) for each in item.meta["facets"]]
+    listed = bullets(f"{name}: {_criterion(name)}" for name in targets)
+    found: dict[bool, dict[str, str]] = {}
 
-    async def check(draft: FacetDraft) -> list[str]:
-        if problems := flat(draft.checked(targets, long)):
-            return problems
-        found.clear()
+    async def align(draft: Bilingual, long: bool) -> list[str]:
         try:
-            found.update(await mapped(ask, draft.prompt_en))
+            found[long] = await mapped(ask, draft.prompt_en)
         except Unanswered as failure:
             if failure.status is not Status.UNPARSED:
                 raise
             return [f"which facets it puts to the test cannot be said: {failure.reason}"]
-        left = [f"it does not put '{facet}' to the test" for facet in targets if facet not in found]
-        over = len(found) - len(targets) - MOST_MORE
-        return left + ([f"it puts {len(found)} facets to the test, {over} too many"] if over > 0 else [])
+        left = [f"it does not put '{facet}' to the test" for facet in targets if facet not in found[long]]
+        over = len(found[long]) - len(targets) - MOST_MORE
+        return left + ([f"it puts {len(found[long])} facets to the test, {over} too many"] if over > 0 else [])
 
-    length = (
-        f"more than {SHORT_EN} characters in English and more than {SHORT_ZH} in Chinese"
-        if long
-        else f"at most {SHORT_EN} characters in English and at most {SHORT_ZH} in Chinese"
-    )
-    listed = bullets(f"{name}: {_criterion(name)}" for name in targets)
-    draft = await drafted(
-        ask, "recipes/facet_draft", FacetDraft, check, {"prompt_en": filler(item, 40)}, facets=listed, length=length
-    )
+    async def check_short(draft: FacetDraft) -> list[str]:
+        return flat(draft.checked(targets)) or await align(draft, long=False)
+
+    async def check_long(draft: Bilingual) -> list[str]:
+        return flat(_checked_long(draft, short)) or await align(draft, long=True)
+
+    short = await drafted(
+        ask, "recipes/facet_draft", FacetDraft, check_short, {"prompt_en": filler(item, 40)}, facets=listed,
+        length=f"at most {SHORT_EN} characters in English and at most {SHORT_ZH} in Chinese",
+    )  # fmt: skip
+    long = await drafted(
+        ask, "recipes/facet_expand", Bilingual, check_long, {"prompt_en": filler(item, 90)}, facets=listed,
+        prompt_en=short.prompt_en, prompt_zh=short.prompt_zh,
+        length=f"of more than {SHORT_EN} characters in English and more than {SHORT_ZH} in Chinese",
+    )  # fmt: skip
     if ask.dry_run is not None:
-        await mapped(ask, draft.prompt_en)
-    return Score.of(
-        1,
-        prompt=draft.prompt_en,
-        prompt_zh=draft.prompt_zh,
-        length=item.meta["length"],
-        facets=by_pillar(found),
-        dims_en="; ".join(found),
-        notes={**found, **{note.facet: note.note for note in draft.notes if note.facet in found}},
-        targets=targets,
-        checks=[*draft.checked(targets, long), "every target found again", f"at most {MOST_MORE} more"],
-    )
+        found = {False: await mapped(ask, short.prompt_en), True: await mapped(ask, long.prompt_en)}
+    notes = {note.facet: note.note for note in short.notes}
+    lines = [
+        {
+            "prompt_id": f"{item.prompt_id}_{'long' if is_long else 'short'}",
+            "prompt": draft.prompt_en,
+            "prompt_zh": draft.prompt_zh,
+            "length": "long" if is_long else "short",
+            "pair": item.prompt_id,
+            "facets": by_pillar(found[is_long]),
+            "dims_en": "; ".join(found[is_long]),
+            "notes": {name: notes.get(name, note) for name, note in found[is_long].items()},
+            "targets": targets,
+            "checks": [*checked, "every target found again", f"at most {MOST_MORE} more"],
+        }
+        for is_long, draft, checked in (
+            (False, short, short.checked(targets)),
+            (True, long, _checked_long(long, short)),
+        )
+    ]
+    return Score.of(1, lines=lines)
+
+
+def _checked_long(draft: Bilingual, short: Bilingual) -> Checked:
+    kept = kept_share(draft.prompt_en, short.prompt_en) >= _KEPT
+    return {
+        "the short prompt kept": [] if kept else ["it leaves out much of what the short prompt says"],
+        **draft.checked_texts(long=True),
+    }
 
 
 def _criterion(name: str) -> str:

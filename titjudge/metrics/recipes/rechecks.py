@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from titjudge.metrics.recipes._drafts import Checked
-from titjudge.metrics.recipes.facets import FacetDraft
+from titjudge.metrics.recipes.facets import Bilingual
 from titjudge.metrics.recipes.long_graph import ENTITIES_SAID, IN_INTERVAL, outside, unsaid
 from titjudge.metrics.recipes.six_block import SixBlocks
 from titjudge.metrics.recipes.tiif import CONCEPTS_KEPT, unsaid_concepts
@@ -42,9 +42,8 @@ def _six_blocks(line: Line) -> Checked:
 
 
 def _facets(line: Line) -> Checked:
-    draft = FacetDraft(prompt_en=line["prompt"], prompt_zh=line["prompt_zh"], notes=[])
-    checked = draft.checked([], line["length"] == "long")
-    return {name: checked[name] for name in ("length", "languages")}  # the notes are on the former text
+    draft = Bilingual(prompt_en=line["prompt"], prompt_zh=line["prompt_zh"])
+    return draft.checked_texts(line["length"] == "long")
 
 
 def _concepts(line: Line) -> Checked:

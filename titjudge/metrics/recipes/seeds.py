@@ -133,7 +133,7 @@ def tiif_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
 
 
 def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
-    """Draw three to five facets of at least three pillars, those first that were drawn least; short and long in turn."""
+    """Draw three to five facets of at least three pillars, those first that were drawn least."""
     drawn = dict.fromkeys(FACETS, 0)
     pillars = dict.fromkeys((pillar for pillar, _, _ in FACETS.values()), 0)
     for place in range(number):
@@ -150,7 +150,6 @@ def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
             "prompt_id": f"facets_{place + 1:03}",
             "prompt": "; ".join(chosen),
             "facets": chosen,
-            "length": ("short", "long")[place % 2],
         }
 
 
