@@ -36,11 +36,11 @@ Rows = list[tuple[str, list[float]]]
 
 PROMPTS = (6, 10, 20, 50)
 NOISE = {
-    0.97: 0.09,
-    0.9: 0.33,
-    0.8: 0.78,
-    0.7: 1.48,
-    0.6: 3.2,
+    0.97: 0.094,
+    0.9: 0.334,
+    0.8: 0.759,
+    0.7: 1.425,
+    0.6: 3.15,
 }  # accuracy -> noise of the metric, in spreads of the truth
 IMAGES = 4
 RESAMPLES = 400

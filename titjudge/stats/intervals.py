@@ -1,8 +1,8 @@
 """Intervals for shares and means over prompts that keep their level when there are few prompts.
 
 Pairs of one prompt share images, so the prompt is the unit: everything here takes sums per prompt (linearised where prompts
-weigh differently). A share has Student's t over prompts on the scale of log odds, which cannot leave [0, 1]. A mean has
-Student's t, and reaches farther on the side of a long tail, which a few prompts may not have shown (Johnson 1978).
+weigh differently). A share has Student's t over prompts on the scale of log odds, which cannot leave [0, 1]; where no sample
+of so few prompts could lie wholly above (or below) a share, the other end errs for both. A mean has Student's t, and reaches farther on the side of a long tail, which a few prompts may not have shown (Johnson 1978).
 Where all prompts agree there is no variance to go by, and the bound is exact: what all of n prompts show may still fail in
 a share of 1 - .025^(1/n) of prompts (46% for 6).
 `python -m benchmarks.coverage` measures how often these intervals hold.
@@ -10,12 +10,16 @@ a share of 1 - .025^(1/n) of prompts (46% for 6).
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval
 
 TAIL = (1 - LEVEL) / 2
-WAY = "Student's t, of shares on the scale of log odds"
+_ALONE = 0.045  # of an end that errs alone; with .05 intervals cover down to 89.5% near the ends of the scale
+WAY = "Student's t, of shares on the scale of log odds, where an end that cannot err leaves its part to the other"
 """How intervals are computed, as results.json says it: whoever changes them changes this."""
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding
 
@@ -27,18 +31,40 @@ def share_intervals(hits: Floats, trials: Floats) -> list[Interval | None]:
         hits: Sums per prompt, shape (prompts,) or (prompts, statistics), at most those of `trials`.
         trials: Sums per prompt, of the same shape.
     """
-    from scipy.special import expit, logit, stdtrit
-
     found: list[Interval | None] = []
-    for prompts, share, error, _ in moments(hits, trials):
+    totals = np.atleast_1d(trials.sum(axis=0)).tolist()
+    for (prompts, share, error, _), total in zip(moments(hits, trials), totals, strict=True):
         if prompts < 2:
             found.append(None)
         elif error <= _FLAT or min(share, 1 - share) <= _FLAT:
             found.append(exact_bound(share, prompts, (0.0, 1.0)))
         else:
-            wide = -float(stdtrit(prompts - 1, TAIL)) * error / (share * (1 - share))
-            found.append((float(expit(logit(share) - wide)), float(expit(logit(share) + wide))))
+            (low, high), (inner_low, inner_high) = (_log_odds(share, error, prompts, tail) for tail in (TAIL, _ALONE))
+            top = _highest_low(prompts, total)
+            low, high = max(low, min(inner_low, 1 - top)), min(high, max(inner_high, top))
+            found.append((float(min(low, top)), float(max(high, 1 - top))))
     return found
+
+
+def _log_odds(share: Any, error: Any, prompts: int, tail: float) -> tuple[Any, Any]:
+    from scipy.special import expit, logit, stdtrit
+
+    wide = -stdtrit(prompts - 1, tail) * error / (share * (1 - share))
+    return expit(logit(share) - wide), expit(logit(share) + wide)
+
+
+@lru_cache(maxsize=4096)
+def _highest_low(prompts: int, trials: float) -> float:
+    """Compute the highest lower end that a sample can have.
+
+    It is that of complete agreement, or of one in which some prompts have one trial more right than the others.
+    """
+    agreed = max(0.5, exact_bound(1.0, prompts, (0.0, 1.0))[0])
+    if trials < prompts:
+        return agreed
+    wrong = np.arange(1, prompts)
+    error = np.sqrt(wrong * (prompts - wrong) / (prompts - 1)) / trials
+    return max(agreed, float(_log_odds(1 - wrong / trials, error, prompts, TAIL)[0].max()))
 
 
 def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None) -> list[Interval | None]:

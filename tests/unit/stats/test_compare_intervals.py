@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -55,26 +57,39 @@ def test_the_interval_of_a_skewed_mean_covers(prompts: int) -> None:
     assert covered <= 0.97
 
 
-def test_an_interval_of_accuracy_is_no_wider_than_it_must_be() -> None:
-    """At .7 to .8 of 10 prompts up to 97%; where no sample lies wholly above the truth, one end errs for both: 97.5% and more."""
-    rng = np.random.default_rng(3)
-    a, b = np.triu_indices(4, 1)
+@pytest.mark.parametrize(
+    ("prompts", "right"),  # how often a prompt has 0 to 6 of 6 pairs right: four images seen through noise
+    [
+        (6, [0.0, 0.0, 0.0001, 0.0021, 0.0093, 0.1545, 0.834]),  # .970
+        (6, [0.0003, 0.0009, 0.0028, 0.0217, 0.0782, 0.3615, 0.5346]),  # .900
+        (6, [0.0019, 0.0071, 0.0214, 0.0834, 0.2098, 0.395, 0.2814]),  # .800
+        (6, [0.0072, 0.027, 0.0694, 0.1653, 0.2724, 0.3067, 0.152]),  # .700
+        (10, [0.0, 0.0, 0.0001, 0.0021, 0.0093, 0.1545, 0.834]),
+        (10, [0.0003, 0.0009, 0.0028, 0.0217, 0.0782, 0.3615, 0.5346]),
+    ],
+)
+def test_an_interval_of_accuracy_is_no_wider_than_it_must_be(prompts: int, right: list[float]) -> None:
+    """Over every possible outcome. With 2.5% for each end 97.4 to 99.1% hold: near the end of the scale one end cannot err."""
+    chance = np.array(right) / sum(right)
+    truth = float(chance @ np.arange(7)) / 6
+    samples = np.array(list(itertools.combinations_with_replacement(range(7), prompts)))
+    counts = (samples[:, :, None] == np.arange(7)).sum(axis=1)
+    weight = np.exp(stats.multinomial.logpmf(counts, prompts, chance))
+    found = np.array(share_intervals(samples.T.astype(float), np.full(samples.T.shape, 6.0)))
+    covered = weight[(found[:, 0] <= truth) & (truth <= found[:, 1])].sum()
+    assert 0.92 <= covered <= 0.9705
+    shares = samples.mean(axis=1) / 6
+    assert (found[:, 0] <= shares + 1e-12).all()
+    assert (found[:, 1] >= shares - 1e-12).all()
 
-    def right(count: int, noise: float) -> np.ndarray:
-        truth = rng.random((count, 4))
-        told = truth + noise * 0.29 * rng.standard_normal((count, 4))
-        return ((told[:, a] > told[:, b]) == (truth[:, a] > truth[:, b])).sum(axis=1).astype(float)
 
-    def shares(noise: float, prompts: int) -> tuple[float, float]:
-        accuracy = right(200_000, noise).mean() / 6
-        hits = right(2000 * prompts, noise).reshape(2000, prompts).T
-        found = [each for each in share_intervals(hits, np.full(hits.shape, 6.0)) if each]
-        return np.mean([high < accuracy for _, high in found]), np.mean([low > accuracy for low, _ in found])
-
-    below, above = shares(1.0, 10)
-    assert 0.03 <= below + above <= 0.08
-    assert max(below, above) <= 0.04
-    assert shares(0.33, 6)[1] == 0.0
+def test_an_interval_that_reaches_far_from_the_ends_has_students_t() -> None:
+    hits, trials = np.array([12.0, 9.0, 15.0, 11.0, 8.0, 10.0] * 4), np.full(24, 20.0)
+    share, error = hits.sum() / trials.sum(), (hits / trials).std(ddof=1) / 24**0.5
+    wide = stats.t.ppf(0.975, 23) * error / (share * (1 - share))
+    odds = np.log(share / (1 - share))
+    wanted = [1 / (1 + np.exp(-each)) for each in (odds - wide, odds + wide)]
+    assert share_intervals(hits, trials) == [pytest.approx(wanted)]
 
 
 def test_prompts_that_all_have_half_right_have_the_exact_bound() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from benchmarks import coverage
@@ -41,6 +43,13 @@ def test_the_page_states_what_was_measured() -> None:
         )
         >= 92
     )
+    cells = [
+        float(each)
+        for row in re.findall(r"\| accuracy 0\.\d+ .*", written[0])
+        for each in re.findall(r"([\d.]+)%", row)
+    ]
+    assert len(cells) == 20
+    assert max(cells) <= 97
 
 
 def test_noise_beats_guessing_as_often_as_is_said() -> None:
