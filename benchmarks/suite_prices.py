@@ -3,13 +3,15 @@
     python -m benchmarks.suite_prices FOLDER [--judge openai/gpt-4o]   # FOLDER holds checkouts, each under its own name
     python -m benchmarks.suite_prices FOLDER --write                   # and puts the table into docs/benchmarks.md
 
-A checkout that is not there is left out. Nothing is sent. One image of 1024 x 1024 for each prompt is priced, and multiplied with
+A checkout that is not there is left out. Of DPG-Bench without its dpg_bench.csv (too large for some copies of the repository) the
+prompts are priced with made-up questions, as many as an evaluation of it counts; the table then says `about`. Nothing is sent. One image of 1024 x 1024 for each prompt is priced, and multiplied with
 the images that the suite asks for: requests are the same for each.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import re
 import shutil
 import tempfile
@@ -45,10 +47,30 @@ SUITES = (
 )
 """Suite, options, checkout, images for each prompt."""
 _TEXTS = ("*.json", "*.jsonl", "*.csv")
+_DPG_QUESTIONS = (13, 14)
+"""Questions of every other prompt: 13.5 on average, says scripts/benchmark/summarize_bench3.py of github.com/hmss2002/ASCR @16be49e."""
 
 
-def priced(suite: str, options: dict[str, str], checkout: Path, judge: str) -> tuple[int, int, float | None]:
-    """Return prompts, requests and the price in USD (p50) of one image for each prompt."""
+def dpg_stand_in(checkout: Path, target: Path) -> bool:
+    """Write a CSV of questions for the prompts of a checkout of DPG-Bench that lacks its own; True where that was needed."""
+    prompts = sorted((checkout / "dpg_bench" / "prompts").glob("*.txt"))
+    if not prompts or (checkout / "dpg_bench" / "dpg_bench.csv").is_file():
+        return False
+    target.mkdir(parents=True, exist_ok=True)
+    with (target / "dpg_bench.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("item_id", "text", "proposition_id", "dependency", "tuple", "question_natural_language"))
+        for at, path in enumerate(prompts):
+            text = path.read_text(encoding="utf-8").strip()
+            words = text.split()
+            for number in range(1, _DPG_QUESTIONS[at % 2] + 1):
+                question = f"{number}: does the picture show {' '.join(words[number : number + 5])}?"
+                rows.writerow((path.stem, text, number, 0, "entity - whole", question))
+    return True
+
+
+def priced(suite: str, options: dict[str, str], checkout: Path, judge: str) -> tuple[int, int, float | None, bool]:
+    """Return prompts, requests, the price in USD (p50) of one image for each prompt, and whether that is about right only."""
     with tempfile.TemporaryDirectory() as place:
         data = Path(place) / "data"
         for pattern in _TEXTS:
@@ -56,6 +78,7 @@ def priced(suite: str, options: dict[str, str], checkout: Path, judge: str) -> t
                 target = data / file.relative_to(checkout)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
+        about = suite == "dpg-bench" and dpg_stand_in(checkout, data)
         keys = {
             "data": data,
             "suite": suite,
@@ -74,7 +97,7 @@ def priced(suite: str, options: dict[str, str], checkout: Path, judge: str) -> t
             empty.save(path, pnginfo=told, compress_level=1)
         found = Session(config).dry_run()
     cost = found.costs["judge"]
-    return len(prompts), found.roles["judge"].requests, None if cost is None else cost[1]
+    return len(prompts), found.roles["judge"].requests, None if cost is None else cost[1], about
 
 
 def main() -> None:
@@ -90,13 +113,14 @@ def main() -> None:
         if not checkout.is_dir():
             continue
         try:
-            prompts, requests, cost = priced(suite, options, checkout, asked.judge)
+            prompts, requests, cost, about = priced(suite, options, checkout, asked.judge)
         except Exception as error:
             print(f"{suite} {options}: left out: {error}")
             continue
         shown = " ".join([suite, *(f"{key}={value}" for key, value in options.items())])
         price = "unknown" if cost is None else f"{cost * images:,.2f}"
-        lines.append(f"| `{shown}` | {prompts:,} | {prompts * images:,} | {requests * images:,} | {price} |")
+        say = "about " if about else ""
+        lines.append(f"| `{shown}` | {prompts:,} | {prompts * images:,} | {say}{requests * images:,} | {say}{price} |")
         print(lines[-1], flush=True)
     if asked.write:
         text = PAGE.read_text(encoding="utf-8")
