@@ -108,9 +108,8 @@ class NotGenEval(PromptFileSuite):
             except DataError as error:
                 problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=str(place)))
             except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                problems.append(
-                    InvalidItem(where, f"{where}: not as GenEval writes it ({error!r})", prompt_id=str(place))
-                )
+                said = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+                problems.append(InvalidItem(where, f"{where}: not as GenEval writes it: {said}", prompt_id=str(place)))
         return file, found, problems
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:

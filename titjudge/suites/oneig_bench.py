@@ -244,7 +244,10 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _decoded(value: Any) -> dict[str, Any]:
     """Read the questions of a prompt, or what they depend on: an object, or the text of one."""
-    found = json.loads(value) if isinstance(value, str) else value
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ValueError(f"its questions are not JSON: {value[:40]!r}") from error
     if not isinstance(found, dict):
         raise ValueError("its questions are no object")
     return found

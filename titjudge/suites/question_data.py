@@ -44,7 +44,8 @@ def read_prompts(
     problems: list[InvalidItem] = []
     wrong: set[str] = set()
     by_rows = spec.prompts.rows == "questions"
-    for file in find_files(folder, spec.prompts):
+    files = find_files(folder, spec.prompts)
+    for file in files:
         for number, row in _rows(file):
             if skip_rows:
                 skip_rows -= 1
@@ -65,6 +66,8 @@ def read_prompts(
             except DataError as error:
                 problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=name))
                 wrong.add(name)
+    if not found and not problems:
+        raise DataError("no prompts in it: no rows below the first line", files[0])
     for record in found.values():
         problem = _badly_linked(record, parents_exist)
         if problem and record.id not in wrong:

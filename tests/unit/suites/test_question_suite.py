@@ -171,6 +171,9 @@ def test_missing_files_are_named(tmp_path: Path, data: Path) -> None:
     empty.mkdir()
     with pytest.raises(DataError, match=r"no prompts here: prompts\.csv"):
         list(suite(data).load(empty))
+    (empty / "prompts.csv").write_text(ROWS.split("\n", 1)[0])
+    with pytest.raises(DataError, match=r"prompts\.csv: no prompts in it: no rows below the first line"):
+        list(suite(data).load(empty))
     (empty / "prompts.csv").write_text(ROWS)
     with pytest.raises(DataError, match=r"no images: expected images/\{generator\}/\{prompt_id\}_\{sample\}\.png or"):
         list(suite(data).load(empty))

@@ -133,6 +133,7 @@ def test_oneig_reads_three_tasks_and_names_what_is_wrong(oneig: Path) -> None:
     assert [reason.split(": ")[0] for reason in reasons] == [
         "anime.json:001", "anime.json:002", "anime.json:009", "text_content.csv:3",
     ]  # fmt: skip
+    assert reasons[0] == "anime.json:001: its questions are not JSON: '{'"
     assert reasons[1].endswith("there is no question 7, on which one depends")
     items = {each.id: each for each in found if isinstance(each, Item)}
     assert list(items) == [
