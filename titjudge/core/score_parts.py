@@ -17,6 +17,10 @@ Parts = Mapping[str, Any]
 
 _TYPED = re.compile(r"(.*\S)\s*\(([^()]+)\)\s*")  # an element of a prompt as EvalMuse writes it: "red cube (color)"
 LEVELS = ("pillar", "sub_capability", "facet")  # of a checklist, each within the one before
+TABLED = (
+    "am", "lower", "upper", "questions", "matched", "wanted", "distance", "level1", "level2", "level3",
+)  # fmt: skip
+"""What suites make tables of: a panel keeps it joined, as its votes are."""
 
 
 # -- texts that a model read -------------------------------------------------------------------------------------------

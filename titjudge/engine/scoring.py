@@ -7,11 +7,13 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.numbers import is_number
 from titjudge.core.samples import ONCE, Sample
-from titjudge.core.score_parts import PanelVotes, Samples, Vote
+from titjudge.core.score_parts import TABLED, PanelVotes, Parts, Samples, Vote, objects
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Reservation
@@ -152,6 +154,7 @@ class Panel:
             return replace(blank, status=Status.UNPARSED, reason=_NO_MAJORITY)
         first = next(score for _, score in each if score.value is not None)
         shared = {key: first.parts[key] for key in ("description",) if key in first.parts}
+        shared |= joined([score.parts for _, score in each if score.value is not None], self.rule)
         return replace(blank, value=value, status=first.status, reason=first.reason, parts={**shared, **parts})
 
 
@@ -166,6 +169,34 @@ def combine(values: Sequence[float], rule: str) -> float | None:
         return float(statistics.median(values))
     value, count = Counter(values).most_common(1)[0]
     return value if 2 * count > len(values) else None
+
+
+def joined(votes: Sequence[Parts], rule: str) -> dict[str, Any]:
+    """Join what votes keep beside their value, as far as suites make tables of it: numbers as the values are joined."""
+    found = {}
+    for key in TABLED:
+        given = [parts[key] for parts in votes if key in parts]
+        if len(given) == len(votes) and not (key == "questions" and any(map(_has_verdicts, given))):
+            found[key] = _joined(given, rule)
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _joined(values: Sequence[Any], rule: str) -> Any:
+    """Join numbers, the lists and mappings of them included; of other things only what all have alike (else None)."""
+    if all(isinstance(value, Mapping) for value in values):
+        names = dict.fromkeys(name for value in values for name in value)
+        found = {name: _joined([value[name] for value in values if name in value], rule) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+    if all(isinstance(value, list) for value in values) and len(set(map(len, values))) == 1:
+        return [_joined(each, rule) for each in zip(*values, strict=True)]
+    if numbers := [value for value in values if is_number(value)]:
+        return combine(numbers, rule)
+    return values[0] if all(value == values[0] for value in values) else None
+
+
+def _has_verdicts(asked: Any) -> bool:
+    """Tell whether questions have a yes or no in place of a number, as those of DSG and TIFA: these have no mean."""
+    return any("answer" not in each for each in objects(asked))
 
 
 def _spread(values: Sequence[float]) -> float | None:

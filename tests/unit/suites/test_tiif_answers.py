@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -274,6 +275,15 @@ def test_scores_aggregate_like_the_tree_they_write(tmp_path: Path) -> None:
         assert from_tree[key] == from_scores[key]
     assert from_scores["coverage"]["expected"] == 4
     assert from_scores["problems"] == [{"path": "g/text/short/1", "reason": "refused: content filter"}]
+
+
+def test_a_panels_votes_count_and_are_no_answers_of_one_judge(tmp_path: Path) -> None:
+    items, scores = items_and_scores()
+    panel = [replace(score, parts={"votes": []}) for score in scores]
+    assert write_answers(tmp_path, items, panel) == 0
+    one, several = (Tiif().summary(items, each)["generators"]["g"]["short"] for each in (scores, panel))
+    assert several["types"] == one["types"]
+    assert several["correct"] == one["correct"]
 
 
 def test_the_written_file_is_the_official_one(tmp_path: Path) -> None:

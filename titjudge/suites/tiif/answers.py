@@ -228,7 +228,7 @@ class _Numbering:
 def write_answers(folder: Path, items: Iterable[Item], scores: Sequence[Score], *, overwrite: bool = False) -> int:
     """Write scores as the official tree; files that are there are kept, as upstream does, unless `overwrite`.
 
-    Only scores with a value are written: an item without one stays absent, so that upstream would ask it again.
+    Only scores of one judge with a value are written: an item without one stays absent, so that upstream would ask it again.
     Each file appears complete or not at all. Returns how many were written.
 
     Raises:
@@ -238,7 +238,7 @@ def write_answers(folder: Path, items: Iterable[Item], scores: Sequence[Score], 
     written = 0
     for score in scores:
         item = by_id.get(score.item_id)
-        if item is None or score.metric != METRIC or score.value is None:
+        if item is None or score.metric != METRIC or score.value is None or "preds" not in score.parts:
             continue
         meta = item.meta
         target = folder / check_generator(item.generator) / meta["type"] / meta["length"] / f"{meta['index']}.json"

@@ -190,8 +190,11 @@ class Tiif(Suite):
                 reason = f"{score.status}: {score.reason}"
                 answers.problems.append(Problem(score.item_id, reason, known.generator, length))
                 continue
-            preds, gold = score.parts["preds"], score.parts["gold"]
-            found = sum(a == b for a, b in zip(preds, gold, strict=True)), len(gold)
+            preds, gold = score.parts.get("preds"), known.meta["gold_answers"]
+            if preds is None:  # a panel's votes
+                found = score.value * len(gold), len(gold)
+            else:
+                found = sum(a == b for a, b in zip(preds, score.parts["gold"], strict=True)), len(gold)
             hits.setdefault((known.generator, length, kind, known.prompt_id), []).append(found)
         for (generator, length, kind, _), images in hits.items():
             cell = answers.cells[generator, length].setdefault(kind, Cell())
