@@ -173,4 +173,4 @@ def read_spec(file: Path) -> QuestionSpec:
     try:
         return QuestionSpec.model_validate(read_yaml(file, "a suite"))
     except ValidationError as error:
-        raise ConfigError(f"{file}: {first_problem(error)}") from error
+        raise ConfigError(f"{file}: {first_problem(error).replace('Value error, ', '')}") from error

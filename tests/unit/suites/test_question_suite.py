@@ -116,7 +116,7 @@ def test_what_may_be_skipped_and_what_is_asked_again(data: Path) -> None:
     [
         ({"surprise": 1}, "surprise: Extra inputs are not permitted"),
         ({"tables": []}, "tables: List should have at least 1 item"),
-        ({"ask": {"answer": "guess"}}, "ask.answer: Value error, there is no answer rule 'guess'"),
+        ({"ask": {"answer": "guess"}}, "ask.answer: there is no answer rule 'guess'"),
         ({"official": {"ask": {"tries": 0}}}, "official.ask.tries: Input should be greater"),
         ({"tables": [{"title": "t", "by": "mood"}]}, "tables.0.by: 'mood' is no field of the prompts"),
         ({"prompts": {"files": []}}, "prompts.files"),
