@@ -169,7 +169,7 @@ class Tiif(Suite):
         by_id = {item.id: item for item in items}
         answers = Answers()
         prompts: set[tuple[str, str, str]] = set()
-        hits: dict[tuple[str, str, str, str], list[tuple[int, int]]] = {}
+        hits: dict[tuple[str, str, str, str], list[tuple[float, int]]] = {}
         expected: dict[tuple[str, str], dict[str, int]] = {}
         for item in items:
             key = item.generator, item.meta["length"]
