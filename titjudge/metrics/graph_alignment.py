@@ -103,10 +103,19 @@ class Graph:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Graph:
-        """Read what `to_json` wrote."""
-        attributes = tuple((str(entity), str(attribute)) for entity, attribute in raw.get("attributes", ()))
-        relations = tuple((str(one), str(relation), str(two)) for one, relation, two in raw.get("relations", ()))
-        return cls(tuple(map(str, raw["entities"])), attributes, relations)
+        """Read what `to_json` wrote, or a graph as LongT2IBench annotates: attributes by entity and name, relations as objects."""
+        attributes = raw.get("attributes", ())
+        if isinstance(attributes, Mapping):
+            attributes = [(one, f"{name}: {value}") for one, of in attributes.items() for name, value in of.items()]
+        relations = [
+            (each["entity1"], each["relation"], each["entity2"]) if isinstance(each, Mapping) else each
+            for each in raw.get("relations", ())
+        ]
+        return cls(
+            tuple(map(str, raw["entities"])),
+            tuple((str(entity), str(attribute)) for entity, attribute in attributes),
+            tuple((str(one), str(relation), str(two)) for one, relation, two in relations),
+        )
 
 
 def forced(alignment: Alignment) -> tuple[Alignment, int]:

@@ -320,6 +320,12 @@ def test_strict_takes_the_graph_of_the_data() -> None:
     score = run(ask, Item("1", "p", Path("1.png"), meta={"graph": GRAPH.to_json()}))
     assert (score.value, score.parts["graph_from"], len(ask.calls)) == (1, "the data", 1)
     assert Graph.from_json(GRAPH.to_json()) == GRAPH
+    annotated = {
+        "attributes": {"cat": {"colour": "black"}},
+        "relations": [{"entity1": "cat", "relation": "on", "entity2": "mat"}],
+    }
+    read = Graph.from_json({"entities": ["cat", "mat"], **annotated})
+    assert read == Graph(("cat", "mat"), (("cat", "colour: black"),), (("cat", "on", "mat"),))
 
 
 @pytest.mark.parametrize(

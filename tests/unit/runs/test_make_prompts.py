@@ -16,7 +16,8 @@ from servers import Seen, Server
 
 from titjudge.metrics.facet_map import FACETS
 from titjudge.metrics.recipes._drafts import keeps, kept_share
-from titjudge.metrics.recipes.seeds import INTERVALS, RECIPES, THEMES, TIIF_TYPES, seeds
+from titjudge.metrics.recipes.seeds import INTERVALS, POOL_TASKS, RECIPES, THEMES, TIIF_TYPES, seeds
+from titjudge.metrics.recipes.tiif import meta_prompt
 from titjudge.suites.tiif.layout import TYPES
 
 BLOCK = "{0} shown with {1} and {1} again, beside all the {1} there. "
@@ -112,6 +113,15 @@ def test_tiif_makes_short_and_long_prompts_with_questions_that_hold(tmp_path: Pa
         assert len(line["questions"]) == len(line["gold_answers"]) == len(line["concepts"]) + 1
     assert [line["length"] for line in made[:2]] == ["short", "long"]
     assert made[0]["pair"] == made[1]["pair"]
+
+
+def test_every_combination_of_pools_has_a_meta_prompt_of_its_own() -> None:
+    assert len(TIIF_TYPES) == 36
+    assert {pool for pools in TIIF_TYPES.values() for pool in pools} == set(POOL_TASKS)
+    assert len(POOL_TASKS) == 10
+    told = {kind: meta_prompt(kind) for kind in TIIF_TYPES}
+    assert len(set(told.values())) == 36
+    assert told["color+2d"].endswith("a thing has a colour; things stand left, right, above or below in the picture")
 
 
 def test_gold_answers_that_the_text_does_not_give_are_refused(tmp_path: Path) -> None:

@@ -326,6 +326,13 @@ def test_a_wrong_export_of_marks_is_refused_and_leaves_no_mark(
     assert not (tmp_path / "m.db").exists()
 
 
+def test_the_graphs_of_the_bundled_scenes_are_tasks(example: Path, tmp_path: Path) -> None:
+    assert write_tasks(example, tmp_path / "t.json", mode="graph") == 24
+    names = {each["name"] for each in numbered(json.loads((tmp_path / "t.json").read_text())[0]).values()}
+    assert any(name.count(" | ") == 1 and ": " in name for name in names)
+    assert any(name.count(" | ") == 2 for name in names)
+
+
 def test_the_command_line_goes_out_and_back(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "tasks.json"
     assert run_command("titjudge", ["label", "tasks", str(data), str(file), "--mode", "yes-no"]) == 0

@@ -81,6 +81,19 @@ _POOLS: dict[str, Sequence[str]] = {
     "negation": ("table without {0}", "no {0}", "{0} not beside {1}"),
 }  # fmt: skip
 """The ten pools of concepts (TIIF-Bench paper, Table A1), with things of our own."""
+POOL_TASKS = {
+    "color": "a thing has a colour",
+    "shape": "a thing has a shape",
+    "texture": "a thing is of a material",
+    "action": "somebody does something with a thing",
+    "2d": "things stand left, right, above or below in the picture",
+    "3d": "things stand in front, behind or inside in depth",
+    "numeracy": "a number of things can be counted",
+    "comparison": "two things are compared",
+    "differentiation": "two of the same kind are told apart",
+    "negation": "something is not there, or not so",
+}
+"""What an image has to show of a concept of each pool: the meta prompt of a combination names it for both."""
 TIIF_TYPES: dict[str, tuple[str, str]] = {
     "shape+color": ("shape", "color"), "color+texture": ("color", "texture"),
     "texture+color": ("texture", "color"), "shape+texture": ("shape", "texture"),

@@ -13,6 +13,7 @@ from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import is_stand_in
 from titjudge.metrics.recipes._drafts import DRAFTS, Draft, drafted, filler, keeps, numbered, words
+from titjudge.metrics.recipes.seeds import POOL_TASKS, TIIF_TYPES
 
 CONCEPTS_KEPT = "every concept kept"
 QUESTION_CHECKS = ("a question for each concept", "some answers no", "answers hold for the text")
@@ -67,7 +68,7 @@ async def tiif(item: Item, ask: Ask) -> Score:
             Sentence,
             check_short,
             {"prompt": filler(item, 15)},
-            kind=kind,
+            kind=meta_prompt(kind),
             concepts=numbered(concepts),
         )
     ).prompt
@@ -86,6 +87,12 @@ async def tiif(item: Item, ask: Ask) -> Score:
         for length, text in (("short", short), ("long", long))
     ]
     return Score.of(1, lines=lines)
+
+
+def meta_prompt(kind: str) -> str:
+    """Say what the prompts of a combination of pools are about; a combination that is not TIIF-Bench's is its name alone."""
+    tasks = [POOL_TASKS[pool] for pool in dict.fromkeys(TIIF_TYPES.get(kind, ()))]
+    return f"{kind}: {'; '.join(tasks)}" if tasks else kind
 
 
 def unsaid_concepts(text: str, concepts: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.metrics.graph_alignment import Graph
 from titjudge.suites.base import Suite
 from titjudge.suites.folder import Folder, read_items
 
@@ -114,20 +115,16 @@ def _graph(meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool
     """Read the graph as the metric takes it, and the truth of each element in the same order."""
     graph, entities, attributes = meta["graph"], meta["entity_scores"], meta["attribute_scores"]
     relations = {_triple(each): bool(each["score"]) for each in meta["relation_scores"]}
-    named = [
-        (entity, name, value) for entity, pairs in graph.get("attributes", {}).items() for name, value in pairs.items()
-    ]
-    triples = [_triple(each) for each in graph.get("relations", ())]
     return (
-        {
-            "entities": list(graph["entities"]),
-            "attributes": [[entity, f"{name}: {value}"] for entity, name, value in named],
-            "relations": [list(triple) for triple in triples],
-        },
+        Graph.from_json(graph).to_json(),
         {
             "entity": [bool(entities[entity]) for entity in graph["entities"]],
-            "attribute": [bool(attributes[entity][name]) for entity, name, _ in named],
-            "relation": [relations[triple] for triple in triples],
+            "attribute": [
+                bool(attributes[entity][name])
+                for entity, named in graph.get("attributes", {}).items()
+                for name in named
+            ],
+            "relation": [relations[_triple(each)] for each in graph.get("relations", ())],
         },
     )
 
