@@ -55,6 +55,13 @@ def label() -> None:
     default="merge",
 )
 @option(
+    "--votes",
+    "An item is asked until N have answered, or fewer settle it  [default: everybody].",
+    "N",
+    type=int,
+    default=0,
+)
+@option(
     "--gold",
     "Pairs with a known answer, or elements (image, element, value), mixed in as checks.",
     "FILE",
@@ -77,6 +84,7 @@ def serve(
     annotators: int | None,
     store: Path,
     plan: str,
+    votes: int,
     gold: Path | None,
     gold_share: float | None,
     gold_least: float,
@@ -107,6 +115,7 @@ def serve(
         store=store,
         mode=mode,
         plan=plan,
+        enough=votes,
         gold=gold,
         gold_share=gold_share,
         gold_least=gold_least,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from titjudge.core.types import Pair
 from titjudge.web.label.dataset import LabelingData
-from titjudge.web.label.question_order import Plan, SortState, draw, due, shuffled
+from titjudge.web.label.question_order import Outcomes, Pairing, Plan, SortState, draw, due, shuffled
 from titjudge.web.label.store import Vote
 
 
@@ -38,10 +39,16 @@ class AnnotatorQueue:
     """
 
     def __init__(
-        self, annotator: str, material: LabelingData, plan: Plan, seed: int, share: float | None = None
+        self,
+        annotator: str,
+        material: LabelingData,
+        plan: Plan,
+        seed: int,
+        share: float | None = None,
+        settled: Callable[[str], Collection[Pairing]] = lambda prompt_id: (),
     ) -> None:
         self.annotator, self._material, self._plan = annotator, material, plan
-        self._key = (seed, annotator)
+        self._key, self._settled = (seed, annotator), settled
         self._groups = shuffled(material.images, *self._key, "prompts")
         self._order = {group: shuffled(images, *self._key, group) for group, images in material.images.items()}
         self._outcomes: dict[str, dict[tuple[str, str], int]] = {group: {} for group in self._groups}
@@ -54,7 +61,10 @@ class AnnotatorQueue:
 
     def _sort(self, prompt_id: str) -> SortState:
         usable = set(self._material.usable(prompt_id))
-        return self._plan([image for image in self._order[prompt_id] if image in usable], self._outcomes[prompt_id])
+        outcomes: Outcomes = self._outcomes[prompt_id]
+        if settled := self._settled(prompt_id):
+            outcomes = {**{pair: 0 for a, b in settled for pair in ((a, b), (b, a))}, **outcomes}
+        return self._plan([image for image in self._order[prompt_id] if image in usable], outcomes)
 
     def refresh(self) -> None:
         """Plan anew, after an image turned out to be unusable."""
@@ -87,10 +97,21 @@ class AnnotatorQueue:
         if check is not None:
             return self._sides("gold", check.prompt_id, check.a, check.b)
         for group in self._groups:
+            if self._states[group].question is None:
+                continue
+            if self._settled(group):  # by others, since then
+                self._states[group] = self._sort(group)
             asked = self._states[group].question
             if asked is not None:
                 return self._sides("pair", group, *asked)
         return None
+
+    def settled_questions(self) -> Iterator[Question]:
+        """Go through the pairs that others have settled and this annotator has not answered."""
+        for group in self._groups:
+            for a, b in self._settled(group):
+                if (a, b) not in self._outcomes[group]:
+                    yield self._sides("pair", group, a, b)
 
     def _check(self) -> Pair | None:
         for at, pair in self._checks:

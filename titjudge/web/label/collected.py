@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from titjudge.core.types import Pair
 from titjudge.stats.votes import PANEL, Rule, VoteSummary, aggregate_votes
 from titjudge.stats.votes import Vote as Choice
 from titjudge.web.label import reliability
 from titjudge.web.label.aggregate import Cast, PairKey, casts
-from titjudge.web.label.element_service import standing
 from titjudge.web.label.elements import CANNOT_TELL, MODES
 from titjudge.web.label.reliability import Reliability
-from titjudge.web.label.store import Store, Submission, Vote, is_expert
+from titjudge.web.label.store import Store, Submission, Vote, is_expert, standing
 
 MAJORITY = "majority"
+RATING = "rating"
 SPLIT = "experts disagree"
 _OPEN = (Rule.NEEDS_EXPERTS, CANNOT_TELL)
+T = TypeVar("T")
 ElementKey = tuple[str, str, str]  # image, element, kind
 
 
@@ -59,6 +61,7 @@ class Collected:
 
     Attributes:
         annotators: How many links were served; `panel`, how many of them for experts.
+        enough: With how many votes an item is asked no more, or with fewer that settle it; 0: everybody was asked.
         least: Annotators whose share of checks that are right is certainly lower do not count.
         votes: Every vote on a pair; `submissions`: all marks of images. Both have those taken back, and those of experts.
     """
@@ -68,6 +71,7 @@ class Collected:
     seed: int
     annotators: int
     panel: int
+    enough: int
     least: float
     prompts: dict[str, str]
     images: dict[str, tuple[str, str]]
@@ -88,6 +92,19 @@ class Collected:
             return reliability.of_votes(standing_votes, self.gold, self.least)
         rows = (row for row in standing_rows(self.submissions) if not is_expert(row.annotator))
         return reliability.of_marks(rows, self.known, self.least)
+
+    @property
+    def early(self) -> int:
+        """How many votes an item can have before any stops being asked; None but these tell agreement without a bias."""
+        return (-(-2 * self.enough // 3) if self.of_pairs else self.enough // 2 + 1) if self.enough else 0
+
+    @property
+    def early_note(self) -> tuple[str, ...]:
+        what = "pair" if self.of_pairs else "element"
+        told = (
+            f"agreement: over the first {self.early} votes of each {what}; more were asked for where these left it open"
+        )
+        return (told,) if self.enough else ()
 
     @property
     def left_out(self) -> list[str]:
@@ -116,6 +133,7 @@ def collect(path: Path) -> Collected:
             seed=int(store.setting("seed") or 0),
             annotators=int(store.setting("annotators") or 0),
             panel=int(store.setting("experts") or PANEL),
+            enough=int(store.setting("votes") or 0),
             least=float(store.setting("gold_least") or 0),
             prompts=store.prompts(),
             images=store.images(),
@@ -133,9 +151,13 @@ def collect(path: Path) -> Collected:
 
 @dataclass(frozen=True, slots=True)
 class PairOutcomes:
-    """Votes on pairs that count, by how many people, how many there should be of each pair, and what they come to."""
+    """Votes on pairs that count, by how many people, how many there should be of each pair, and what they come to.
+
+    `early` are those that tell agreement: all, or the first of each pair where pairs stop being asked.
+    """
 
     found: list[Cast]
+    early: list[Cast]
     voters: int
     expected: int
     summary: VoteSummary
@@ -146,22 +168,40 @@ def decide_pairs(collected: Collected, annotators: int | None = None, verdicts: 
 
     Args:
         collected: The store.
-        annotators: How many votes a pair should have; None: one of everybody who has a link (or has voted) and counts.
+        annotators: How many votes a pair should have; None: as served, or else one of everybody who has a link (or has voted)
+            and counts.
         verdicts: Further votes of experts.
     """
     votes = [vote for vote in collected.votes if vote.undone_at is None]
-    counted = (vote for vote in votes if collected.counts(vote.annotator))
+    counted = [vote for vote in votes if vote.kind == "pair" and collected.counts(vote.annotator)]
     found = casts(counted, collected.images, sorting=collected.plan == "merge")
     experts = casts((vote for vote in votes if is_expert(vote.annotator)), collected.images, sorting=False)
     voters = len({cast.choice.annotator for cast in found})
-    expected = annotators or max(collected.annotators - len(collected.left_out), voters)
+    expected = annotators or collected.enough or max(collected.annotators - len(collected.left_out), voters)
     summary = aggregate_votes(
         [cast.choice for cast in found],
         [*verdicts, *(cast.choice for cast in experts)],
         annotators=expected,
         panel=collected.panel,
     )
-    return PairOutcomes(found, voters, expected, summary)
+    early = found
+    if collected.enough:
+        first = _first(counted, lambda vote: (vote.prompt_id, *sorted((vote.left, vote.right))), collected.early)
+        early = casts(first, collected.images, sorting=False)
+        alone = aggregate_votes([cast.choice for cast in early])
+        summary = replace(summary, agreement=alone.agreement, ceiling=alone.ceiling)
+    return PairOutcomes(found, early, voters, expected, summary)
+
+
+def _first(values: Iterable[T], key: Callable[[T], Hashable], number: int) -> list[T]:
+    """Keep the first values of each key, in their order."""
+    seen: Counter[Hashable] = Counter()
+    kept = []
+    for value in values:
+        seen[key(value)] += 1
+        if seen[key(value)] <= number:
+            kept.append(value)
+    return kept
 
 
 def open_pairs(collected: Collected, annotators: int | None = None) -> list[PairKey]:
@@ -233,7 +273,7 @@ def decide_elements(collected: Collected, annotators: int | None = None) -> list
 
     Args:
         collected: The store.
-        annotators: How many marks an element should have; None: three.
+        annotators: How many marks an element should have; None: as served, or else three.
     """
     marks = marks_of(collected.submissions)
     votes = tally(mark for mark in marks if collected.counts(mark.annotator))
@@ -241,10 +281,17 @@ def decide_elements(collected: Collected, annotators: int | None = None) -> list
     found = []
     for key, count in votes.items():
         panel = experts.get(key)
-        rule, value = decide(count, annotators or PANEL, panel, collected.panel)
+        rule, value = decide(count, annotators or collected.enough or PANEL, panel, collected.panel)
         of = panel if panel and rule == Rule.EXPERTS else count
         found.append(ElementOutcome(*key, value, rule, of[value] if value else None, of.total()))
     return found
+
+
+def early_marks(collected: Collected, marks: Sequence[ElementMark]) -> Sequence[ElementMark]:
+    """Keep the marks that tell agreement: all, or the first of each element where elements stop being asked."""
+    if not collected.enough or collected.plan == RATING:  # ratings stop at a number that does not depend on them
+        return marks
+    return _first(marks, lambda mark: (mark.image, mark.element), collected.early)
 
 
 def open_elements(collected: Collected, annotators: int | None = None) -> dict[str, set[str]]:

@@ -21,12 +21,19 @@ from titjudge.core.files import csv_text
 from titjudge.core.numbers import mean
 from titjudge.core.types import Table
 from titjudge.stats.votes import PANEL, krippendorff_alpha
-from titjudge.web.label.collected import Collected, ElementKey, ElementMark, decide_elements, marks_of, tally
-from titjudge.web.label.element_service import standing
+from titjudge.web.label.collected import (
+    RATING,
+    Collected,
+    ElementKey,
+    ElementMark,
+    decide_elements,
+    early_marks,
+    marks_of,
+    tally,
+)
 from titjudge.web.label.reliability import Reliability, at_most
-from titjudge.web.label.store import is_expert
+from titjudge.web.label.store import is_expert, standing
 
-RATING = "rating"
 _MARK = ("image", "element", "value", "annotator", "kind", "note")
 _COLUMNS = ("image", "element", "value", "kind", "rule", "votes", "of")
 
@@ -41,12 +48,13 @@ def export_marks(
     if not counted:
         raise UserError("; ".join((f"{collected.path}: no marks that count", *collected.left_out)))
     votes = tally(counted)
-    agreement = _agreement(votes, mode)
+    agreement = _agreement(tally(early_marks(collected, counted)), mode)
     people, table = _annotators(collected, [mark for mark in marks if not is_expert(mark.annotator)], votes)
+    expected = annotators or collected.enough or PANEL
     result: dict[str, Any] = {
         "mode": mode,
         "marks": len(counted),
-        "annotators_expected": annotators or PANEL,
+        "annotators_expected": expected,
         "alpha": agreement,
     }
     columns = ("kind", "alpha", "95% low", "95% high", "elements", "note")
@@ -55,7 +63,10 @@ def export_marks(
         for kind, a in agreement.items()
     ]
     note = "Krippendorff's alpha, " + ("interval" if mode == RATING else "nominal")
-    tables = [Table("Agreement", columns, tuple(shown), (note,)), table]
+    tables = [
+        Table("Agreement", columns, tuple(shown), (note, *(() if mode == RATING else collected.early_note))),
+        table,
+    ]
     listed = [_record(mark) for mark in counted]
     files = {
         "marks.jsonl": "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in listed),
@@ -73,9 +84,7 @@ def export_marks(
         files["experts.csv"] = _marks_csv(mark for mark in marks if is_expert(mark.annotator))
         result["rules"] = dict(Counter(outcome.rule for outcome in outcomes))
         counts = (("elements", len(votes)), *result["rules"].items())
-        tables.insert(
-            0, Table("Elements", ("what", "number"), counts, (f"majority of at least {annotators or PANEL}",))
-        )
+        tables.insert(0, Table("Elements", ("what", "number"), counts, (f"majority of at least {expected}",)))
     result |= {"annotator_details": people, "left_out": collected.left_out}
     files["labels.json"] = json.dumps(result, indent=2, ensure_ascii=False)
     return result, tables, files

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.stats.votes import Rule
+from titjudge.web.label.collected import RATING, decide, marks_of, tally
 from titjudge.web.label.dataset import LabelingData
 from titjudge.web.label.elements import Element, settle
 from titjudge.web.label.question_order import due, shuffled
-from titjudge.web.label.reliability import of_marks
+from titjudge.web.label.reliability import Reliability, of_marks
 from titjudge.web.label.service import AnnotationService, Stale, milliseconds, same, text_of
-from titjudge.web.label.store import Store, Submission, is_expert
+from titjudge.web.label.store import Store, Submission, is_expert, standing
 
 _AHEAD = 3
 
@@ -40,6 +43,8 @@ class ElementService(AnnotationService):
         super().__init__(material, store, plan=mode, **rules)
         self._elements, self._mode = elements, mode
         self._known = store.known()
+        self._settled: set[str] = set()
+        self._read, self._out = 0, set[str]()
         for row in store.submissions():
             known = elements.get(row.image)
             if is_expert(row.annotator) or not row.marks or known is None:
@@ -62,19 +67,38 @@ class ElementService(AnnotationService):
         ]
         return [image for *_, image in sorted(places) if image not in self.material.broken]
 
-    def stopped(self, annotator: str) -> bool:
-        """Tell whether an annotator was wrong too often where the value is known: such a one is asked no more."""
-        return self._stopped(annotator, self.store.submissions(annotator))
+    def _turn(self, annotator: str) -> int:
+        return self.store.sent(annotator)
 
-    def _stopped(self, annotator: str, rows: Sequence[Submission]) -> bool:
-        found = of_marks(standing(rows).values(), self._known, self._least) if self._known else {}
-        return annotator in found and found[annotator].stopped
+    def _reliability(self, annotator: str) -> Reliability:
+        rows = standing(self.store.submissions(annotator)).values() if self._known else ()
+        return of_marks(rows, self._known, self._least).get(annotator, Reliability(0, 0, 0))
+
+    def settled(self) -> set[str]:
+        """List the images with so many marks that they are asked no more: each element has a majority, or all its marks."""
+        if not self._enough:
+            return set()
+        sent = self.store.sent_after(self._read)
+        out = {who for who in self.names if self.stopped(who)}
+        changed = {image for _, image in sent} if out == self._out else set(self._elements)
+        self._read, self._out = (sent[-1][0] if sent else self._read), out
+        for image in changed:
+            rows = (row for row in self.store.submissions(image=image) if self.counts(row.annotator))
+            votes = tally(marks_of(rows)).values()
+            enough = bool(votes) and all(self._is_enough(count) for count in votes)
+            (self._settled.add if enough else self._settled.discard)(image)
+        return self._settled
+
+    def _is_enough(self, count: Counter[str]) -> bool:
+        if self._mode == RATING:  # a mean has no majority
+            return count.total() >= self._enough
+        return decide(count, self._enough)[0] != Rule.INCOMPLETE
 
     def state(self, annotator: str) -> dict[str, Any]:
         """Say what the page shows: image, prompt, elements, what was taken back of them, progress, images to load ahead."""
         with self._lock:
             rows = self.store.submissions(annotator)
-            stopped = self._stopped(annotator, rows)
+            stopped = self.stopped(annotator)
             left = [] if stopped else self._left(annotator, rows)
             question = self._name(annotator, len(rows), tuple(left[:1]))
             state: dict[str, Any] = {
@@ -93,7 +117,7 @@ class ElementService(AnnotationService):
             return state
 
     def _left(self, annotator: str, rows: Sequence[Submission]) -> list[str]:
-        done = standing(rows)
+        done = standing(rows).keys() | self.settled()
         return [image for image in self._order(annotator) if image not in done]
 
     def _sheet(self, image: str, rows: Sequence[Submission]) -> dict[str, Any]:
@@ -130,17 +154,20 @@ class ElementService(AnnotationService):
             with self.store.writing():
                 rows = self.store.submissions(annotator)
                 left = self._left(annotator, rows)
-                if (
-                    not left
-                    or not same(self._name(annotator, len(rows), tuple(left[:1])), question)
-                    or self._stopped(annotator, rows)
-                ):
+                late = [
+                    image for image in self.settled() if image in self._elements
+                ]  # while they were looked at: they count
+                asked = (
+                    image for image in (*left[:1], *late) if same(self._name(annotator, len(rows), (image,)), question)
+                )
+                image = next(asked, None)
+                if image is None or image in standing(rows) or self.stopped(annotator):
                     raise Stale
-                elements = self._elements[left[0]]
+                elements = self._elements[image]
                 values = settle(elements, answer)
                 self.store.submit(
                     annotator,
-                    left[0],
+                    image,
                     [(element.name, element.kind, values[element.name]) for element in elements],
                     note=text_of(note),
                     shown_at=self._shown_at(annotator, question),
@@ -158,17 +185,9 @@ class ElementService(AnnotationService):
             with self.store.writing():
                 rows = self.store.submissions(annotator)
                 left = self._left(annotator, rows)
-                if not same(self._name(annotator, len(rows), tuple(left[:1])), question) or self._stopped(
-                    annotator, rows
-                ):
+                if not same(self._name(annotator, len(rows), tuple(left[:1])), question) or self.stopped(annotator):
                     raise Stale
                 last = max(standing(rows).values(), key=lambda row: row.turn, default=None)
                 if last is not None:
                     self.store.submit(annotator, last.image, None)
             return self.state(annotator)
-
-
-def standing(rows: Sequence[Submission]) -> dict[str, Submission]:
-    """Keep the submissions of an annotator that stand, by image."""
-    last = {row.image: row for row in rows}
-    return {image: row for image, row in last.items() if row.marks is not None}

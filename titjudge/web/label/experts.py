@@ -13,6 +13,7 @@ from typing import Any
 from titjudge.core.errors import UserError
 from titjudge.web.label.annotator import AnnotatorQueue
 from titjudge.web.label.collected import (
+    RATING,
     Collected,
     decide_elements,
     decide_pairs,
@@ -23,12 +24,11 @@ from titjudge.web.label.collected import (
     tally,
 )
 from titjudge.web.label.dataset import LabelingData
-from titjudge.web.label.element_export import RATING
-from titjudge.web.label.element_service import ElementService, standing
+from titjudge.web.label.element_service import ElementService
 from titjudge.web.label.elements import Element
 from titjudge.web.label.question_order import listed, shuffled
 from titjudge.web.label.service import LabelingService
-from titjudge.web.label.store import EXPERT, Store, Submission
+from titjudge.web.label.store import EXPERT, Store, Submission, standing
 
 _SIDES = {"a": "left", "b": "right"}
 _TURNED = {"a": "right", "b": "left"}

@@ -95,7 +95,7 @@ def export_labels(
             "; ".join((f"{store}: no votes {'that count' if collected.left_out else 'yet'}", *collected.left_out))
         )
     shown = [cast for cast in found if cast.direct]
-    direct = krippendorff_alpha(counts(shown), annotators=voters)
+    direct = krippendorff_alpha(counts(cast for cast in decided_pairs.early if cast.direct), annotators=voters)
     asked = Counter(cast.pair for cast in shown)
     counted = [vote for vote in votes if collected.counts(vote.annotator)]
     annotated = (vote for vote in votes if not is_expert(vote.annotator))
@@ -136,13 +136,13 @@ def export_labels(
     }
     _write(out, files)
     order = leaderboard(ranked)
-    return result, [_summary_table(summary.table(), direct), *([order] if order else []), table]
+    return result, [_summary_table(summary.table(), direct, collected.early_note), *([order] if order else []), table]
 
 
-def _summary_table(table: Table, direct: Any) -> Table:
+def _summary_table(table: Table, direct: Any, notes: Sequence[str]) -> Table:
     low, high = direct.interval or (None, None)
     rows = [*table.rows, ("alpha, shown pairs only", direct.alpha), ("  95% low", low), ("  95% high", high)]
-    return Table(table.title, table.columns, tuple(rows), table.notes)
+    return Table(table.title, table.columns, tuple(rows), (*table.notes, *notes))
 
 
 def _for_experts(

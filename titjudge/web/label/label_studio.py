@@ -22,10 +22,9 @@ from urllib.parse import quote
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic
 from titjudge.web.label.dataset import is_utf8, load_material
-from titjudge.web.label.element_service import standing
 from titjudge.web.label.elements import LOCKED, MODES, Element, find_elements, settle
 from titjudge.web.label.question_order import draw, shuffled
-from titjudge.web.label.store import ANSWERS, Store
+from titjudge.web.label.store import ANSWERS, Store, standing
 
 PAIRS = "pairs"
 _NEEDED = {PAIRS: ("prompt_id", "left_image", "right_image"), "marks": ("prompt_id", "image_id", "elements")}

@@ -37,6 +37,7 @@ def serve_label(
     store: Path,
     mode: str = "pairs",
     plan: str = "merge",
+    enough: int = 0,
     gold: Path | None = None,
     gold_share: float | None = None,
     gold_least: float = LEAST,
@@ -53,6 +54,7 @@ def serve_label(
         store: The SQLite file of the votes; made when absent, gone on with when there.
         mode: `pairs`, or what is marked of single images: `yes-no`, `facets`, `graph`, `rating`.
         plan: Of pairs: `merge` (merge sort over the images of a prompt) or `all` (all pairs).
+        enough: An item is asked until so many people have answered, or fewer where that settles it; 0: everybody is asked.
         gold: Pairs with known answers (as `pairs.jsonl`), or elements whose value is known (image, element, value), mixed in
             as attention checks.
         gold_share: Share of checks among the questions, at most a third; None: about 1 in 12, more where there is little to ask.
@@ -77,6 +79,7 @@ def serve_label(
             "seed": seed,
             "gold_share": gold_share,
             "gold_least": gold_least,
+            "votes": enough,
         }
         voting: AnnotationService
         if pairs:

@@ -6,15 +6,18 @@ import hashlib
 import hmac
 import threading
 import time
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
+from titjudge.stats.votes import Rule, decide
+from titjudge.web.label.aggregate import casts
 from titjudge.web.label.annotator import AnnotatorQueue, Question
 from titjudge.web.label.dataset import LabelingData
 from titjudge.web.label.question_order import plan_of
-from titjudge.web.label.reliability import LEAST, of_votes
-from titjudge.web.label.store import ANNOTATOR, ANSWERS, Store
+from titjudge.web.label.reliability import LEAST, Reliability, of_votes
+from titjudge.web.label.store import ANNOTATOR, ANSWERS, Store, is_expert
 
 MAX_ANNOTATORS = 1000
 _LONGEST = 24 * 3600 * 1000  # ms; a clock that says more is wrong
@@ -45,12 +48,18 @@ class AnnotationService:
         seed: int,
         gold_share: float | None = None,
         gold_least: float = LEAST,
+        votes: int = 0,
     ) -> None:
         if not 1 <= annotators <= MAX_ANNOTATORS:
             raise UserError(f"the number of {self.role}s is between 1 and {MAX_ANNOTATORS}, not {annotators}")
         self.material, self.store = material, store
+        if not 0 <= votes <= annotators:
+            raise UserError(f"{votes} votes for each item need at least as many annotators, and these are {annotators}")
+        self._enough = votes
         self._seed, self._share, self._least = seed, gold_share, gold_least
-        rules = {f"{self.role}s": annotators} | ({"gold_least": gold_least} if self.role == ANNOTATOR else {})
+        rules = {f"{self.role}s": annotators} | (
+            {"gold_least": gold_least, "votes": votes} if self.role == ANNOTATOR else {}
+        )
         store.begin(material, plan=plan, seed=seed, rules=rules)
         self._secret = store.secret()
         self.names = [f"{self.role}-{number:02d}" for number in range(1, annotators + 1)]
@@ -58,6 +67,7 @@ class AnnotationService:
         self._images = {self._sign("image", image): image for image in material.items}
         self._codes = {image: code for code, image in self._images.items()}
         self._shown: dict[str, tuple[str, float]] = {}
+        self._stops: dict[str, tuple[int, bool]] = {}
         self._lock = threading.RLock()
 
     def _sign(self, *parts: str) -> str:
@@ -92,7 +102,21 @@ class AnnotationService:
 
     def stopped(self, annotator: str) -> bool:
         """Tell whether an annotator was wrong too often where the answer is known: such a one is asked no more."""
+        turn = self._turn(annotator)
+        if self._stops.get(annotator, (-1,))[0] != turn:
+            self._stops[annotator] = turn, self._reliability(annotator).stopped
+        return self._stops[annotator][1]
+
+    def _turn(self, annotator: str) -> int:
+        """How often an annotator has done something."""
         raise NotImplementedError
+
+    def _reliability(self, annotator: str) -> Reliability:
+        raise NotImplementedError
+
+    def counts(self, annotator: str) -> bool:
+        """Tell whether the answers of an annotator count: not those of experts, nor of who is not reliable."""
+        return not is_expert(annotator) and not self.stopped(annotator)
 
     def state(self, annotator: str) -> dict[str, Any]:
         """Say what the page shows."""
@@ -139,19 +163,44 @@ class LabelingService(AnnotationService):
     def __init__(self, material: LabelingData, store: Store, *, plan: str, **rules: Any) -> None:
         self._plan = plan_of(plan)
         super().__init__(material, store, plan=plan, **rules)
-        self._gold = store.gold()
+        if self._enough and plan != "all":
+            raise UserError(
+                "merge sort needs the answers of each person: to stop at enough votes, ask all pairs (--plan all)"
+            )
+        self._gold, self._described = store.gold(), store.images()
         self._ballots: dict[str, tuple[int, AnnotatorQueue]] = {}
+        self._settled: dict[str, tuple[tuple[int, int], set[tuple[str, str]]]] = {}
 
     def _dropped(self) -> None:
         for _, ballot in self._ballots.values():
             ballot.refresh()
 
-    def stopped(self, annotator: str) -> bool:
-        """Tell whether an annotator was wrong too often where the answer is known: such a one is asked no more."""
-        if not self._gold:
-            return False
-        found = of_votes(self.store.votes(annotator), self._gold, self._least)
-        return annotator in found and found[annotator].stopped
+    def _turn(self, annotator: str) -> int:
+        return self.store.turn(annotator)
+
+    def _reliability(self, annotator: str) -> Reliability:
+        votes = self.store.votes(annotator) if self._gold else []
+        return of_votes(votes, self._gold, self._least).get(annotator, Reliability(0, 0, 0))
+
+    def settled(self, prompt_id: str) -> set[tuple[str, str]]:
+        """List the pairs of a prompt with so many votes that they are asked no more: A.11 has decided, or has all its votes."""
+        if not self._enough:
+            return set()
+        version = self.store.version()
+        known = self._settled.get(prompt_id)
+        if known is None or known[0] != version:
+            known = self._settled[prompt_id] = version, self._find_settled(prompt_id)
+        return known[1]
+
+    def _find_settled(self, prompt_id: str) -> set[tuple[str, str]]:
+        votes = self.store.votes(prompt_id=prompt_id)
+        counted = {who for who in {vote.annotator for vote in votes} if self.counts(who)}
+        table: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for cast in casts((vote for vote in votes if vote.annotator in counted), self._described, sorting=False):
+            table[cast.choice.a, cast.choice.b][cast.choice.choice] += 1
+        return {
+            pair for pair, count in table.items() if decide(count, Counter(), self._enough)[0] is not Rule.INCOMPLETE
+        }
 
     def state(self, annotator: str) -> dict[str, Any]:
         """Say what the page shows: the question (prompt, codes of two images), progress, images to load ahead."""
@@ -174,7 +223,10 @@ class LabelingService(AnnotationService):
             with self.store.writing():
                 turn, ballot = self._ballot(annotator)
                 asked = ballot.question()
-                if asked is None or not self._is_current(annotator, turn, asked, question) or self.stopped(annotator):
+                if not self._is_current(annotator, turn, asked, question):  # settled while it was looked at: it counts
+                    late = ballot.settled_questions() if self._enough else ()
+                    asked = next((one for one in late if self._is_current(annotator, turn, one, question)), None)
+                if asked is None or self.stopped(annotator):
                     raise Stale
                 vote = self.store.add(
                     annotator,
@@ -207,7 +259,7 @@ class LabelingService(AnnotationService):
                 ballot.give_back(vote)
                 self._ballots[annotator] = (turn + 1, ballot)
             state = self.state(annotator)
-            if vote is not None and state["pair"]:
+            if vote is not None and state["pair"] and self._codes.get(vote.left) == state["pair"]["left"]:
                 state["pair"]["note"] = vote.note
             return state
 
@@ -215,7 +267,7 @@ class LabelingService(AnnotationService):
         turn = self.store.turn(annotator)
         known = self._ballots.get(annotator)
         if known is None or known[0] != turn:  # the first time, or another process wrote
-            ballot = AnnotatorQueue(annotator, self.material, self._plan, self._seed, self._share)
+            ballot = AnnotatorQueue(annotator, self.material, self._plan, self._seed, self._share, self.settled)
             for vote in self.store.votes(annotator):
                 ballot.take(vote, vote.outcome)
             known = self._ballots[annotator] = (turn, ballot)

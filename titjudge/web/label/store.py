@@ -46,6 +46,10 @@ CREATE TABLE IF NOT EXISTS submissions(
   id INTEGER PRIMARY KEY AUTOINCREMENT, annotator TEXT NOT NULL, turn INTEGER NOT NULL, image TEXT NOT NULL,
   marks TEXT, note TEXT NOT NULL, shown_at REAL, sent_at REAL NOT NULL, duration_ms INTEGER, UNIQUE(annotator, turn)) STRICT;
 """
+_INDEX = """
+CREATE INDEX IF NOT EXISTS votes_by_prompt ON votes(prompt_id);
+CREATE INDEX IF NOT EXISTS submissions_by_image ON submissions(image);
+"""
 _APPEND_ONLY = "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_{event.lower()} BEFORE {event} ON {table}"
     f" BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END;\n"
@@ -144,7 +148,7 @@ class Store:
         try:
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
                 self._db.execute(f"PRAGMA {pragma}").fetchall()
-            self._db.executescript(_SCHEMA + _APPEND_ONLY)
+            self._db.executescript(_SCHEMA + _INDEX + _APPEND_ONLY)
             with self.writing():
                 known = {row[1] for row in self._db.execute("PRAGMA table_info(votes)")}
                 for column in ("both_bad INTEGER NOT NULL DEFAULT 0", "note TEXT NOT NULL DEFAULT ''"):
@@ -261,13 +265,20 @@ class Store:
         with self._lock:
             return int(self._db.execute(query, {"who": annotator}).fetchone()[0])
 
-    def votes(self, annotator: str | None = None, *, undone: bool = False) -> list[Vote]:
+    def version(self) -> tuple[int, int]:
+        """Tell one state of the votes from another: how many votes and undos there are."""
+        with self._lock:
+            row = self._db.execute("SELECT coalesce(max(id), 0), (SELECT count(*) FROM undos) FROM votes").fetchone()
+        return int(row[0]), int(row[1])
+
+    def votes(self, annotator: str | None = None, *, prompt_id: str | None = None, undone: bool = False) -> list[Vote]:
         """Votes in the order they were given, without those taken back unless `undone`."""
-        where = [] if undone else ["u.vote_id IS NULL"]
-        where += [] if annotator is None else ["v.annotator = ?"]
+        given = {"v.annotator": annotator, "v.prompt_id": prompt_id}
+        wanted = {column: value for column, value in given.items() if value is not None}
+        where = [*([] if undone else ["u.vote_id IS NULL"]), *(f"{column} = ?" for column in wanted)]
         query = f"{_SELECT} {'WHERE ' + ' AND '.join(where) if where else ''} ORDER BY v.id"
         with self._lock:
-            return [Vote(*row) for row in self._db.execute(query, () if annotator is None else (annotator,))]
+            return [Vote(*row) for row in self._db.execute(query, tuple(wanted.values()))]
 
     def add(
         self,
@@ -312,14 +323,26 @@ class Store:
 
     # -- marks of elements -----------------------------------------------------------------------------------------
 
-    def submissions(self, annotator: str | None = None) -> list[Submission]:
-        """All submissions in the order they were made, those that no longer stand included."""
-        where, values = ("", ()) if annotator is None else ("WHERE annotator = ?", (annotator,))
+    def submissions(self, annotator: str | None = None, *, image: str | None = None) -> list[Submission]:
+        """Submissions in the order they were made, those that no longer stand included."""
+        wanted = {column: value for column, value in (("annotator", annotator), ("image", image)) if value is not None}
+        where = f"WHERE {' AND '.join(f'{column} = ?' for column in wanted)}" if wanted else ""
         with self._lock:
-            rows = self._db.execute(f"SELECT * FROM submissions {where} ORDER BY id", values).fetchall()
+            rows = self._db.execute(f"SELECT * FROM submissions {where} ORDER BY id", tuple(wanted.values())).fetchall()
         return [
             Submission(number, who, turn, image, _marks(text), *rest) for number, who, turn, image, text, *rest in rows
         ]
+
+    def sent(self, annotator: str) -> int:
+        """How many submissions an annotator has made."""
+        query = "SELECT count(*) FROM submissions WHERE annotator = ?"
+        with self._lock:
+            return int(self._db.execute(query, (annotator,)).fetchone()[0])
+
+    def sent_after(self, number: int) -> list[tuple[int, str]]:
+        """List ids, ascending, and images of the submissions after the one of this id."""
+        with self._lock:
+            return self._db.execute("SELECT id, image FROM submissions WHERE id > ? ORDER BY id", (number,)).fetchall()
 
     def submit(
         self,
@@ -335,8 +358,7 @@ class Store:
         """Put the marks of an image on disk, or that they are taken back (None); it is there when this returns."""
         text = None if marks is None else json.dumps(marks, ensure_ascii=False)
         with self.writing():
-            query = "SELECT count(*) FROM submissions WHERE annotator = ?"
-            turn = int(self._db.execute(query, (annotator,)).fetchone()[0])
+            turn = self.sent(annotator)
             self._db.execute(
                 "INSERT INTO submissions(annotator, turn, image, marks, note, shown_at, sent_at, duration_ms)"
                 " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
@@ -359,3 +381,9 @@ class Store:
 
 def _marks(text: str | None) -> tuple[tuple[str, str, str], ...] | None:
     return None if text is None else tuple((name, kind, value) for name, kind, value in json.loads(text))
+
+
+def standing(rows: Sequence[Submission]) -> dict[str, Submission]:
+    """Keep the submissions of an annotator that stand, by image."""
+    last = {row.image: row for row in rows}
+    return {image: row for image, row in last.items() if row.marks is not None}

@@ -1,0 +1,194 @@
+"""An item with enough votes is asked no more; what somebody was looking at counts; agreement is not bent by it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from titjudge.cli.dispatch import run_command
+from titjudge.core.errors import UserError
+from titjudge.stats.votes import krippendorff_alpha
+from titjudge.web.label.collected import collect, decide_pairs
+from titjudge.web.label.dataset import load_material
+from titjudge.web.label.element_service import ElementService
+from titjudge.web.label.elements import find_elements
+from titjudge.web.label.export import export_labels
+from titjudge.web.label.service import AnnotationService, LabelingService
+from titjudge.web.label.store import Store
+
+IMAGES = 4
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    lines = []
+    for number in range(IMAGES):
+        Image.new("L", (8, 8), 10 * number).save(folder / f"i{number}.png")
+        lines.append(json.dumps({"image": f"i{number}.png", "prompt_id": "p", "generator": f"g{number}"}))
+    (folder / "images.jsonl").write_text("\n".join(lines) + "\n")
+    prompt = {"prompt_id": "p", "prompt": "a cat", "questions": ["Is there a cat?", "Is it black?"]}
+    (folder / "prompts.jsonl").write_text(json.dumps(prompt) + "\n")
+    return folder
+
+
+@contextlib.contextmanager
+def pairs(data: Path, store: Path, annotators: int, votes: int, plan: str = "all") -> Iterator[LabelingService]:
+    with contextlib.closing(Store(store)) as opened:
+        yield LabelingService(load_material(data), opened, plan=plan, annotators=annotators, votes=votes, seed=0)
+
+
+@contextlib.contextmanager
+def marks(data: Path, store: Path, annotators: int, votes: int, mode: str = "yes-no") -> Iterator[ElementService]:
+    material = load_material(data, least=1)
+    with contextlib.closing(Store(store)) as opened:
+        elements = find_elements(material, mode)
+        yield ElementService(material, opened, elements, mode=mode, annotators=annotators, votes=votes, seed=0)
+
+
+def label_at_random(service: AnnotationService, answer: Any) -> None:
+    """Annotators in a random order, each an item at a time, until nobody is asked anything."""
+    draw, going = random.Random(1), list(service.names)
+    while going:
+        who = draw.choice(going)
+        state = service.state(who)
+        if state.get("pair") or state.get("sheet"):
+            service.vote(who, state["question"], answer(state, draw))
+        else:
+            assert state["at_most"] == 0
+            going.remove(who)
+
+
+@pytest.mark.parametrize(("votes", "least"), [(3, 2), (15, 10)])
+def test_a_pair_is_asked_until_the_rules_decide_it_or_it_has_its_votes(
+    data: Path, tmp_path: Path, votes: int, least: int
+) -> None:
+    store = tmp_path / "v.db"
+    with pairs(data, store, 20, votes) as service:
+        label_at_random(service, lambda state, draw: draw.choice(["left", "left", "right", "tie"]))
+    found = decide_pairs(collect(store))
+    numbers = Counter(cast.pair for cast in found.found)
+    assert len(numbers) == 6
+    assert set(numbers.values()) <= set(range(least, votes + 1))
+    assert (found.expected, found.summary.rules["incomplete"]) == (votes, 0)
+    assert max(Counter(cast.pair for cast in found.early).values()) == least
+
+
+def test_an_image_is_asked_until_each_element_has_a_majority_or_its_marks(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    with marks(data, store, 9, 3) as service:
+        label_at_random(service, lambda state, draw: [draw.choice(["yes", "no"]) for _ in range(2)])
+        numbers = Counter(row.image for row in service.store.submissions())
+    assert len(numbers) == IMAGES
+    assert set(numbers.values()) == {2, 3}
+    result, _ = export_labels(store, tmp_path / "out")
+    assert result["rules"] == {"majority": 2 * IMAGES}
+    with marks(data, tmp_path / "r.db", 5, 2, "rating") as service:
+        label_at_random(service, lambda state, draw: [str(draw.randint(1, 10)) for _ in state["sheet"]["elements"]])
+        assert Counter(row.image for row in service.store.submissions()) == {f"i{n}.png": 2 for n in range(IMAGES)}
+
+
+def test_without_a_number_everybody_is_asked_everything(data: Path, tmp_path: Path) -> None:
+    with pairs(data, tmp_path / "v.db", 4, 0) as service:
+        label_at_random(service, lambda state, draw: "left")
+        assert len(service.store.votes()) == 4 * 6
+
+
+def test_a_vote_on_what_others_settled_in_the_meantime_counts_also_after_a_restart(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "v.db"
+    with pairs(data, store, 4, 3) as service:
+        seen = service.state("annotator-01")
+        asked = {service._images[seen["pair"][side]] for side in ("left", "right")}
+        for who in ("annotator-02", "annotator-03"):
+            while (state := service.state(who))["pair"]:
+                service.vote(who, state["question"], "tie")
+        assert service.state("annotator-01")["pair"] is None
+    with pairs(data, store, 4, 3) as service:
+        service.vote("annotator-01", seen["question"], "left")
+        (vote,) = service.store.votes("annotator-01")
+        assert {vote.left, vote.right} == asked
+        assert service.undo("annotator-01", service.state("annotator-01")["question"])["pair"] is None
+    store = tmp_path / "m.db"
+    with marks(data, store, 4, 3) as service:
+        sheet = service.state("annotator-01")
+        for who in ("annotator-02", "annotator-03"):
+            while (state := service.state(who))["sheet"]:
+                service.vote(who, state["question"], ["yes", "no"])
+        assert service.state("annotator-01")["sheet"] is None
+    with marks(data, store, 4, 3) as service:
+        service.vote("annotator-01", sheet["question"], ["no", "no"])
+        (row,) = service.store.submissions("annotator-01")
+        assert row.image == service._images[sheet["sheet"]["image"]]
+
+
+def test_who_is_not_reliable_settles_nothing(data: Path, tmp_path: Path) -> None:
+    with marks(data, tmp_path / "m.db", 4, 3) as service:
+        service._known = {f"i{number}.png": {"is there a cat?": "yes"} for number in range(IMAGES)}
+        for who, values in (("annotator-01", ["no", "no"]), ("annotator-02", ["yes", "no"])):
+            while (state := service.state(who))["sheet"]:
+                service.vote(who, state["question"], values)
+        assert service.state("annotator-01")["stopped"]
+        assert service.settled() == set()
+        assert service.state("annotator-03")["at_most"] == IMAGES
+
+
+def test_agreement_is_that_of_the_first_votes(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    said = {
+        "i0.png": ["yes", "yes"],
+        "i1.png": ["yes", "no", "yes"],
+        "i2.png": ["no", "no"],
+        "i3.png": ["no", "yes", "no"],
+    }
+    with marks(data, store, 3, 3) as service:
+        for image, values in said.items():
+            for who, value in zip(service.names, values, strict=False):
+                service.store.submit(
+                    who, image, [(name, "question", value) for name in ("Is there a cat?", "Is it black?")]
+                )
+    result, tables = export_labels(store, tmp_path / "out")
+    first = krippendorff_alpha([[2, 0], [1, 1], [0, 2], [1, 1]] * 2).alpha
+    every = krippendorff_alpha([[2, 0], [2, 1], [0, 2], [1, 2]] * 2).alpha
+    assert result["alpha"]["all"]["alpha"] == pytest.approx(first)
+    assert first != pytest.approx(every, abs=0.05)
+    assert any("first 2 votes of each element" in note for table in tables for note in table.notes)
+
+
+def test_stopping_would_bend_agreement_and_the_first_votes_do_not() -> None:
+    """Three people who are right nine times in ten, about things that are so half of the time."""
+    draw = random.Random(5)
+    full, stopped, first = [], [], []
+    for _ in range(20_000):
+        truth = draw.random() < 0.5
+        votes = [truth == (draw.random() < 0.9) for _ in range(3)]
+        asked = votes[:2] if votes[0] == votes[1] else votes
+        for kept, of in ((full, votes), (stopped, asked), (first, asked[:2])):
+            kept.append([sum(of), len(of) - sum(of)])
+    alphas = [krippendorff_alpha(counts, resamples=0).alpha or 0 for counts in (full, stopped, first)]
+    assert alphas[0] == pytest.approx(0.64, abs=0.015)
+    assert alphas[2] == pytest.approx(0.64, abs=0.015)
+    assert alphas[1] > 0.66
+
+
+def test_what_cannot_be_stopped_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for votes, plan, message in (
+        (3, "merge", "--plan all"),
+        (5, "all", "at least as many annotators"),
+        (-1, "all", "votes"),
+    ):
+        with pytest.raises(UserError, match=message), pairs(data, tmp_path / "v.db", 4, votes, plan):
+            pass
+    arguments = ["label", str(data), "--votes", "3", "--store", str(tmp_path / "v.db")]
+    assert run_command("titjudge", arguments) == 2
+    assert "--plan all" in capsys.readouterr().err
+    assert not list(itertools.chain(Store(tmp_path / "v.db").votes()))
