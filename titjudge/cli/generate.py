@@ -157,22 +157,31 @@ def generate(
     "K",
     type=click.IntRange(1),
 )
+@option(
+    "--generator",
+    "A generator that should have images, though it may have none yet; repeatable.",
+    "NAME",
+    multiple=True,
+)
 @JSON
-def coverage(samples: int | None, length: str, grid: str | None, json_file: Path | None, **flags: Any) -> int:
+def coverage(
+    samples: int | None, length: str, grid: str | None, generator: tuple[str, ...], json_file: Path | None, **flags: Any
+) -> int:
     """Say which images are missing, by generator, before money is spent on the rest.
 
-    Exit code 0 when every generator has every image, else 1.
+    Of a generator without any image only --generator tells. Exit code 0 when every generator has every image, else 1.
 
     \b
     Examples:
       python cli.py coverage --data my_images
       python cli.py coverage --suite tiif --data TIIF --length short --samples 4
+      python cli.py coverage --suite tiif --data TIIF --generator flux --generator sd3
     """
     from titjudge.cli.output import show_tables, write_json
     from titjudge.runs.coverage import coverage as look
 
     suite, data = _suite(flags)
-    found = look(suite, data, samples=samples, lengths=_lengths(length), grid=grid)
+    found = look(suite, data, samples=samples, lengths=_lengths(length), grid=grid, generators=generator)
     show_tables([found.table()])
     _problems(found.problems)
     for line in getattr(suite, "notes", ()):

@@ -120,6 +120,14 @@ class Model:
         """
         return None
 
+    def load(self) -> None:
+        """Load now what the first request would load.
+
+        Raises:
+            UserError: It cannot be loaded.
+        """
+        return None
+
     def leave(self) -> None:
         """Stop waiting at once; what a batch job answers later is for another session."""
         return None

@@ -47,6 +47,9 @@ class WrappedProvider(Provider):
     def ready(self) -> None:
         self.real.ready()
 
+    def load(self) -> None:
+        self.real.load()
+
     def leave(self) -> None:
         self.real.leave()
 
@@ -77,6 +80,9 @@ class _DuckProvider(WrappedProvider):
         return reply
 
     def ready(self) -> None:
+        return None
+
+    def load(self) -> None:
         return None
 
     def leave(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,13 @@ class Coverage:
 
 
 def coverage(
-    suite: Any, data: Path, *, samples: int | None = None, lengths: Collection[str] = (), grid: str | None = None
+    suite: Any,
+    data: Path,
+    *,
+    samples: int | None = None,
+    lengths: Collection[str] = (),
+    grid: str | None = None,
+    generators: Collection[str] = (),
 ) -> Coverage:
     """Compare the images that are there with the prompts of the suite; without a list of prompts, with all that have images.
 
@@ -63,6 +69,7 @@ def coverage(
         samples: Images that a prompt should have; without it as many as the prompt that has most.
         lengths: Only prompts of these lengths.
         grid: Each image is a grid of several.
+        generators: Those that should be there, besides those that have an image.
 
     Raises:
         DataError: There is nothing at that place.
@@ -70,9 +77,10 @@ def coverage(
     found = Coverage(0, samples or 1)
     there: Counter[tuple[str, str]] = Counter()
     reasons: dict[tuple[str, str], str] = {}
-    names: dict[str, None] = {}
+    names: dict[str, None] = dict.fromkeys(generators)
+    found.images.update(dict.fromkeys(generators, 0))
     bad = []
-    for item in cells(suite.load(data), grid):
+    for item in _items(cells(suite.load(data), grid), found, empty=bool(generators)):
         names.setdefault(item.generator)
         if isinstance(item, InvalidItem):
             bad.append(item)
@@ -98,6 +106,16 @@ def coverage(
                 if (lacking := found.samples - there[name, prompt]) > 0
             ]
     return found
+
+
+def _items(listed: Iterable[Item | InvalidItem], found: Coverage, *, empty: bool) -> Iterator[Item | InvalidItem]:
+    """Yield the images; that there are none is a problem like others where it is known who should have made some."""
+    try:
+        yield from listed
+    except DataError as error:
+        if not empty:
+            raise
+        found.problems.append((str(error.path or "images"), error.message))
 
 
 def _expected(suite: Any, data: Path, lengths: Collection[str], found: Coverage) -> dict[str, None]:

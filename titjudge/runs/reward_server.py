@@ -16,6 +16,7 @@ from titjudge.core.errors import CacheWriteError, ConfigError, TitjudgeError, Us
 from titjudge.core.files import Appender
 from titjudge.core.serialization import item_record, with_checksum
 from titjudge.core.types import Item, Score
+from titjudge.providers.base import Model
 from titjudge.runs.fingerprints import Pins
 from titjudge.runs.identity import default_folder
 from titjudge.runs.images_in_memory import check
@@ -70,15 +71,19 @@ class Rewards:
         self._watch: asyncio.Task[None] | None = None
 
     def _check_ready(self) -> None:
-        """Look for keys and weights now: a training run would meet their absence at its first reward.
+        """Look for keys and load models now: a training run would meet what is missing, or wait, at its first reward.
 
         Raises:
-            UserError: One is missing.
+            UserError: A key or a model is missing.
         """
         roles = self._engine.roles
-        for name in roles.with_panel(role for each in self._judge.metrics.values() for role in each.roles):
-            if (role := self._config.role(name)) is not None and name != "embedder":
-                roles.made(role).ready()
+        names = roles.with_panel(role for each in self._judge.metrics.values() for role in each.roles)
+        models: list[Model] = [roles.embedder()] if "embedder" in names else []
+        models += [roles.made(role) for name in names if name != "embedder" and (role := self._config.role(name))]
+        for model in models:
+            model.ready()
+        for model in models:
+            model.load()
 
     @property
     def folder(self) -> Path:

@@ -86,12 +86,13 @@ def _rows(path: Path, whole: Any, required: tuple[str, ...]) -> Iterator[tuple[i
 
 
 def _columns(path: Path, told: str, given: str) -> tuple[str, str]:
+    known = table_columns(path)
     if told:
         key, _, text = told.partition(",")
         if not text:
-            raise ConfigError(f"--prompt-file '{given}': expected FILE:ID,PROMPT with two columns")
+            there = f" (there are: {', '.join(known)})" if known else ""
+            raise ConfigError(f"--prompt-file '{given}': expected FILE:ID,PROMPT with two columns{there}")
         return key.strip(), text.strip()
-    known = table_columns(path)
     if known is None:
         return "", ""
     if not any(known):

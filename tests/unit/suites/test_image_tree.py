@@ -9,7 +9,7 @@ import pytest
 from commands import cli
 
 from titjudge.core.config import RunConfig
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.identity import identity
 from titjudge.runs.resolve import load_suite
@@ -107,3 +107,17 @@ def test_both_flags_go_together_and_make_a_run_of_their_own(out: Path) -> None:
         load_suite(config)
     assert identity(config)["images"] == "{prompt_id}.png"
     assert "images" not in identity(RunConfig(data=out))
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ("p.csv:prompt_en", r"expected FILE:ID,PROMPT with two columns \(there are: index, prompt_en\)"),
+        ("typo.csv:prompt_en", r"typo\.csv: cannot be read: No such file"),
+        ("p.csv:index,prompt", r"p\.csv:1: the column 'prompt' is missing \(there are: index, prompt_en\)"),
+    ],
+)
+def test_a_slip_in_the_columns_names_those_that_are_there(out: Path, told: str, reason: str) -> None:
+    (out.parent / "p.csv").write_text("index,prompt_en\n1,a red cube\n")
+    with pytest.raises(UserError, match=reason):
+        loaded(out, "{generator}/{prompt_id}_{sample}.png", str(out.parent / told))

@@ -24,6 +24,7 @@ from serving import TOKEN, expected, picture, rating, serving, text_of
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, UserError
+from titjudge.providers.local.load_once import LoadOnce
 from titjudge.runs.reward_server import Rewards, serve_rewards
 from titjudge.runs.run_folder import RunFolder
 
@@ -371,3 +372,38 @@ def test_a_metric_without_its_model_or_a_folder_of_another_run_stops_the_start(j
         own(address, (A, "a red cube"))
     with pytest.raises(UserError, match="another"), serving(judge.openai, tmp_path, protocol="official"):
         pass
+
+
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that a model's name leads to; nothing in it can be loaded."""
+    folder = tmp_path / "weights" / "pickscore"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"model_type": "llava", "vision_config": {}}')
+    (folder / "tokenizer_config.json").write_text("{}")
+    monkeypatch.setenv("TITJUDGE_WEIGHTS", str(folder.parent))
+    return folder
+
+
+def test_models_of_this_machine_are_loaded_before_anything_is_answered(
+    judge: Server, tmp_path: Path, plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+    monkeypatch.setattr(LoadOnce, "__call__", lambda self: loaded.append(type(self._load.__self__).__name__))
+    with serving(judge.openai, tmp_path, metrics=["tit", "pickscore", "lmm-score"]):
+        assert sorted(loaded) == ["Scorer", "SentenceTransformers"]
+    here = {"captioner": {"model": f"local/{plain}"}, "out": tmp_path / "local"}
+    with serving("", tmp_path, metrics=["lmm-score"], **here):
+        assert loaded[2:] == ["Local"]
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_start(
+    tmp_path: Path, plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: LoadOnce[Any]) -> None:
+        raise UserError("cannot load 'pickscore': half a file")
+
+    monkeypatch.setattr(LoadOnce, "__call__", broken)
+    with pytest.raises(UserError, match="half a file"), serving("", tmp_path, metrics=["pickscore"], captioner=None):
+        pass
+    assert not (tmp_path / "run").exists()

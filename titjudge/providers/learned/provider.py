@@ -163,6 +163,9 @@ class Scorer(Provider):
             raise Unanswered(Status.BAD_INPUT, f"a learned metric reads one image, not {len(request.images)}")
         return await self._batcher.submit(request)
 
+    def load(self) -> None:
+        self._ready_adapter()
+
     def _run(self, requests: list[Request]) -> list[Reply | Exception]:
         adapter = self._ready_adapter()
 

@@ -94,6 +94,9 @@ class InProcess(Provider, Generic[M]):
         """
         _ = self._place
 
+    def load(self) -> None:
+        self._ready_model()
+
     # -- answering -----------------------------------------------------------------------------------------------------
 
     async def complete(self, request: Request) -> Reply:

@@ -117,6 +117,9 @@ class SentenceTransformers(Embedder):
 
         return list(await asyncio.gather(*(self._batcher.submit(text) for text in texts)))
 
+    def load(self) -> None:
+        self._loaded()
+
     def _run(self, texts: list[str]) -> list[Embedding | Exception]:
         model = self._loaded()
         distinct = list(dict.fromkeys(texts))
