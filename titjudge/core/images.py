@@ -11,14 +11,16 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Protocol, TypeVar
 
 from titjudge.core import containers, image_process
 from titjudge.core.errors import DataError
-from titjudge.core.image_decoding import SMALL, as_png, inspect, open_image, quietly, resized
+from titjudge.core.image_decoding import SMALL, as_png, inspect, inspect_small, open_image, quietly, resized
 from titjudge.core.types import ImageFile
 
 MAX_BYTES = 50 * 2**20
@@ -66,8 +68,8 @@ class ImageFiles:
         key = f"image:{digest}"  # the database is asked here and not in a thread: two users would wait for each other
         facts = self._facts.get(key) if self._facts is not None else None
         if facts is None:
-            quick = _quick(raw, self._decode)
-            facts = await _aside(inspect if quick else _inspected, raw, path, decode=self._decode, when=not quick)
+            facts = inspect_small(raw, path, decode=self._decode) if _quick(raw) else None
+            facts = facts or await asyncio.to_thread(_inspected, raw, path, decode=self._decode)
             if self._facts is not None and self._decode:
                 await self._facts.put(key, facts)
         verdict = facts
@@ -97,27 +99,18 @@ def _hashed(path: Path) -> tuple[bytes, str]:
 
 def _weight(path: Path) -> int:
     """Bytes of a file; of one inside of a table what takes a thread, as the table is unpacked."""
-    if containers.holder(path) is not None:
-        return _SMALL_FILE + 1
     try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return 0 if containers.holder(path) is None else _SMALL_FILE + 1
 
 
-def _quick(raw: bytes, decode: bool) -> bool:
-    """Tell whether looking at an image takes a millisecond or two, by its size in bytes and by what its header says."""
+def _quick(raw: bytes) -> bool:
+    """Tell whether an image of few pixels takes a millisecond or two to look at, by its size in bytes and its format."""
     if len(raw) > _SMALL_FILE or not raw.startswith((b"\xff\xd8", b"\x89PNG", b"RIFF")):
         return False
-    if any(packed in raw for packed in (b"zTXt", b"iTXt", b"iCCP")):  # unpacked with the header, to any length
-        return False
-    if not decode:
-        return True
-    try:
-        with quietly(), open_image(raw, Path(), decode=False) as image:
-            return bool(image.width * image.height <= SMALL)
-    except DataError:  # `inspect` says what is wrong
-        return False
+    # What is unpacked with the header of a PNG may have any length.
+    return not (raw.startswith(b"\x89PNG") and any(packed in raw for packed in (b"zTXt", b"iTXt", b"iCCP")))
 
 
 def read(path: Path) -> bytes:
@@ -126,15 +119,14 @@ def read(path: Path) -> bytes:
     Raises:
         DataError: it is missing, not a file, unreadable, empty or over 50 MiB.
     """
-    if containers.holder(path) is not None:
-        raw = containers.read_cell(path)
-        _check_size(len(raw), path)
-        return raw
     try:
-        _check_file(path)
-        return path.read_bytes()
+        if _is_file(path):
+            return path.read_bytes()
+        raw = containers.read_cell(path)
     except OSError as error:
         raise DataError(f"the image cannot be read: {error.strerror}", path) from error
+    _check_size(len(raw), path)
+    return raw
 
 
 def glance(path: Path) -> None:
@@ -144,11 +136,8 @@ def glance(path: Path) -> None:
         DataError: it cannot be an image that is used here.
     """
     try:
-        in_table = containers.holder(path) is not None
-        if not in_table:
-            _check_file(path)
         with (
-            io.BytesIO(read(path)) if in_table else path.open("rb") as file,
+            path.open("rb") if _is_file(path) else io.BytesIO(read(path)) as file,
             quietly(),
             open_image(file, path, decode=False),
         ):
@@ -157,10 +146,22 @@ def glance(path: Path) -> None:
         raise DataError(f"the image cannot be read: {error.strerror}", path) from error
 
 
-def _check_file(path: Path) -> None:
-    if not path.is_file():  # opening a pipe or a device may never return
-        raise DataError("no such image file" if not path.exists() else "not a file", path)
-    _check_size(path.stat().st_size, path)
+def _is_file(path: Path) -> bool:
+    """Whether an image is a file of its own, and not inside of another.
+
+    Raises:
+        DataError: there is neither, or the file is empty or over 50 MiB.
+    """
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        if containers.holder(path) is None:
+            raise DataError("no such image file", path) from None
+        return False
+    if not S_ISREG(found.st_mode):  # opening a pipe or a device may never return
+        raise DataError("not a file", path)
+    _check_size(found.st_size, path)
+    return True
 
 
 def _check_size(size: int, path: Path) -> None:

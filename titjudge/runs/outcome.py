@@ -52,9 +52,13 @@ def finish(
     report: bool = True,
     per_prompt: str = "mean",
     findings: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    money: dict[str, Any] | None = None,
 ) -> Outcome:
-    """Write results.json and report.html from what a run folder holds; `findings` adds to the results."""
-    slim, money = not suite.AGGREGATES, folder.money()
+    """Write results.json and report.html from what a run folder holds; `findings` adds to the results.
+
+    `money` is what `folder.money()` says now, where that is known.
+    """
+    slim, money = not suite.AGGREGATES, money or folder.money()
     scores = list(folder.scores(slim=slim).values())
     items = list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values())))
     extra_warnings = [*extra_warnings, *told(folder.damage)]

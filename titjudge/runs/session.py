@@ -84,11 +84,15 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How asking ended: why a cap ended it, USD that may have been spent besides, and notes on models, money and canaries."""
+    """How asking ended: why a cap ended it, USD that may have been spent besides, and notes on models, money and canaries.
+
+    `money` has the sums of the ledger (`RunFolder.money`).
+    """
 
     status: str
     reason: str
     uncertain: float
+    money: dict[str, Any]
     notes: list[str]
     canaries: list[str]
 
@@ -188,7 +192,7 @@ class Session:
             outcome = finish(
                 folder, self.suite, kept, self.metrics,
                 status=end.status, extra_warnings=warnings, report=self.config.report, per_prompt=self.config.per_prompt,
-                findings=self._findings,
+                findings=self._findings, money=end.money,
             )  # fmt: skip
             outcome.reason, outcome.uncertain, outcome.mixed = end.reason, end.uncertain, manifest.mixed
             return outcome
@@ -222,12 +226,13 @@ class Session:
             await run.engine.aclose()
             if run.planner is not None:
                 await run.planner.aclose()
-        self._write_manifest(run, status)
+        money = folder.money()
+        self._write_manifest(run, status, money["list_cost"])
         if fatal is not None:
             raise fatal
         budget, canaries = run.engine.budget, run.canaries.lines() if run.canaries else []
         notes = [*run.engine.roles.notes(), *budget.notes()]
-        return RunEnd(status, budget.reason, budget.uncertain, notes, canaries)
+        return RunEnd(status, budget.reason, budget.uncertain, money, notes, canaries)
 
     def _prepare(self, folder: RunFolder, watcher: Watcher) -> RunContext:
         """Put together what asks, after a look at what earlier sessions of the run have left.
@@ -342,12 +347,12 @@ class Session:
         while True:
             run.watcher.show(run.loop.progress, run.engine)
             if time.monotonic() - written > _MANIFEST:
-                self._write_manifest(run, "running")
+                self._write_manifest(run, "running", run.engine.budget.list_cost)
                 written = time.monotonic()
             await asyncio.sleep(_WATCH)
 
-    def _write_manifest(self, run: RunContext, status: str) -> None:
-        progress, budget, ended = run.loop.progress, run.engine.budget, status != "running"
+    def _write_manifest(self, run: RunContext, status: str, list_cost: float) -> None:
+        progress, budget = run.loop.progress, run.engine.budget
         manifest = provenance(
             self.config, run.engine, self.metrics, run.before,
             suite={"name": self.suite.name, "version": self.suite.VERSION, "deviations": list(self.suite.DEVIATIONS)},
@@ -356,7 +361,7 @@ class Session:
             updated=time.time(),
             progress={name: getattr(progress, name) for name in ("total", "done", "scored", "failed")},
             spent=round(budget.spent, 6),
-            list_cost=round(run.folder.money()["list_cost"] if ended else budget.list_cost, 6),
+            list_cost=round(list_cost, 6),
             uncertain=round(budget.uncertain, 6),
             **run.pins,
         )  # fmt: skip
@@ -364,7 +369,7 @@ class Session:
             manifest = manifest.with_(mixed=lines)
         if run.canaries is not None and run.canaries.report is not None:
             manifest = manifest.with_(canary=run.canaries.report.to_json())
-        run.folder.write_manifest(manifest, sync=ended)
+        run.folder.write_manifest(manifest, sync=status != "running")
 
 
 def _within(pairs: Sequence[Pair], folder: RunFolder) -> list[Pair]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.ImageFile import ImageFile as Pixels
 from PIL.PngImagePlugin import PngInfo
 
 import titjudge
@@ -254,6 +255,7 @@ def test_pictures_are_read_hashed_and_encoded_aside_from_the_event_loop(
         return noted
 
     monkeypatch.setattr(images, "inspect", noting("inspect", images.inspect))
+    monkeypatch.setattr(Pixels, "load", noting("decode", Pixels.load))
     if name != "packed.png":
         monkeypatch.setattr("titjudge.providers.hosted.base._base64", noting("encode", base64.b64encode))
     if name == "noise.png":
