@@ -31,11 +31,10 @@ def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
     record = item_record(item)
     if isinstance(item, Item) and item.image is not None:
         try:
-            found = os.stat(item.image)
+            found = os.stat(containers.holder(item.image) or item.image)
+            record["stat"] = [found.st_size, found.st_mtime_ns]
         except OSError:
-            around = containers.holder(item.image)
-            found = os.stat(around) if around is not None else None
-        record["stat"] = None if found is None else [found.st_size, found.st_mtime_ns]
+            record["stat"] = None
     return record
 
 
