@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from PIL import Image
 from servers import Scripted, Seen, Server
 
+from titjudge.cli.compare import compare
 from titjudge.cli.verify import verify as command
 from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum_differs, with_checksum
@@ -363,3 +365,17 @@ def test_a_run_from_before_a_table_was_added_holds(judged: Path) -> None:
     found = verify(judged)
     assert found.holds
     assert f"not compared, as the run does not have what comes out now: the table '{title}'" in found.notes
+
+
+def test_a_metric_without_a_score_where_it_does_not_apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words are read in the images alone whose prompts ask for some."""
+    file = data_folder(tmp_path) / "images.jsonl"
+    first, *others = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps({**json.loads(first), "text_words": ["OPEN"]}), *others]))
+    with Server(good) as server:
+        judged = run(tmp_path, server, monkeypatch, metrics=["tit-llm", "text-rendering-vlm"])
+    found = verify(judged)
+    assert found.holds, found.problems
+    assert found.checked["scores"] == 8 + 1
+    said = CliRunner().invoke(compare, ["runs", str(judged)]).output
+    assert re.search(r"text-rendering-vlm +\S+ +1 +100\.0%", said)

@@ -85,6 +85,7 @@ def runs(
     from titjudge.cli.output import show_notes, show_tables, write_json
     from titjudge.core import registry
     from titjudge.probes.canary import refuse_drift
+    from titjudge.runs.results import not_applicable
     from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.agreement import agreement
     from titjudge.stats.paired_differences import differences_table, paired_differences
@@ -113,7 +114,9 @@ def runs(
     known = {name: registry.load("metrics", name.partition(" ")[0]) for name in names}
     lower = {name for name in names if not known[name].higher_is_better}
     ranges = {name: each.range for name, each in known.items()}
-    found = agreement(list(items.values()), scores, pairs, negate=lower, ranges=ranges, strengths=strengths)
+    shown = list(items.values())
+    apart = not_applicable(shown, scores, {registry.base_metric(name): each for name, each in known.items()})
+    found = agreement(shown, scores, pairs, negate=lower, ranges=ranges, apart=apart, strengths=strengths)
     from titjudge.stats.tables import agreement_tables
 
     tables = agreement_tables(found)

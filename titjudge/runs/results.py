@@ -44,7 +44,7 @@ def summarize(
     marks = {s.metric for s in scores if base_metric(s.metric) in suite.MARKS_JUDGE}
     shown = [item for item in listed if isinstance(item, Item) or item.is_image]
     ranges = {s.metric: metrics[base_metric(s.metric)].range for s in scores}
-    apart = _apart(shown, scores, metrics)
+    apart = not_applicable(shown, scores, metrics)
     found = agreement(
         shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=apart, per_prompt=per_prompt
     )
@@ -95,7 +95,7 @@ def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[s
     return kept
 
 
-def _apart(
+def not_applicable(
     shown: Sequence[Item | InvalidItem], scores: Sequence[Score], metrics: Mapping[str, Metric]
 ) -> dict[str, frozenset[str]]:
     """List, for each metric that does not apply everywhere, the inputs to which it does not: no score is lacking there.

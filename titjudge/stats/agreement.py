@@ -15,7 +15,7 @@ from titjudge.core.registry import base_metric
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.intervals import WAY
-from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing
+from titjudge.stats.leaderboard import FEWEST_FOR_SRCC, Place, Standing, rank_correlation, standing, unplaced
 from titjudge.stats.pair_conflicts import distinct
 from titjudge.stats.pairwise_accuracy import (
     PairIndex,
@@ -295,13 +295,13 @@ def _no_srcc(people: Standing | None) -> str:
 def _leaderboard(standings: Mapping[str, Standing], people: Standing | None) -> list[dict[str, Any]]:
     leading = [people] if people else []
     leading += list(standings.values())
-    order = [place.generator for place in leading[0].places] if leading else []
+    order = dict.fromkeys(place.generator for each in leading for place in each.places)
     by_name = {name: {place.generator: place for place in each.places} for name, each in standings.items()}
     human = {place.generator: place for place in people.places} if people else {}
     return [
         {
             "generator": generator,
-            "metrics": {name: _place(places[generator]) for name, places in by_name.items()},
+            "metrics": {name: _place(places.get(generator) or unplaced(generator)) for name, places in by_name.items()},
             "human": _human_place(human[generator]) if generator in human else None,
         }
         for generator in order

@@ -48,6 +48,11 @@ class Place:
         return self.scored / self.images if self.images else None
 
 
+def unplaced(generator: str) -> Place:
+    """Make the place of a generator to none of whose images a metric applies."""
+    return Place(generator, None, None, None, None, None, images=0, scored=0, prompts=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """All generators under one metric, best first, and what to beware of."""

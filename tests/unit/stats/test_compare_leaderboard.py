@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from titjudge.core.types import Pair
+from titjudge.core.types import Item, Pair, Score
 from titjudge.stats import bradley_terry as bradley_terry_module
+from titjudge.stats.agreement import agreement
 from titjudge.stats.bradley_terry import bradley_terry
 from titjudge.stats.leaderboard import UNEVEN, prompt_ranks, rank_correlation, standing
 from titjudge.stats.tables import _strengths as strengths_table
+from titjudge.stats.tables import agreement_tables
 
 Image = tuple[str, str, str]
 
@@ -47,6 +49,17 @@ def test_several_images_of_a_generator_for_a_prompt_are_averaged() -> None:
     images = [("x-a", "x", "p"), ("x-b", "x", "p"), ("y-a", "y", "p")]
     found = standing(images, {"x-a": 0.0, "x-b": 1.0, "y-a": 0.4})
     assert [(place.generator, place.mean, place.images) for place in found.places] == [("x", 0.5, 2), ("y", 0.4, 1)]
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_a_generator_to_which_a_metric_does_not_apply_stays_with_the_others(names: tuple[str, str]) -> None:
+    items = [Item(image, "a prompt", None, generator, prompt) for image, generator, prompt in grid(2, "xyz")]
+    scores = [Score(item.id, name, 0.5) for name in names for item in items if name == "a" or item.generator != "z"]
+    found = agreement(items, scores, [], apart={"b": {"z0", "z1"}}, resamples=0)
+    places = {row["generator"]: row["metrics"] for row in found.leaderboard}
+    assert set(places) == {"x", "y", "z"}
+    assert (places["z"]["a"]["scored"], places["z"]["b"]["images"], places["z"]["b"]["coverage"]) == (2, 0, None)
+    assert agreement_tables(found)
 
 
 def test_a_generator_without_scores_has_no_place_and_warns() -> None:
