@@ -1,6 +1,6 @@
 """Makes the pictures of the report and of the labelling page that the README shows, from the bundled example.
 
-    python docs/make_screenshots.py [--out docs] [--run RUN]
+    python docs/make_screenshots.py [--out docs] [--run RUN] [--label]
 
 Needs playwright (pip) and chromium (Debian). Without --run it judges the example with the recorded descriptions and the
 local embedder: no key, no network, half a minute.
@@ -97,15 +97,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder for the pictures")
     parser.add_argument("--run", type=Path, help="a run folder to show instead")
+    parser.add_argument("--label", action="store_true", help="the labelling page alone")
     asked = parser.parse_args()
     chromium = shutil.which("chromium")
     if chromium is None:
         print("chromium is not installed: apt-get install chromium", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=FLAGS)
+        save(shoot_label(browser, Path(folder)), asked.out / "label.webp")
+        if asked.label:
+            return 0
         run = RunFolder(asked.run) if asked.run else judged(Path(folder) / "known-answer")
         report = write_report([run], Path(folder) / "report.html")
-        browser = started.chromium.launch(executable_path=chromium, args=FLAGS)
         for name, place, width, height, dark in SHOTS:
             save(shoot(browser, report, place, width, height, dark), asked.out / f"{name}.webp")
         name, place, width, height, dark = CLAIMS
@@ -114,7 +118,6 @@ def main() -> int:
         save(shoot(browser, report, place, width, height, dark, row), asked.out / f"{name}.webp")
         name, *about = GENERATORS
         save(shoot(browser, report, *about), asked.out / f"{name}.webp")
-        save(shoot_label(browser, Path(folder)), asked.out / "label.webp")
         browser.close()
     return 0
 

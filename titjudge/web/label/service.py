@@ -162,11 +162,11 @@ class LabelingService(AnnotationService):
 
     def __init__(self, material: LabelingData, store: Store, *, plan: str, **rules: Any) -> None:
         self._plan = plan_of(plan)
-        super().__init__(material, store, plan=plan, **rules)
-        if self._enough and plan != "all":
+        if rules.get("votes") and plan != "all":
             raise UserError(
                 "merge sort needs the answers of each person: to stop at enough votes, ask all pairs (--plan all)"
             )
+        super().__init__(material, store, plan=plan, **rules)
         self._gold, self._described = store.gold(), store.images()
         self._ballots: dict[str, tuple[int, AnnotatorQueue]] = {}
         self._settled: dict[str, tuple[tuple[int, int], set[tuple[str, str]]]] = {}
