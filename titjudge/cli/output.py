@@ -114,14 +114,14 @@ def show_problems(found: Sequence[tuple[str, str]], *, all_in: str = "", most: i
         most: Kinds that are shown, and problems that are shown all.
         examples: Of each kind, where there are more.
     """
-    from titjudge.core.grouped_reasons import alike
+    from titjudge.core.grouped_reasons import alike, told
 
     groups = alike(found)
     if len(found) <= most:
         examples = most
     for group in groups[:most]:
-        for item, said in group[:examples]:
-            say(f"  {item}: {said}", err=True)
+        for item, reason in group[:examples]:
+            say(f"  {told(item, reason)}", err=True)
         if len(group) > examples:
             say(f"  ... and {len(group) - examples:,} more like this{all_in}", err=True)
     if len(groups) > most:

@@ -26,10 +26,16 @@ def brief(refused: Sequence[Refused], kinds: int = 3) -> str:
     return "; ".join(said)
 
 
+def told(item: str, reason: str) -> str:
+    """Say one of them; a reason that begins with the item's place does not have it said before."""
+    place = reason.partition(": ")[0]
+    return reason if place == item or place.endswith(f"/{item}") else f"{item}: {reason}"
+
+
 def _example(group: Sequence[Refused]) -> str:
     item, reason = group[0]
-    told = reason if item in reason else f"{item}: {reason}"
-    return told if len(group) == 1 else f"{told} (and {len(group) - 1:,} more like this)"
+    said = reason if item in reason else f"{item}: {reason}"
+    return said if len(group) == 1 else f"{said} (and {len(group) - 1:,} more like this)"
 
 
 def _kind(item: str, reason: str) -> str:

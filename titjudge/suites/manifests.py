@@ -55,12 +55,14 @@ class ManifestReader:
             DataError: The file is no table, or lacks a column; names file and line.
         """
         known = table_columns(file)
-        if known is not None and not self._chosen(known)["prompt"]:
-            there = ", ".join(known) or "none"
-            hint = "name the column with --columns prompt=COLUMN"
-            raise DataError(f"the column 'prompt' is missing (there are: {there}): {hint}", file, 1)
+        chosen = {} if known is None else self._chosen(known)
+        for role in ("prompt", "image"):
+            if known is not None and not chosen[role] and (role == "prompt" or "description" not in known):
+                there = ", ".join(known) or "none"
+                hint = f"name the column with --columns {role}=COLUMN"
+                raise DataError(f"the column '{role}' is missing (there are: {there}): {hint}", file, 1)
         required = [column for given in self.columns.values() for column in given]
-        required += self._chosen(known)["prompt"] if known is not None else []
+        required += chosen.get("prompt", [])
         place = file.parent.relative_to(self.root).as_posix()
         for number, record in scan_table(file, tuple(required)):
             where = self._below(place, f"{file.name}:{number}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from titjudge.core.grouped_reasons import alike, brief
+from titjudge.core.grouped_reasons import alike, brief, told
 from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.subset import Drawn
 
@@ -82,3 +82,9 @@ def test_refusals_of_a_kind_stand_together_whatever_their_names() -> None:
 def test_the_brief_ends_after_some_kinds() -> None:
     said = brief([("a", "one"), ("b", "two"), ("c", "three"), ("d", "four"), ("e", "five")], kinds=2)
     assert said == "a: one; b: two; 3 for other reasons"
+
+
+def test_a_reason_that_names_its_place_is_said_once() -> None:
+    assert told("a.csv:3", "a.csv:3: no prompt") == "a.csv:3: no prompt"
+    assert told("x.png", "data/x.png: no such image file") == "data/x.png: no such image file"
+    assert told("a", "data: no image") == "a: data: no image"

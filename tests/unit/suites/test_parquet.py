@@ -87,6 +87,9 @@ def test_what_is_no_image_is_named_with_file_and_row(tmp_path: Path) -> None:
     file.write_bytes(b"PAR1 and no more")
     with pytest.raises(DataError, match="cannot be read as parquet"):
         loaded(file)
+    table(file, {"jpg_0": structs(1), "caption": ["a cat"]})
+    with pytest.raises(DataError, match=r"'image' is missing \(there are: jpg_0, caption\): .* --columns image=COLUMN"):
+        loaded(file)
 
 
 def test_a_table_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
