@@ -78,12 +78,18 @@ class OneIGBench(Suite):
         problems: list[InvalidItem] = []
         found = self._read(folder, problems)
         yield from problems
+        lacking = 0
         for name, prompts in found.items():
             wanted = [f"images/{name}/{{generator}}/{{prompt_id}}{end}" for end in ("_{sample}", "")]
             try:
                 root, pattern = find_tree(folder, wanted, self._images.replace("{class}", name))
             except DataError:
                 self.notes[f"there are no images of {name}"] = None
+                if (lacking := lacking + 1) == len(found):
+                    places = "images/anime/{generator}/{prompt_id}_{sample}.png and so on"
+                    raise DataError(
+                        f"no images: expected {places}, or say --suite-option images=PATTERN", folder
+                    ) from None
                 continue
             tree = ImageTree(pattern, f"OneIG-Bench ({name})", {key: prompt for key, (prompt, _) in prompts.items()})
             for item in tree.items(root, self.image_roots, self.notes):

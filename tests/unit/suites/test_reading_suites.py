@@ -126,6 +126,12 @@ def oneig(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_oneig_without_any_image_is_an_error(oneig: Path) -> None:
+    (oneig / "images").rename(oneig / "elsewhere")
+    with pytest.raises(DataError, match=r"no images: expected images/anime/\{generator\}/"):
+        list(registry.load("suites", "oneig-bench")().load(oneig))
+
+
 def test_oneig_reads_three_tasks_and_names_what_is_wrong(oneig: Path) -> None:
     suite = registry.load("suites", "oneig-bench")()
     found = list(suite.load(oneig))
