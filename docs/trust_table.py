@@ -2,7 +2,7 @@
 
 Every figure comes from a run that this script makes: `judge` over the example, `probe` for planted errors, and `judge
 --dry-run` for the price. Nothing is asked over the network: descriptions and answers are the recorded ones, vectors those
-of the embedded model. `--write` puts the table into docs/trust.md, between its markers.
+of the embedded model. `--write` puts the table into docs/trust.md, and part of it into docs/study.md, between their markers.
 """
 
 from __future__ import annotations
@@ -255,19 +255,29 @@ def table(rows: Sequence[tuple[str, ...]], missing: Sequence[str]) -> str:
     return "\n\n".join([text, *notes, "Made by `python docs/trust_table.py`."])
 
 
+def short(rows: Sequence[tuple[str, ...]]) -> str:
+    """Give what the study has of the table: agreement with the truth, looks and price."""
+    chosen = (0, 1, len(COLUMNS) - 2, len(COLUMNS) - 1)
+    lines = [[row[at] for at in chosen] for row in (COLUMNS, tuple(["---"] * len(COLUMNS)), *rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def main() -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory() as work:
         found = {row.name: measure(row, Path(work)) for row in ROWS}
-    text = table([cells for cells in found.values() if cells], [name for name, cells in found.items() if not cells])
+    rows = [cells for cells in found.values() if cells]
+    text = table(rows, [name for name, cells in found.items() if not cells])
     print(text)
     if "--write" in sys.argv:
-        page = ROOT / "docs" / "trust.md"
-        old = page.read_text(encoding="utf-8")
-        if not PART.search(old):
-            sys.exit("docs/trust.md has no markers for this table")
-        page.write_text(PART.sub(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", old), encoding="utf-8")
+        for name, part in (("trust.md", text), ("study.md", short(rows))):
+            page = ROOT / "docs" / name
+            old = page.read_text(encoding="utf-8")
+            if not PART.search(old):
+                sys.exit(f"docs/{name} has no markers for this table")
+            new = PART.sub(lambda match, part=part: f"{match[1]}\n{part}\n\n{match[2]}", old)
+            page.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":
