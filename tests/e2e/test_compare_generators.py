@@ -94,6 +94,8 @@ def test_errors_are_one_line(scores: Path, tmp_path: Path, capsys: pytest.Captur
     assert "--baseline" in cli(capsys, "--scores", scores, "--fail-if-worse", "0.1", code=2)
     assert "not both" in cli(capsys, tmp_path, "--scores", scores, code=2)
     assert "--scores FILE" in cli(capsys, code=2)
+    assert f"given with --scores {scores}" in cli(capsys, scores, code=2)
+    assert "named without --scores" in cli(capsys, "--scores", tmp_path, code=2)
     assert "written as .svg or .png" in cli(capsys, "--scores", scores, "--plot", tmp_path / "x.pdf", code=2)
     assert "written as .md, .tex, .csv" in cli(capsys, "--scores", scores, "--out", tmp_path / "x.doc", code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,2\n")

@@ -56,7 +56,7 @@ def read_input(
     """Read the table of scores that a command was given, from runs or from a file.
 
     Raises:
-        ConfigError: both or neither was given.
+        ConfigError: both or neither was given, or one in the place of the other.
     """
     from titjudge.core.errors import ConfigError
     from titjudge.stats.per_prompt import PerPrompt
@@ -64,6 +64,10 @@ def read_input(
     rule = PerPrompt.parse(per_prompt)
     if bool(runs) == (scores is not None):
         raise ConfigError("name run folders, or a table with --scores FILE" + (", not both" if runs else ""))
+    if table := next((path for path in runs if path.is_file()), None):
+        raise ConfigError(f"{table} is no run folder: a table of scores is given with --scores {table}")
+    if scores is not None and scores.is_dir():
+        raise ConfigError(f"{scores} is a folder: a run is named without --scores")
     if scores is not None:
         from titjudge.stats.scores_table import read_scores
 
