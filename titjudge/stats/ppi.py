@@ -6,7 +6,8 @@ Prediction-powered inference (Angelopoulos et al. 2023) with power tuning (PPI++
 
 lambda in [0, 1] minimises the estimated variance (its trace, for several generators at once): a useless judge gets 0 and
 the people's own interval remains. Means are in closed form; variances are sums over prompts of linearised
-contributions, so that pairs of one prompt may hang together, labelled or not.
+contributions, so that pairs of one prompt may hang together, labelled or not. As lambda is fitted on the labelled prompts, their
+part counts with one degree of freedom less.
 
 Valid when the labelled pairs are a random sample of all pairs. The judge may be anything that does not look at the
 labels; a pair that it did not answer counts as its tie, which costs precision and no validity, as long as it does so
@@ -102,15 +103,17 @@ def fit(columns: Columns) -> Fit:
     gap = b - u
     usable = np.isfinite(rest).all() and np.isfinite(judge).all()
     below = float((gap * gap).sum()) if usable else 0.0
-    power = float(np.clip((a * gap).sum() / below, 0.0, 1.0)) if below > 0 else 0.0
+    labelled = len(np.unique(columns.group))
+    left = labelled - 1 - 1 / a.shape[1]  # degrees of freedom: one goes into lambda, for all columns together
+    power = float(np.clip((a * gap).sum() / below, 0.0, 1.0)) if below > 0 and left > 0 else 0.0
     value = people + power * (rest - judge) if power else people
-    contributions = a - power * gap if power else a
+    contributions = ((labelled - 1) / left) ** 0.5 * (a - power * b) + power * u if power else a
     mask, group = np.concatenate([columns.mask, columns.rest_mask]), np.concatenate([columns.group, columns.rest_group])
     naive, all_judge = _linear(np.concatenate([columns.judge, columns.rest]), mask, group, columns.groups)
     effective = _effective(columns.mask, columns.group, columns.groups), _effective(mask, group, columns.groups)
     parts = (a, b, u)
     spreads = (contributions.T @ contributions, a.T @ a, all_judge.T @ all_judge)
-    return Fit(value, people, naive, *spreads, power, parts, len(np.unique(columns.group)), *effective)
+    return Fit(value, people, naive, *spreads, power, parts, labelled, *effective)
 
 
 def _linear(values: Floats, mask: Floats, group: Ints, groups: int) -> tuple[Floats, Floats]:

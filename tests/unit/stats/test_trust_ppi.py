@@ -7,7 +7,7 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
-from titjudge.stats.ppi import Columns, Estimate, fit, join, ppi_mean, ppi_win_rate
+from titjudge.stats.ppi import Columns, Estimate, fit, join, ppi_mean, ppi_win_rate, quantile
 from titjudge.stats.ppi_leaderboard import _columns, more_labels, people_board
 
 RUNS = 1000
@@ -52,6 +52,23 @@ def test_with_a_biased_judge_ours_covers_and_is_narrower_than_people_alone_and_t
     ]
     assert width[0] < 0.85 * width[1]
     assert np.mean([each.worth for each in found]) > 150  # 120 labels do the work of more
+
+
+def test_with_few_labels_the_variance_told_is_the_true_one_although_the_weight_is_fitted_on_them() -> None:
+    rng = np.random.default_rng(1)
+    told, values = [], []
+    for _ in range(400):
+        judge = rng.normal(size=65)
+        people = 0.7 * judge + 0.5 * rng.normal(size=65)
+        found = ppi_mean(people[:5], judge[:5], judge[5:])
+        assert found.interval is not None
+        told.append(((found.interval[1] - found.interval[0]) / 2 / quantile(5, 0.95)) ** 2)
+        values.append(found.value)
+    assert 0.95 < np.mean(told) / np.var(values) < 1.3
+
+
+def test_two_labels_fit_no_weight() -> None:
+    assert ppi_mean([0.2, 0.9], [0.1, 0.8], [0.3, 0.5, 0.6]).power == 0.0
 
 
 def test_a_judge_that_guesses_gets_no_weight_and_costs_nothing() -> None:
