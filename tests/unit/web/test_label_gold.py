@@ -186,6 +186,21 @@ def test_who_is_wrong_on_known_elements_is_stopped_and_left_out(data: Path, tmp_
     assert result["annotator_details"][1]["as_most_others"] == pytest.approx(0.0)
 
 
+def test_a_rating_is_known_by_a_range(data: Path, tmp_path: Path) -> None:
+    material = load_material(data, least=1)
+    elements = find_elements(material, "rating")
+    rows = [f"{name(n)},Quality,8-10" for n in range(6)]
+    material.known = read_known(known_file(tmp_path, *rows), elements)
+    with contextlib.closing(Store(tmp_path / "r.db")) as opened:
+        service = ElementService(material, opened, elements, mode="rating", annotators=2, seed=0)
+        mark_on(service, GOOD, ["9"] * 5)
+        mark_on(service, BAD, ["7"] * 5)
+        assert (service.stopped(GOOD), service.stopped(BAD)) == (False, True)
+    for wrong in ("8-11", "9-7", "0-3"):
+        with pytest.raises(DataError, match=f"is one of 1, 2, .*, not '{wrong}'"):
+            read_known(known_file(tmp_path, f"{name(0)},Quality,{wrong}"), elements)
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

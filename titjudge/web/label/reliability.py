@@ -89,10 +89,18 @@ def of_marks(rows: Iterable[Submission], known: Known, least: float) -> dict[str
     for row in rows:
         mine, truth = checks[row.annotator], known.get(row.image, {})
         said = {name.strip().casefold(): value for name, _, value in row.marks or ()}
-        right = [said[name] == value for name, value in truth.items() if name in said]
+        right = [said[name] in allowed(value) for name, value in truth.items() if name in said]
         if right:
             mine.append(sum(right) / len(right))
     return _counted(checks, least)
+
+
+def allowed(known: str) -> set[str]:
+    """List the values that are right: the known one, or for ratings each of a range such as 7-9."""
+    low, dash, high = (part.strip() for part in known.partition("-"))
+    if dash and low.isdecimal() and high.isdecimal() and len(high) < 4:
+        return {str(value) for value in range(int(low), int(high) + 1)}
+    return {known}
 
 
 def _counted(checks: Mapping[str, Sequence[float]], least: float) -> dict[str, Reliability]:
@@ -100,7 +108,7 @@ def _counted(checks: Mapping[str, Sequence[float]], least: float) -> dict[str, R
 
 
 def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = None) -> dict[str, dict[str, str]]:
-    """Read elements whose value is known: rows of image, element, value.
+    """Read elements whose value is known: rows of image, element, value (or a range, of ratings).
 
     Args:
         file: CSV or JSON lines.
@@ -121,7 +129,7 @@ def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = No
             values = next((each.values for each in elements[image] if each.name.strip().casefold() == key), None)
             if values is None:
                 raise DataError(f"'{image}' has no element '{name}'", file, number)
-            if value not in values:
+            if not (right := allowed(value)) or not right <= set(values):
                 raise DataError(f"'{name}' is one of {', '.join(values)}, not '{record['value']}'", file, number)
         found[image][key] = value
     if not found:
