@@ -371,7 +371,7 @@ _ROWS = (
     ),
     Baseline(
         "lmm4lmm",
-        "LMM4LMM: InternVL2.5-8B with a score head (needs transformers 4.37 and the model's own code).",
+        "LMM4LMM: InternVL2.5-8B (16.2 GB) with a score head (needs transformers 4.37 and the model's own code).",
         "external",
         "IntMeGroup/LMM4LMM-Correspondence",
         "",
@@ -392,6 +392,7 @@ _ROWS = (
         (-_INF, _INF),
         "github.com/zai-org/VisionReward",
         COMMAND,
+        gigabytes=38.99,
     ),
 )
 
