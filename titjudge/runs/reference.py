@@ -79,13 +79,15 @@ def _mine(
 
 
 def _judge_name(manifest: Manifest, metric: str) -> str:
-    models = [manifest.roles[role].model for role in _roles(metric) if role in manifest.roles]
+    models = _models(manifest, metric)
     return f"{metric} ({', '.join(models)})" if models else metric
 
 
-def _roles(metric: str) -> Sequence[str]:
+def _models(manifest: Manifest, metric: str) -> list[str]:
+    """List the models that a metric asked, all judges of a panel (`judge`, `judge 2`, ...) among them."""
     name = registry.base_metric(metric)
-    return registry.load("metrics", name).roles if name in registry.names("metrics") else ()
+    roles = registry.load("metrics", name).roles if name in registry.names("metrics") else ()
+    return [record.model for role, record in manifest.roles.items() if role.partition(" ")[0] in roles]
 
 
 def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | InvalidItem]) -> list[Flag]:
@@ -97,7 +99,7 @@ def _flags(manifest: Manifest, reference: Published, items: Sequence[Item | Inva
     for key, value in reference.options.items():
         if options.get(key) != value:
             found.append(Flag("suite", f"{key}={options.get(key)}, not {value}", True))
-    asked = [manifest.roles[role].model for role in _roles(reference.metric) if role in manifest.roles]
+    asked = _models(manifest, reference.metric)
     if reference.judges and not (asked and all(_is_judge(model, reference.judges) for model in asked)):
         found.append(Flag("judge", f"{', '.join(asked) or 'unknown'}, not {reference.judge}", True))
     found += [Flag("judge", line, True) for line in manifest.mixed]

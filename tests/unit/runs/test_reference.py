@@ -68,6 +68,7 @@ def test_a_run_as_the_paper_did_it_takes_its_rank(tmp_path: Path) -> None:
     ("what", "changed"),
     [
         ("judge", {"judge": "openai/gpt-4o"}),
+        ("judge", {"roles": {"judge": {"model": "local/Qwen-Image-Bench"}, "judge 2": {"model": "openai/gpt-4o"}}}),
         ("judge", {"mixed": ["the judge: gpt-5 answered for gpt-4o"]}),
         ("protocol", {"protocol": "strict"}),
         ("language", {"prompt": "a blue bowl on a wooden table"}),
