@@ -14,6 +14,7 @@ from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.metrics.longt2ibench_text import CATEGORIES
 from titjudge.suites.longt2ibench.dataset import read_annotation, read_split, to_ready
+from titjudge.suites.longt2ibench.relations import kind_of
 from titjudge.suites.longt2ibench.statistics import MATCHINGS, Recall, by_interval, correlate, interval, words
 from titjudge.suites.longt2ibench.suite import (
     LongT2IBench,
@@ -401,7 +402,7 @@ def test_aggregating_scores(tmp_path: Path) -> None:
     assert found["correlation"]["overall"]["srcc"] == pytest.approx(1)
     assert found["coverage"] == {"items": 3, "answered": 2, "unanswered": 1, "scored": 2}
     assert found["problems"] == [{"name": "c.png", "reason": "refused: no"}]
-    assert len(suite.aggregate(items, scores)) == 5
+    assert len(suite.aggregate(items, scores)) == 6
     assert len(suite.aggregate(items, [])) == 3
 
 
@@ -472,3 +473,34 @@ def test_aligned_elements_by_generator_and_length(tmp_path: Path) -> None:
     assert a["images"] == 3  # 0, 2 and 4: none, two and all of up to four elements are aligned
     assert a["judge"] == {"entity": 4 / 6, "attribute": 6 / 12, "relation": 5 / 9}
     assert a["people"] == {"entity": 0.5, "attribute": 0.5, "relation": pytest.approx(1 / 3)}
+
+
+@pytest.mark.parametrize(
+    ("relation", "kind"),
+    [
+        ("lies on", "spatial"),
+        ("next to", "spatial"),
+        ("Connected to", "connection"),
+        ("has", "possession"),
+        ("filled with", "possession"),
+        ("walking toward", "from/to"),
+        ("resembles", "description"),
+        ("chases", "action"),
+        ("", "action"),
+        ("看着", "action"),
+    ],
+)
+def test_the_words_of_a_relation_say_its_category(relation: str, kind: str) -> None:
+    assert kind_of(relation) == kind
+
+
+def test_aligned_relations_by_category(tmp_path: Path) -> None:
+    items, scores = judged_run(tmp_path)
+    result, found = aggregate_run(items, scores)
+    rates = result["relations"]
+    assert sum(of["relations"] for of in rates.values()) == 15
+    assert rates["spatial"]["people"] == 0.0  # lies on, by: people saw neither
+    assert rates["action"]["people"] == 1.0  # sees
+    (table,) = [each for each in found if each.title == "LongT2IBench: aligned relations by category"]
+    assert [row[0] for row in table.rows] == ["action", "spatial"]
+    assert {row[0]: row[3] for row in table.rows} == {"action": 100.0, "spatial": 0.0}

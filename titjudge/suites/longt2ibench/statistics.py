@@ -17,6 +17,7 @@ from titjudge.core.types import Table
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.stats.equality import with_ties
 from titjudge.suites.base import first_rows
+from titjudge.suites.longt2ibench.relations import relation_table
 
 INTERVALS = ((30, 50), (50, 70), (70, 90), (90, 110), (110, None))
 STATUSES = ("align", "misalign")
@@ -186,6 +187,8 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
     if result.get("interpretation"):
         found.insert(0, _recall_table(result))
     found += [_rates_table(cut, of) for cut, of in result.get("alignment", {}).items() if of]
+    if result.get("relations"):
+        found.append(relation_table(result["relations"]))
     found.append(Table("LongT2IBench: coverage", tuple(coverage), (tuple(coverage.values()),)))
     problems = [(each["name"], each["reason"]) for each in result["problems"]]
     found += first_rows("LongT2IBench: not used, or used in part", ("what", "why"), problems)

@@ -18,6 +18,7 @@ from titjudge.metrics.graph_alignment import Graph, forced, ratio
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target, target_text
 from titjudge.suites.base import Suite, number_repeats
 from titjudge.suites.longt2ibench.dataset import Annotated, Generation, read_generations, read_split
+from titjudge.suites.longt2ibench.relations import relation_rates
 from titjudge.suites.longt2ibench.statistics import (
     Recall,
     alignment_rates,
@@ -252,6 +253,8 @@ class LongT2IBench(Suite):
         "Table 2 fits; how elements are matched is an option (default: case-folded, single attributes)",
         "an element predicted both aligned and misaligned is found in neither list; extra predictions are not penalised",
         "word-count intervals have no published code: words between white space, [30, 50) and so on, 110 in the last",
+        "the six categories of relations (Figure 4d) have no published rule: here the words of a relation decide, such as `on` or "
+        "`with`, and a relation without such a word is an action",
         "strict: the judge gets the graph (from the annotation, else extracted by the judge model) and answers in JSON, one "
         "verdict for each element, at temperature 0; wording ours. official: the published HA-CoT prompt and decoding "
         "(T=0.6, top_p 0.9, 1,024 tokens, no seed)",
@@ -325,7 +328,11 @@ class LongT2IBench(Suite):
             "answered": len(of_us) - len(problems),
             "unanswered": len(items) - len(of_us) + len(problems),
         }
-        return {**_result(rows, counts, problems, self._matching, recall), "alignment": alignment_rates(aligned)}
+        rates = {
+            "alignment": alignment_rates(aligned),
+            "relations": relation_rates((truth, predicted) for _, _, truth, predicted in aligned),
+        }
+        return {**_result(rows, counts, problems, self._matching, recall), **rates}
 
 
 def _alignment(raw: Mapping[str, Any]) -> Alignment:
