@@ -93,6 +93,9 @@ def write_comment(
     lines = [f"### titjudge: the gate has {outcome}", ""]
     lines += [f"- {_sign(decided, each, strict)} {_md(verdict_line(decided, each))}" for each in found]
     for each in found:
+        if not worst[each.a]:
+            lines += ["", f"{_md(each.a)} lost on no prompt ({_md(table.metric)})"]
+            continue
         lines += ["", f"**{_md(each.a)} against {_md(each.b)}: the prompts that lost most** ({_md(table.metric)})", ""]
         lines += [f"| prompt | {_md(each.b)} | {_md(each.a)} |", "| --- | --- | --- |"]
         a, b = table.column(each.a), table.column(each.b)

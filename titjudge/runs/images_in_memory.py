@@ -74,6 +74,10 @@ class ImagesInMemory:
             self._unused.pop(file, None)
         return Placed(name, file, thumbnail)
 
+    def __contains__(self, path: Path) -> bool:
+        """Whether a file is one that `place` has made, and not `release` yet."""
+        return path in self._used
+
     def release(self, path: Path) -> list[Path]:
         """Say that an image is judged; returns the files that are gone now because newer ones were."""
         with self._lock:

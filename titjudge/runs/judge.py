@@ -8,6 +8,7 @@ import os
 import warnings
 import weakref
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -184,6 +185,8 @@ class Judge:
             try:
                 async with gate:
                     scores = await asyncio.gather(*(self._measure(engine, item, name) for name in metrics))
+                if found.path in self._memory:  # a file of ours, whose place says nothing to anybody
+                    scores = [replace(each, reason=each.reason.replace(f"{found.path}: ", "")) for each in scores]
                 return [JudgedScore.judged(score, number, prompt, found.path, found.thumbnail) for score in scores]
             finally:
                 for gone in self._memory.release(found.path):

@@ -1,7 +1,7 @@
 """Votes of an arena: `model_a`, `model_b` and `winner` (model_a, model_b, tie, "tie (bothbad)") on a prompt.
 
 The prompt is `prompt_id`, `question_id` or the text `prompt`. Images are `image_a` and `image_b`, or those that the two models
-made of the prompt.
+made of the prompt; a vote on an image that is not there stays a pair, which is counted as one without a score.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
         items: The images; asked for where a battle names none.
 
     Raises:
-        DataError: A battle has another winner, or an image cannot be told; names file and line.
+        DataError: A battle has another winner, a model has several images of its prompt, or no battle has both images;
+            names file and line.
     """
-    pairs = []
+    pairs, lacking, whole = [], "", False
     images: _Images | None = None
     for number, record in read_table(file, COLUMNS):
         choice = read_choice(record["winner"], "model_a", "model_b")
@@ -58,9 +59,19 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
                 found = [images.of(prompt, model) for model in models]
             except LookupError as error:
                 raise DataError(f"{error}", file, number) from error
-            prompt_id, a, b = found[0].prompt_id, found[0].id, found[1].id
+            prompt_id = next((item.prompt_id for item in found if item), prompt)
+            a, b = (item.id if item else _unknown(prompt, model) for item, model in zip(found, models, strict=True))
+            whole |= all(found)
+            if not all(found) and not lacking:
+                lacking = f"{file}:{number}: there is no image of {b if found[0] else a}"
         pairs.append(pair_of(prompt_id, a, b, choice, judge))
+    if lacking and not whole:
+        raise DataError(f"{lacking}, nor both images of any other battle")
     return pairs
+
+
+def _unknown(prompt: str, model: str) -> str:
+    return f"'{prompt if len(prompt) <= 60 else f'{prompt[:59]}…'}' by '{model}'"
 
 
 class _Images:
@@ -72,16 +83,13 @@ class _Images:
             for prompt in {item.prompt_id, item.prompt}:
                 self._found.setdefault((prompt, item.generator), []).append(item)
 
-    def of(self, prompt: str, model: str) -> Item:
-        """Find the image.
+    def of(self, prompt: str, model: str) -> Item | None:
+        """Find the image; None where there is none.
 
         Raises:
-            LookupError: There is none, or there are several; says so.
+            LookupError: There are several.
         """
         found = self._found.get((prompt, model), [])
-        if len(found) == 1:
-            return found[0]
-        shown = prompt if len(prompt) <= 60 else f"{prompt[:59]}…"
-        if found:
-            raise LookupError(f"'{model}' has {len(found)} images of '{shown}': name image_a and image_b")
-        raise LookupError(f"there is no image of '{shown}' by '{model}'")
+        if len(found) > 1:
+            raise LookupError(f"there are {len(found)} images of {_unknown(prompt, model)}: name image_a and image_b")
+        return found[0] if found else None

@@ -99,6 +99,8 @@ def test_a_table_without_images_is_commented_all_the_same(tmp_path: Path) -> Non
     told = (tmp_path / "note.md").read_text(encoding="utf-8")
     assert "| p0 | 0.9 | 0.2 |" in told
     assert not (tmp_path / "note_images").exists()
+    cli(tmp_path, *names[:-3], "new", *names[-2:], "--comment", "note.md")
+    assert "base lost on no prompt" in (tmp_path / "note.md").read_text(encoding="utf-8")
 
 
 def test_flags_that_do_not_go_together_are_said(run: Path, tmp_path: Path) -> None:

@@ -49,6 +49,17 @@ def test_battles_become_pairs(tmp_path: Path) -> None:
     assert {(p.prompt_id, p.a, p.b) for p in pairs} == {("p1", "new/p1.png", "old/p1.png")}
 
 
+def test_a_battle_of_a_model_that_is_not_here_is_a_pair_without_a_score(tmp_path: Path) -> None:
+    """Votes of a whole arena come with models and prompts that one has no images of."""
+    rows = [battle("model_a"), battle("model_b", model_b="other"), battle("tie", prompt_id="elsewhere")]
+    pairs = read_pairs(table(tmp_path / "b.jsonl", *rows), items=items)
+    assert [(p.prompt_id, p.a, p.b) for p in pairs] == [
+        ("p1", "new/p1.png", "old/p1.png"),
+        ("p1", "new/p1.png", "'p1' by 'other'"),
+        ("elsewhere", "'elsewhere' by 'new'", "'elsewhere' by 'old'"),
+    ]
+
+
 @pytest.mark.parametrize("column", ["prompt_id", "question_id", "prompt"])
 def test_the_prompt_is_an_id_or_a_text(tmp_path: Path, column: str) -> None:
     row = {column: "text of p2" if column == "prompt" else "p2", "model_a": "old", "model_b": "new", "winner": "tie"}
@@ -66,9 +77,15 @@ def test_a_csv_with_its_own_images_needs_no_data(tmp_path: Path) -> None:
     ("row", "told"),
     [
         (battle("left"), "b.jsonl:1: the winner is model_a, model_b, tie or 'tie (bothbad)', not 'left'"),
-        (battle("tie", model_a="nobody"), "b.jsonl:1: there is no image of 'p1' by 'nobody'"),
+        (
+            battle("tie", model_a="nobody"),
+            "b.jsonl:1: there is no image of 'p1' by 'nobody', nor both images of any other battle",
+        ),
         ({**battle("tie"), "prompt_id": ""}, "b.jsonl:1: a battle needs one of prompt_id, question_id, prompt"),
-        (battle("tie", prompt_id="twice"), "b.jsonl:1: 'new' has 2 images of 'twice': name image_a and image_b"),
+        (
+            battle("tie", prompt_id="twice"),
+            "b.jsonl:1: there are 2 images of 'twice' by 'new': name image_a and image_b",
+        ),
     ],
 )
 def test_a_bad_battle_is_named(tmp_path: Path, row: dict[str, Any], told: str) -> None:

@@ -196,7 +196,7 @@ def test_what_cannot_be_used_is_said_and_costs_nothing(judge: Server, tmp_path: 
         ("/v1/rewards", json.dumps({"samples": [{**one, "prompt": 3}]}).encode(), 400, "a prompt is text"),
         ("/v1/rewards", json.dumps({"samples": [one], "metrics": ["tit"]}).encode(), 404, "there is lmm-score"),
         ("/v1/rewards", json.dumps({"samples": [one], "metrics": "tit"}).encode(), 400, "list of names"),
-        ("/v1/rewards", json.dumps({"samples": [{**one, "image": "aGVsbG8="}]}).encode(), 422, "not an image"),
+        ("/v1/rewards", json.dumps({"samples": [{**one, "image": "aGVsbG8="}]}).encode(), 422, "bad_input: the file cannot"),
         ("/v1/rewards", json.dumps({"samples": [{**one, "prompt": " "}]}).encode(), 422, "the prompt is empty"),
         ("/compute", json.dumps({"prompt": ["a", "b"], "image": [text_of(A)]}).encode(), 400, "1 images and 2 prompts"),
         ("/compute", json.dumps({"prompt": ["a"], "video": [[text_of(A)]]}).encode(), 400, "videos"),
