@@ -63,7 +63,7 @@ def make_prompts(**flags: Any) -> int:
     from titjudge.cli.output import check_writable
     from titjudge.core.config import load_config
     from titjudge.runs.prompt_lines import write_prompt_lines
-    from titjudge.runs.prompt_recipes import made_lines, write_seeds
+    from titjudge.runs.prompt_recipes import balance, made_lines, write_seeds
 
     recipe, output = flags["recipe"], flags["output"]
     check_writable(output, flags["themes"])
@@ -77,5 +77,7 @@ def make_prompts(**flags: Any) -> int:
     lines, alike = made_lines(run, recipe, config, None if flags["themes"] else flags["seed"])
     for each in alike:
         say(f"  {each.prompt}: left out, it says the same as {each.other} (cosine {each.cosine:.2f})", err=True)
+    if covered := balance(recipe, lines):
+        say(f"balance {covered}")
     say(f"prompts {len(lines):,} of {len(drawn):,} seeds in {write_prompt_lines(lines, output, whole=whole)}")
     return code

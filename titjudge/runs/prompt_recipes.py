@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,15 @@ from titjudge.metrics.recipes.seeds import RECIPES, Seed, seeds
 from titjudge.runs.prompt_audit import embed_texts
 from titjudge.runs.prompt_lines import prompt_lines
 from titjudge.runs.run_folder import rest_of_caps
-from titjudge.stats.prompt_audit import SAME, Alike, unique
+from titjudge.stats.prompt_audit import SAME, Alike, evenness, unique
 from titjudge.suites.prompt_list import read_prompts
+
+_DRAWN = {  # what a recipe draws in turn: the key of its lines, and its name
+    "six-block": ("theme_class", "classes of themes"),
+    "tiif": ("type", "combinations"),
+    "facets": ("targets", "pillars"),
+    "long-graph": ("interval", "intervals of words"),
+}
 
 
 def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: Path) -> list[Seed]:
@@ -75,6 +84,17 @@ def made_lines(run: Path, recipe: str, config: RunConfig, seed: int | None) -> t
         line["checks"] = list(dict.fromkeys([*line["checks"], f"unique at a cosine of {SAME}"]))
         line["provenance"] = {**line["provenance"], "seed": seed}
     return found, alike
+
+
+def balance(recipe: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    """Say how evenly the prompts that were made cover what the recipe draws in turn; empty where it draws nothing."""
+    key, name = _DRAWN.get(recipe, ("", ""))
+    values = [line.get(key) or [] for line in lines]
+    counts = Counter(each.partition(" / ")[0] for of in values for each in ([of] if isinstance(of, str) else of))
+    if len(counts) < 2:
+        return ""
+    times = " to ".join(map(str, sorted({min(counts.values()), max(counts.values())})))
+    return f"{len(counts)} {name}, each {times} times, evenness {evenness(list(counts.values())):.2f}"
 
 
 def _apart(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list[Alike]]:

@@ -104,6 +104,7 @@ def test_tiif_makes_short_and_long_prompts_with_questions_that_hold(tmp_path: Pa
     with Server(tiif) as server:
         told = make(tmp_path, server, "tiif", "--number", "3", "--seed", "7")
     assert "prompts 6 of 3 seeds in made.jsonl" in told
+    assert "balance 3 combinations, each 2 times, evenness 1.00" in told
     made = lines(tmp_path)
     drawn = seeds("tiif", 3, 7)
     assert [line["type"] for line in made[::2]] == [seed["type"] for seed in drawn]
