@@ -20,6 +20,7 @@ from PIL import Image
 
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import UserError
+from titjudge.web.label import server
 from titjudge.web.label.collected import SPLIT, collect
 from titjudge.web.label.dataset import load_material
 from titjudge.web.label.element_service import ElementService
@@ -267,6 +268,16 @@ def test_where_nothing_is_open_it_says_why(data: Path, tmp_path: Path, capsys: p
     assert "is not of these data" in told(split_pairs(data, tmp_path / "v.db"), other)
     with pytest.raises(UserError, match="number of experts"), deciding(data, tmp_path / "v.db", experts=0):
         pass
+
+
+def test_the_command_prints_what_its_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = (ROOT / "docs" / "people.md").read_text(encoding="utf-8").split("```text\n")[1].split("```")[0]
+    links = [line.split()[-1] for line in block.splitlines()[:3]]
+    monkeypatch.setattr(server, "serve_experts", lambda data, **given: given["ready"](links, 35))
+    assert run_command("titjudge", ["label", "experts", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == block
 
 
 @pytest.mark.slow
