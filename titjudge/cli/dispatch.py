@@ -28,6 +28,10 @@ _OF_THE_MACHINE = {
     errno.ENAMETOOLONG,
 }
 
+_BEGINS_ANEW = frozenset(
+    {"aggregate", "audit-prompts", "compare", "coverage", "export", "report", "verify"}
+)  # keep nothing
+
 
 @functools.cache
 def command_of(name: str) -> click.Command:
@@ -58,7 +62,7 @@ def run_command(program: str, arguments: list[str]) -> int:
         error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
-        return _interrupted()
+        return _interrupted(name)
     except BudgetExhausted as error:
         say(f"titjudge: {error}", err=True)
         return 3
@@ -77,9 +81,10 @@ def run_command(program: str, arguments: list[str]) -> int:
     except BaseException as error:
         if type(error).__name__ != "CancelledError":  # asyncio's, which is not imported for --help
             raise
-        return _interrupted()
+        return _interrupted(name)
 
 
-def _interrupted() -> int:
-    say("titjudge: interrupted; the same command goes on where it stopped", err=True)
+def _interrupted(name: str) -> int:
+    ends = "" if name in _BEGINS_ANEW else "; the same command goes on where it stopped"
+    say(f"titjudge: interrupted{ends}", err=True)
     return 130

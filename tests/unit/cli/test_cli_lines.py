@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from report_runs import picture, score, write_run
 
+from titjudge.cli import dispatch
 from titjudge.cli.dispatch import run_command
 from titjudge.core.types import Item
 
@@ -275,3 +277,18 @@ def test_the_generators_of_a_run_without_pairs_are_compared(cli: Callable[..., R
     _, out, _ = cli("compare", "run", "--json", "-")
     (found,) = json.loads(out)["differences"]
     assert (found["first"], found["second"], found["prompts"], found["difference"]) == ("sdxl", "flux", 10, -10.0)
+
+
+@pytest.mark.parametrize(("name", "goes_on"), [("judge", True), ("compare", False)])
+def test_only_commands_that_keep_their_work_say_so_when_interrupted(
+    name: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dispatch, "command_of", lambda name: interrupted)
+    assert dispatch.run_command("titjudge", [name]) == 130
+    said = capsys.readouterr().err
+    assert "titjudge: interrupted" in said
+    assert ("the same command goes on" in said) == goes_on
