@@ -206,11 +206,12 @@ def tasks(data: Path, out: Path, mode: str, address: str, seed: int) -> int:
 @label.command("import", short_help="Read annotations of Label Studio into a store of votes or marks.")
 @click.argument("file", type=PATH)
 @click.argument("store", type=PATH)
-def import_(file: Path, store: Path) -> int:
+@option("--data", "The data folder of the images: names their generators, which tasks do not.", "DATA", type=PATH)
+def import_(file: Path, store: Path, data: Path | None) -> int:
     """Read annotations that Label Studio exported as JSON into a store of votes or marks, for `label export`."""
     from titjudge.web.label.label_studio import read_annotations
 
-    added, known, skipped = read_annotations(file, store)
+    added, known, skipped = read_annotations(file, store, data)
     say(f"{added} annotations read into {store} ({known} there already, {skipped} skipped or empty)")
     return 0
 

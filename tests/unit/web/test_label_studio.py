@@ -167,6 +167,20 @@ def test_an_edited_vote_takes_the_place_of_the_old_one_and_an_older_export_does_
         assert [vote.answer for vote in opened.votes(undone=True)] == ["left", "right"]
 
 
+def test_reasons_come_with_votes_and_generators_with_the_data(data: Path, tmp_path: Path) -> None:
+    tasks, _ = written(data, "pairs")
+    why = {"type": "textarea", "from_name": "note", "to_name": "prompt", "value": {"text": ["two cats"]}}
+    for task in tasks:
+        result = [{"type": "choices", "from_name": "preference", "value": {"choices": ["left"]}}, why]
+        task["annotations"] = [{"id": 1, "completed_by": 4, "result": result}]
+    file, store = exported(tmp_path / "ls.json", tasks), tmp_path / "v.db"
+    read_annotations(file, store)
+    assert read_annotations(file, store, data) == Imported(0, 1, 0)
+    with contextlib.closing(Store(store)) as opened:
+        assert [vote.note for vote in opened.votes()] == ["two cats"]
+        assert opened.images() == {"g 0.png": ("p", "g "), "g1.png": ("p", "g1")}
+
+
 # -- marks ----------------------------------------------------------------------------------------------------------
 
 

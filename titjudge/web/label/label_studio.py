@@ -44,6 +44,7 @@ _PAIRS_CONFIG = """<View>
     <Choice value="right" hotkey="3"/>
     <Choice value="both_bad" hotkey="4"/>
   </Choices>
+  <TextArea name="note" toName="prompt" placeholder="Why, if you like" rows="2" maxSubmissions="1"/>
 </View>
 """
 _MARKS_CONFIG = """<View>
@@ -174,11 +175,16 @@ def _tree(elements: Sequence[Element]) -> list[dict[str, Any]]:
     return top
 
 
-def read_annotations(file: Path, store: Path) -> Imported:
+def read_annotations(file: Path, store: Path, data: Path | None = None) -> Imported:
     """Add the annotations of an export (JSON) to a store as votes or marks.
 
     A person becomes the annotator `label-studio:ID`, and the last that somebody says of a task counts: an annotation that was
     edited takes the place of what was read before. Skipped and empty annotations, drafts and predictions are left out.
+
+    Args:
+        file: The export.
+        store: The SQLite file of the votes or marks; made when absent.
+        data: The data folder or manifest of the images: tasks do not say which generator made an image, this does.
 
     Raises:
         DataError: not such an export, or an annotation that is not complete; names the task.
@@ -194,14 +200,15 @@ def read_annotations(file: Path, store: Path) -> Imported:
         before = found.get((annotation.annotator, annotation.subject))
         if before is None or (before.at or 0) <= (annotation.at or 0):
             found[annotation.annotator, annotation.subject] = annotation
+    known = {} if data is None else {item.id: item.generator for item in load_material(data, least=1).items.values()}
     opened = Store(store)
     try:
         with opened.writing():
             _check_store(opened, mode)
             ids = ("left_image", "right_image") if mode == PAIRS else ("image_id",)
-            datas = [annotation.data for annotation in found.values()]
-            images = [(str(data[key]), str(data["prompt_id"]), "") for data in datas for key in ids]
-            opened.describe({str(data["prompt_id"]): str(data.get("prompt", "")) for data in datas}, images, ())
+            shown = [annotation.data for annotation in found.values()]
+            images = [(str(of[key]), str(of["prompt_id"]), known.get(str(of[key]), "")) for of in shown for key in ids]
+            opened.describe({str(of["prompt_id"]): str(of.get("prompt", "")) for of in shown}, images, ())
             added = (_add_votes if mode == PAIRS else _add_marks)(opened, found.values())
     finally:
         opened.close()
@@ -223,12 +230,15 @@ def _add_votes(store: Store, annotations: Iterable[_Annotation]) -> int:
     for given in annotations:
         group, left, right = given.subject
         before = last.get((given.annotator, group, left, right))
-        if before and (before.answer == given.said or (given.at is not None and given.at <= before.voted_at)):
+        if before and (
+            (before.answer, before.note) == (given.said, given.note)
+            or (given.at is not None and given.at <= before.voted_at)
+        ):
             continue
         if before:
             store.undo(given.annotator, before.id)
         said = (given.annotator, "pair", group, left, right, given.said)
-        store.add(*said, duration_ms=given.duration_ms, voted_at=given.at, source=given.source)
+        store.add(*said, duration_ms=given.duration_ms, voted_at=given.at, source=given.source, note=given.note)
         added += 1
     return added
 

@@ -227,7 +227,11 @@ class Store:
         """Write down prompts (id to text), images (id, prompt id, generator) and gold pairs: all an export needs."""
         with self.writing():
             self._db.executemany("INSERT OR IGNORE INTO prompts VALUES(?, ?)", prompts.items())
-            self._db.executemany("INSERT OR IGNORE INTO images VALUES(?, ?, ?)", images)
+            self._db.executemany(
+                "INSERT INTO images VALUES(?, ?, ?) ON CONFLICT(id) DO UPDATE SET generator = excluded.generator"
+                " WHERE generator = ''",  # of an import that did not know it
+                images,
+            )
             rows = [(pair.prompt_id, pair.a, pair.b, pair.choice) for pair in gold]
             self._db.executemany("INSERT OR REPLACE INTO gold VALUES(?, ?, ?, ?)", rows)
 
