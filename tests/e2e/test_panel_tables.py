@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ WISE = "Consistency: {}\nRealism: 1\nAesthetic Quality: 2"
 PLACES = {"longtext": "{:04}_1.png", "geneval2": "{}.png", "wise": "{}.png", "dpg": "{}.png"}
 
 
+@pytest.mark.parametrize("judges", [2, 1])
 @pytest.mark.parametrize(
     ("written", "names", "said", "title", "cells"),
     [
@@ -31,8 +33,8 @@ PLACES = {"longtext": "{:04}_1.png", "geneval2": "{}.png", "wise": "{}.png", "dp
         (suite_data.dpg, ("7",), ("yes", "no"), "DPG-Bench: categories", {"entity": 50.0}),
     ],
 )  # fmt: skip
-def test_tables_are_of_all_judges(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: Callable[[Path], tuple[str, ...]],
+def test_tables_are_of_all_judges_and_of_all_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judges: int, written: Callable[[Path], tuple[str, ...]],
     names: tuple[Any, ...], said: tuple[str, str], title: str, cells: dict[str, float],
 ) -> None:  # fmt: skip
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
@@ -43,13 +45,17 @@ def test_tables_are_of_all_judges(
     for at, name in enumerate(names):
         picture(64, 48, at).save(data / "images/gen" / PLACES[written.__name__].format(name))
 
+    asked = Counter[str]()
+
     def answer(seen: Any) -> Scripted:
-        second = seen.body["model"] == "gpt-4.1"
+        asked[question := json.dumps(seen.body["messages"])] += 1
+        second = asked[question] == 2
         return Scripted(said[second], tops=[("Yes", math.log(0.5 if second else 0.7))])
 
     with Server(answer) as server:
-        judges = [{"model": f"openai/{name}", "base_url": server.openai} for name in ("gpt-4o", "gpt-4.1")]
-        run = {"data": data, "suite": suite, "judge": judges[0], "panel": judges[1:], "out": tmp_path / "run"}
+        first, *others = [{"model": f"openai/{name}", "base_url": server.openai} for name in ("gpt-4o", "gpt-4.1")]
+        votes = {"panel": others} if judges == 2 else {"samples": 2}
+        run = {"data": data, "suite": suite, "judge": first, **votes, "out": tmp_path / "run"}
         Session(load_config(None, {**run, "cache": tmp_path / "cache", "report": False})).run()
     tables = json.loads((tmp_path / "run/results.json").read_text())["tables"]
     (table,) = [each for each in tables if each["title"].startswith(title) and "detail" not in each["title"]]

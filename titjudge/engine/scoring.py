@@ -127,7 +127,8 @@ class Panel:
         if self.samples == 1:
             return label, first
         replies = tuple(dict.fromkeys(key for vote in votes for key in vote.replies))
-        parts = {**first.parts, **Samples(samples=[vote.value for vote in votes], spread=_spread(given))}
+        told = joined([vote.parts for vote in votes if vote.value is not None], self.rule)
+        parts = {**first.parts, **told, **Samples(samples=[vote.value for vote in votes], spread=_spread(given))}
         if not given:
             return label, replace(first, replies=replies, parts=parts)
         value = combine(given, self.rule)
@@ -173,7 +174,7 @@ def combine(values: Sequence[float], rule: str) -> float | None:
 
 def joined(votes: Sequence[Parts], rule: str) -> dict[str, Any]:
     """Join what votes keep beside their value, as far as suites make tables of it: numbers as the values are joined."""
-    found = {}
+    found: dict[str, Any] = {}
     for key in TABLED:
         given = [parts[key] for parts in votes if key in parts]
         if len(given) == len(votes) and not (key == "questions" and any(map(_has_verdicts, given))):

@@ -191,7 +191,7 @@ class Tiif(Suite):
                 answers.problems.append(Problem(score.item_id, reason, known.generator, length))
                 continue
             preds, gold = score.parts.get("preds"), known.meta["gold_answers"]
-            if preds is None:  # a panel's votes
+            if preds is None or "samples" in score.parts:  # a panel's votes, or several of one judge
                 found = score.value * len(gold), len(gold)
             else:
                 found = sum(a == b for a, b in zip(preds, score.parts["gold"], strict=True)), len(gold)
