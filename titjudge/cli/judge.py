@@ -11,6 +11,7 @@ import click
 
 from titjudge.cli.options import (
     JSON,
+    PATH,
     key_option,
     key_values,
     model_options,
@@ -61,6 +62,12 @@ from titjudge.cli.terminal import say
     type=click.FloatRange(min=0, min_open=True),
 )
 @key_option("grid", "ROWSxCOLUMNS")
+@option(
+    "--squash",
+    "Show the models images with a longer side than N pixels as squares of N (Q-Judger: 1024).",
+    "N",
+    type=click.IntRange(min=64),
+)
 @key_option("per_prompt", "mean|best|any|all")
 @key_option("report", flag="--report/--no-report")
 @key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True)
@@ -70,6 +77,12 @@ from titjudge.cli.terminal import say
     "Looks of tit-agent at one image, 1 to 64; short for tit-agent.max_looks  [default: 8].",
     "N",
     type=int,
+)
+@option(
+    "--official-files",
+    "Also write what the official scripts of the suite write (Qwen-Image-Bench, TIIF-Bench, LongT2IBench).",
+    "DIR",
+    type=PATH,
 )
 @key_option("samples", "N")
 @key_option("vote")
@@ -120,11 +133,14 @@ def judge(**flags: Any) -> int:
     config = load_config(flags["config_file"], overrides)
     question = _question(flags["settle"], flags["margin"], config)
     sinks = parse_targets(flags["sinks"], flags["step"])
+    official = flags["official_files"]
+    if official is not None:
+        _check_official(config)
     if config.engine == "ray" and not flags["dry_run"]:
         from titjudge.runs.ray_cluster import Cluster
 
         cluster = Cluster(config, address=config.ray_address, workers=config.workers, say=say)
-        return _run(cluster.config, cluster.run, flags["json_file"], sinks, flags["step"])
+        return _run(cluster.config, cluster.run, flags["json_file"], sinks, flags["step"], official)
     session = Session(config) if question is None else _settling(config, question)
     if flags["dry_run"]:
         found = session.dry_run()
@@ -137,7 +153,8 @@ def judge(**flags: Any) -> int:
     from titjudge.cli.progress import watcher
 
     cap = session.config.limits.max_cost
-    return _run(session.config, lambda: session.run(watcher(cap)), flags["json_file"], sinks, flags["step"])
+    work = lambda: session.run(watcher(cap))  # noqa: E731
+    return _run(session.config, work, flags["json_file"], sinks, flags["step"], official)
 
 
 def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path | None, bool]:
@@ -211,14 +228,40 @@ def metric_options_of(options: tuple[str, ...], max_looks: int | None = None) ->
     return found or None
 
 
+def _check_official(config: Any) -> None:
+    """Refuse a suite whose official files are not known, before anything is asked."""
+    from titjudge.core.errors import ConfigError
+    from titjudge.runs.resolve import load_suite
+    from titjudge.suites.base import Suite
+
+    if getattr(type(load_suite(config)), "write_official", Suite.write_official) is Suite.write_official:
+        raise ConfigError(f"--official-files: what the official scripts of the suite {config.suite} write is not known here")
+
+
+def _write_official(config: Any, outcome: Any, folder: Path) -> None:
+    from titjudge.runs.resolve import load_suite
+    from titjudge.runs.run_folder import RunFolder
+
+    run = RunFolder(outcome.folder)
+    count = load_suite(config).write_official(list(run.judged()), list(run.scores().values()), folder)
+    say(f"official files: {count:,} written to {folder}")
+
+
 def _run(
-    config: Any, work: Callable[[], Any], json_file: Path | None, sinks: Sequence[Any] = (), step: int | None = None
+    config: Any,
+    work: Callable[[], Any],
+    json_file: Path | None,
+    sinks: Sequence[Any] = (),
+    step: int | None = None,
+    official: Path | None = None,
 ) -> int:
     say(_opening(config))
     for line in notices(config):
         say(f"  note: {line}")
     outcome = work()
     code = _tell(outcome, json_file, config.limits.min_coverage)
+    if official is not None:
+        _write_official(config, outcome, official)
     return code if send_to_sinks(outcome.folder, sinks, step) else code or 1
 
 

@@ -210,6 +210,7 @@ def overrides_of(flags: Mapping[str, Any]) -> dict[str, Any]:
         "embedder": {"model": flags["embedder"]} if flags["embedder"] else None,
         "base_url": flags["base_url"],
         "trust_remote_code": flags["trust_remote_code"],
+        "squash": flags.get("squash"),
         "limits": {key: flags[key] for key in Limits.model_fields if key in flags},
         "prices": dict(map(parse_price_flag, flags["price"])) or None,
     }

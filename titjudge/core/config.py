@@ -278,7 +278,8 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
     """Read a configuration from a YAML file with `overrides` (nested dicts; None values are left out) on top.
 
     `overrides` may hold a `base_url`: the address of the captioner and of every judge that is asked over the network; and
-    `trust_remote_code`: whether the models that run here may run the code that comes with them.
+    `trust_remote_code`: whether the models that run here may run the code that comes with them; and `squash`, as the key of the
+    captioner and every judge.
 
     Relative paths in the file are relative to the working directory, as on the command line.
 
@@ -289,10 +290,13 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
     given = {key: value for key, value in content.items() if value is not None}  # `limits:` and nothing behind it
     flags = dict(overrides or {})
     address, trusted = flags.pop("base_url", None), flags.pop("trust_remote_code", None)
+    squash = flags.pop("squash", None)
     try:
         config = RunConfig.model_validate(_merge(_split_panel(given), _split_panel(flags)))
         if address is not None:
             config = _set_base_url(config, address)
+        if squash is not None:
+            config = _update_roles(config, {name: {"squash": squash} for name in config.roles if name != "embedder"})
         if trusted:
             config = _set_trust_remote_code(config)
     except ValidationError as error:

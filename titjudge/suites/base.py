@@ -54,6 +54,14 @@ class Suite(Protocol):
         """Compute the official tables."""
         return []
 
+    def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
+        """Write what the official scripts write of judged images into a folder; returns the number of files.
+
+        Raises:
+            ConfigError: No such files are known here.
+        """
+        raise ConfigError(f"what the official scripts of the suite {self.name} write is not known here")
+
 
 def check_generator(name: str) -> str:
     """Return the name when it is safe as the name of a file or folder.

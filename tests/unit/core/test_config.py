@@ -84,9 +84,9 @@ def test_every_flag_of_judge_has_its_key() -> None:
     from titjudge.cli.judge import judge
     from titjudge.core.config import Limits, RunConfig
 
-    keys = {*RunConfig.model_fields, *Limits.model_fields, "base_url", "trust_remote_code"}
+    keys = {*RunConfig.model_fields, *Limits.model_fields, "base_url", "squash", "trust_remote_code"}
     names = {"provider": "captioner", "price": "prices", "max_looks": "metric_options"}
-    not_settings = {"json_file", "dry_run", "config_file", "settle", "margin", "sinks", "step"}
+    not_settings = {"json_file", "dry_run", "config_file", "settle", "margin", "sinks", "step", "official_files"}
     for option in judge.params:
         if (
             option.name not in not_settings and option.expose_value
@@ -143,6 +143,16 @@ def test_a_base_url_holds_for_the_models_of_the_file_too(tmp_path: Path) -> None
     ]
     with pytest.raises(ConfigError, match="--base-url needs a model"):
         load_config(None, {"base_url": "http://x/v1"})
+
+
+def test_squash_is_for_all_models_that_see_images(tmp_path: Path) -> None:
+    text = "captioner: openai/gpt-4o\njudge: [openai/a, {model: openai/b, squash: 512}]\nembedder: openai/e\n"
+    config = from_text(tmp_path, text, {"squash": 1024})
+    assert {name: role.squash for name, role in config.roles.items()} == {
+        name: None if name == "embedder" else 1024 for name in config.roles
+    }
+    with pytest.raises(ConfigError, match="squash"):
+        from_text(tmp_path, text, {"squash": 8})
 
 
 def test_code_that_comes_with_models_is_trusted_where_models_run(tmp_path: Path) -> None:

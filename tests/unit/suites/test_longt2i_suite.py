@@ -455,6 +455,14 @@ def test_a_run_in_the_official_form_reads_back_to_the_same(tmp_path: Path) -> No
     assert any(table.title.endswith("by generator") for table in tables)
 
 
+def test_the_official_files_of_a_run(tmp_path: Path) -> None:
+    items, scores = judged_run(tmp_path)
+    assert LongT2IBench().write_official(items, scores, tmp_path / "out") == 2
+    assert json.loads((tmp_path / "out/generation_results.json").read_text())["summary"]["successful"] == 5
+    back, _ = aggregate_predictions(tmp_path / "out/prediction_results.json")
+    assert back["correlation"]["overall"]["n"] == 5
+
+
 def test_the_judges_own_text_is_kept(tmp_path: Path) -> None:
     items, _ = judged_run(tmp_path)
     said = f"I see. {text(READY)}"

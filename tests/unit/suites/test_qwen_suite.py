@@ -448,3 +448,15 @@ def test_the_file_of_the_hub_is_input_as_it_is(tmp_path: Path) -> None:
     write_lines(tmp_path / "mine.jsonl", [{"ID": 1, "prompt": "a cat", "image_path": "1.png"}])
     (tmp_path / "images" / "flux").rmdir()
     assert [each.id for each in QwenImageBench().load(tmp_path)] == ["mine/1"]
+
+
+def test_the_official_files_of_a_run(tmp_path: Path, metadata: Path) -> None:
+    write_lines(tmp_path / "x.jsonl", [{"ID": 1, "prompt": "a", "image_path": "1.png"}])
+    items = [each for each in QwenImageBench().load(tmp_path) if isinstance(each, Item)]
+    scores = [
+        Score("x/1", "checklist", 60.0, parts={"level1": {"Quality": 60.0}, "level2": {"Quality": {"Detail": 60.0}}})
+    ]
+    count = QwenImageBench().write_official(items, scores, tmp_path / "out")
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert len(written) == count
+    assert {"x_judged.jsonl", "x_bench_scores.json", "scores_detail.json"} <= written

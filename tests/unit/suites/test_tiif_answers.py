@@ -277,6 +277,13 @@ def test_scores_aggregate_like_the_tree_they_write(tmp_path: Path) -> None:
     assert from_scores["problems"] == [{"path": "g/text/short/1", "reason": "refused: content filter"}]
 
 
+def test_the_official_files_of_a_run(tmp_path: Path) -> None:
+    items, scores = items_and_scores()
+    assert Tiif().write_official(items, scores, tmp_path) == 3
+    assert Tiif().write_official(items, scores, tmp_path) == 3  # those of this run
+    assert aggregate_answers(tmp_path / "eval_results")[0]["generators"]["g"]["short"]["files"] == 3
+
+
 def test_a_panels_votes_count_and_are_no_answers_of_one_judge(tmp_path: Path) -> None:
     items, scores = items_and_scores()
     panel = [replace(score, parts={"votes": []}) for score in scores]

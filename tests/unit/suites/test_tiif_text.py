@@ -238,14 +238,22 @@ def test_what_a_run_has_read_is_written_as_upstream_does_and_read_again(tmp_path
     with Server(lambda seen: "Tea\nTime" if "Recognize the text" in seen.text else "yes") as server:
         cli(
             tmp_path, "judge", "--suite", "tiif", "--data", ".", "--metric", "text-rendering-vlm", "--captioner",
-            "openai/gpt-4o", "--base-url", server.openai, "--out", "run", "--no-report", OPENAI_API_KEY="sk-x",
+            "openai/gpt-4o", "--base-url", server.openai, "--out", "run", "--no-report", "--squash", "64", "--official-files",
+            "files", OPENAI_API_KEY="sk-x",
         )  # fmt: skip
+    assert [path.name for path in (tmp_path / "files").iterdir()] == ["ocr"]
     told = cli(tmp_path, "aggregate", "tiif-text", "--run", "run", "--write-ocr", "ocr", "--json", "t.json")
     assert "1 files written to ocr" in told
     (row,) = json.loads((tmp_path / "ocr/g.json").read_text())
+    assert [row] == json.loads((tmp_path / "files/ocr/g.json").read_text())
     assert row["short_image_ocr_results"] == [[None, ["Tea", 1.0]], [None, ["Time", 1.0]]]
     found = json.loads((tmp_path / "t.json").read_text())
     assert (found["gned_short"], found["recall_short"], found["pned_short"]) == (0.5, 1.0, 1.0)
+
+
+def test_official_files_of_a_suite_that_has_none_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    told = cli(tmp_path, "judge", "--official-files", "files", code=2)
+    assert "what the official scripts of the suite folder write is not known here" in told
 
 
 def test_a_run_goes_with_a_folder(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from titjudge.core.data_paths import inside
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.files import read_json
+from titjudge.core.files import read_json, write_atomic
 from titjudge.core.numbers import finite
 from titjudge.core.score_parts import alignment
 from titjudge.core.types import InvalidItem, Item, Score, Status, Table
@@ -302,6 +303,13 @@ class LongT2IBench(Suite):
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_generations` from scores."""
         return tables(self.summary(items, scores))
+
+    def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
+        """Write generation_results.json and prediction_results.json."""
+        results = {"generation": generation_results(items, scores), "prediction": prediction_results(items, scores)}
+        for name, content in results.items():
+            write_atomic(folder / f"{name}_results.json", json.dumps(content, ensure_ascii=False, indent=2))
+        return len(results)
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
         """Make the object of `aggregate longt2ibench --json` from scores."""

@@ -38,6 +38,7 @@ from titjudge.suites.qwen_image_bench.tables import (
     write_bench_xlsx,
     write_judged,
     write_scores_detail,
+    write_scores_result,
 )
 from titjudge.suites.samples import sample_of
 
@@ -223,6 +224,16 @@ class QwenImageBench(Suite):
         """Make the tables of `aggregate_responses` from scores."""
         models, counts, problems = self.summary(items, scores)
         return tables(models, counts, problems)
+
+    def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
+        """Write the files of judge.py, scores_detail.json and scores_result.xlsx (this and other .xlsx with openpyxl)."""
+        count = write_official(items, scores, folder)
+        models, _, _ = self.summary(items, scores)
+        write_scores_detail(models, folder / "scores_detail.json")
+        if find_spec("openpyxl") is None:
+            return count + 1
+        write_scores_result(models, folder / "scores_result.xlsx")
+        return count + 2
 
     def summary(
         self, items: Sequence[Item], scores: Sequence[Score]

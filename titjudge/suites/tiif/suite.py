@@ -15,10 +15,11 @@ from titjudge.suites.base import Suite
 from titjudge.suites.prompt_places import GENERATOR, PromptPlace
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
-from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers
+from titjudge.suites.tiif.answers import METRIC, Answers, Problem, read_answers, write_answers
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, TYPES, Cell
 from titjudge.suites.tiif.tables import results, tables
-from titjudge.suites.tiif.text_rendering import aggregate_text, text_table
+from titjudge.suites.tiif.text_rendering import METRICS as TEXT_METRICS
+from titjudge.suites.tiif.text_rendering import aggregate_text, text_table, write_ocr
 
 __all__ = ["Tiif", "aggregate_answers", "aggregate_text"]
 
@@ -159,6 +160,13 @@ class Tiif(Suite):
         found = self.summary(items, scores)
         text = text_table(items, scores)
         return [*tables(found), *([text] if text else [])]
+
+    def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
+        """Write the tree of answers into `eval_results`, and where words were read `ocr/GENERATOR.json`."""
+        asked = [score for score in scores if score.metric == METRIC]
+        read = [score for score in scores if score.metric in TEXT_METRICS and score.value is not None]
+        count = write_answers(folder / "eval_results", items, asked, overwrite=True)
+        return count + (write_ocr(items, read, folder / "ocr") if read else 0)
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
         """Make the object of `aggregate tiif --json` from scores.
