@@ -235,7 +235,9 @@ def _check_official(config: Any) -> None:
     from titjudge.suites.base import Suite
 
     if getattr(type(load_suite(config)), "write_official", Suite.write_official) is Suite.write_official:
-        raise ConfigError(f"--official-files: what the official scripts of the suite {config.suite} write is not known here")
+        raise ConfigError(
+            f"--official-files: what the official scripts of the suite {config.suite} write is not known here"
+        )
 
 
 def _write_official(config: Any, outcome: Any, folder: Path) -> None:
