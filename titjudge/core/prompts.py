@@ -21,6 +21,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from titjudge.core.types import ImageFile, Message, Part
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
 _KNOWN = {"version", "source", "vars", "system", "images", "output_tokens"}
 _MARK = f"\u2060picture:{secrets.token_hex(8)}:"  # cannot occur in a prompt: nobody outside this process knows it
+_ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +107,6 @@ class PromptLibrary:
         if overlay is not None and not overlay.is_dir():
             raise ConfigError(f"{overlay}: no such folder of prompts")
         self.roots = [*([overlay] if overlay else []), bundled_root()]
-        self._environment = SandboxedEnvironment(
-            undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
-        )
         self._loaded: dict[str, Prompt] = {}
 
     def names(self) -> list[str]:
@@ -144,40 +143,46 @@ class PromptLibrary:
             raw = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: cannot be read as UTF-8: {error}") from error
-        match = re.match(r"---\n(.*?)\n---\n(.*)\Z", raw, re.DOTALL)
-        if match is None:
-            raise ConfigError(f"{path}: a prompt starts with front matter between two lines of ---")
-        front = _front_matter(match[1], path)
-        for key in front:
-            if key not in _KNOWN:
-                raise ConfigError(f"{path}: unknown front matter '{key}'.{nearest(key, _KNOWN)}")
-        if front.get("images", "first") not in ("first", "last"):
-            raise ConfigError(f"{path}: images is first or last")
-        above = match[1].count("\n") + 3
-        body = self._compiled(match[2].removesuffix("\n"), path, above)
-        system = self._compiled(front["system"].removesuffix("\n"), path) if front.get("system") else None
-        lengths = front.get("output_tokens")
-        return Prompt(
-            name=name,
-            version=str(front.get("version", "")),
-            source=str(front.get("source", "")),
-            variables=frozenset(front.get("vars") or ()),
-            system=system,
-            body=body,
-            images=front.get("images", "first"),
-            output_tokens=(lengths[0], lengths[1], lengths[2]) if lengths else None,
-            sha256=hashlib.sha256(raw.encode()).hexdigest(),
-            fence=tags_of(raw),
-        )
+        return _parsed(name, path, raw)
 
-    def _compiled(self, text: str, path: Path, above: int | None = None) -> Template:
-        """Compile a template; `above` lines of its file come before it."""
-        try:
-            return self._environment.from_string(text)
-        except TemplateError as error:
-            line = getattr(error, "lineno", None)
-            where = f"{path}:{line + above}" if line and above is not None else str(path)
-            raise ConfigError(f"{where}: {error}") from error
+
+@lru_cache(maxsize=256)  # compiling a template takes milliseconds, and every judge made in Python has its own library
+def _parsed(name: str, path: Path, raw: str) -> Prompt:
+    match = re.match(r"---\n(.*?)\n---\n(.*)\Z", raw, re.DOTALL)
+    if match is None:
+        raise ConfigError(f"{path}: a prompt starts with front matter between two lines of ---")
+    front = _front_matter(match[1], path)
+    for key in front:
+        if key not in _KNOWN:
+            raise ConfigError(f"{path}: unknown front matter '{key}'.{nearest(key, _KNOWN)}")
+    if front.get("images", "first") not in ("first", "last"):
+        raise ConfigError(f"{path}: images is first or last")
+    above = match[1].count("\n") + 3
+    body = _compiled(match[2].removesuffix("\n"), path, above)
+    system = _compiled(front["system"].removesuffix("\n"), path) if front.get("system") else None
+    lengths = front.get("output_tokens")
+    return Prompt(
+        name=name,
+        version=str(front.get("version", "")),
+        source=str(front.get("source", "")),
+        variables=frozenset(front.get("vars") or ()),
+        system=system,
+        body=body,
+        images=front.get("images", "first"),
+        output_tokens=(lengths[0], lengths[1], lengths[2]) if lengths else None,
+        sha256=hashlib.sha256(raw.encode()).hexdigest(),
+        fence=tags_of(raw),
+    )
+
+
+def _compiled(text: str, path: Path, above: int | None = None) -> Template:
+    """Compile a template; `above` lines of its file come before it."""
+    try:
+        return _ENVIRONMENT.from_string(text)
+    except TemplateError as error:
+        line = getattr(error, "lineno", None)
+        where = f"{path}:{line + above}" if line and above is not None else str(path)
+        raise ConfigError(f"{where}: {error}") from error
 
 
 def tags_of(template: str) -> re.Pattern[str] | None:
