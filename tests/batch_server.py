@@ -16,13 +16,21 @@ import re
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from servers import Scripted, Seen, Server
 from wires import ANSWERS, dump, error, read, text_for
 
+from titjudge.providers.batch import provider
+
 _NO_FILE = {"error": {"message": "No such File", "type": "invalid_request_error", "param": "id", "code": None}}
+
+
+def full_jobs(requests: int) -> None:
+    """From now on send a job when it holds so many requests, however slowly they come."""
+    timing = provider.BatchTiming
+    provider.BatchTiming = lambda *given: replace(timing(*given), max_requests=requests)  # type: ignore[misc, assignment]
 
 
 @dataclass

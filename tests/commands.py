@@ -56,10 +56,10 @@ def cli(folder: Path, *arguments: str, code: int = 0, **variables: str) -> str:
     return out.getvalue() + err.getvalue()
 
 
-def start(folder: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-    """The command in a process of its own, as a shell starts it."""
+def start(folder: Path, *arguments: str, script: str = "", **variables: str) -> subprocess.Popen[str]:
+    """The command in a process of its own, as a shell starts it; `script` is Python to run in its place."""
     return subprocess.Popen(
-        [sys.executable, str(ROOT / "cli.py"), *arguments],
+        [sys.executable, *(("-c", script) if script else (str(ROOT / "cli.py"),)), *arguments],
         cwd=folder,
         env={**os.environ, **environment(folder, variables)},
         text=True,

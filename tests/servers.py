@@ -12,6 +12,7 @@ request (an instance of the schema where one is asked for). An entry is a `Scrip
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import struct
 import threading
@@ -38,6 +39,7 @@ class Server:
         self.cached_tokens, self.reasoning_tokens = cached_tokens, reasoning_tokens
         self.requests: list[Seen] = []
         self.answered = 0  # whole answers handed to the socket
+        self.answers_left = math.inf  # further answers wait until there are more
         self.connections = 0
         self.in_flight = self.most_in_flight = 0
         self.port = 0
@@ -72,7 +74,7 @@ class Server:
 
     def __enter__(self) -> Server:
         self._thread.start()
-        self._ready.wait(10)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(
@@ -138,7 +140,10 @@ class Server:
         if scripted.kind == "hang":
             await asyncio.sleep(3600)
         await asyncio.sleep(scripted.latency or self.latency)
-        deadline = self._loop.time() + 20
+        while self.answers_left <= 0:
+            await asyncio.sleep(0.005)
+        self.answers_left -= 1
+        deadline = self._loop.time() + 60
         while self.most_in_flight < scripted.together and self._loop.time() < deadline:
             await asyncio.sleep(0.005)
         if scripted.kind == "drop_before":

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import batch_server
 import commands
 import pytest
 from batch_server import BatchServer, Plan
@@ -26,6 +29,7 @@ from titjudge.core.types import Score
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.providers.batch import provider
 from titjudge.providers.batch.provider import Batches, BatchTiming
 from titjudge.runs.loop import RunLoop
 from titjudge.runs.run_folder import RunFolder
@@ -53,6 +57,9 @@ def data(tmp_path: Path) -> Path:
 
 
 # ---------------------------------------------------------------------- the engine
+
+
+FULL = {"idle": 600.0, "max_requests": 6}  # jobs are sent when they are full, however slowly the requests come
 
 
 @dataclass
@@ -87,7 +94,7 @@ class Session:
             for each in engine.roles.open():
                 each.provider.leave()  # type: ignore[attr-defined]
         try:
-            await asyncio.wait_for(task, 30)
+            await asyncio.wait_for(task, 120)
         finally:
             await engine.aclose()
             cache.close()
@@ -97,7 +104,7 @@ class Session:
 @pytest.mark.parametrize("model", ["openai/gpt-4o", "gemini/gemini-2.5-pro"])
 def test_the_second_stage_is_submitted_as_the_first_returns(data: Path, model: str) -> None:
     with BatchServer(good) as server:
-        scores = Session(data, server, model).run()
+        scores = Session(data, server, model).run(**FULL)
         assert [score.value for score in scores] == [61] * 6
         assert [len(server.keys_of(job)) for job in server.jobs.values()] == [6, 6]
         assert [bool(line.images) for line in server.lines] == [True] * 6 + [False] * 6
@@ -119,13 +126,13 @@ def test_stopped_and_started_again_nothing_is_asked_twice(data: Path) -> None:
     with BatchServer(good) as server:
         session = Session(data, server)
         server.held = True
-        assert session.run(lambda engine, scores: server.times("GET /v1/batches/") > 0) == []
+        assert session.run(lambda engine, scores: server.times("GET /v1/batches/") > 0, **FULL) == []
         server.held = False
         server.plans += [Plan(polls=10**9)]
-        assert session.run(lambda engine, scores: len(server.jobs) == 2) == []
+        assert session.run(lambda engine, scores: len(server.jobs) == 2, **FULL) == []
         for job in server.jobs.values():
             job.plan.polls = 1
-        assert [score.value for score in session.run()] == [61] * 6
+        assert [score.value for score in session.run(**FULL)] == [61] * 6
         assert len(server.jobs) == 2
         assert server.paid() == 12
 
@@ -146,19 +153,41 @@ def test_a_wrong_key_ends_the_run(data: Path) -> None:
 COMMAND = ("judge", "--data", "data", "--metric", "tit-llm", "--batch", "--config", "run.yaml", "--json", "out.json")
 
 
-def hosted(folder: Path, server: BatchServer) -> dict[str, str]:
+FULL_JOBS = """
+from batch_server import full_jobs
+from titjudge.cli import main
+full_jobs(6)
+main()
+"""
+
+
+@pytest.fixture
+def full_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send a job when it holds the requests of all six images."""
+    monkeypatch.setattr(provider, "BatchTiming", provider.BatchTiming)  # put back in the end
+    batch_server.full_jobs(6)
+
+
+def hosted(folder: Path, server: BatchServer, idle: float) -> dict[str, str]:
     """Also writes the configuration that COMMAND names."""
-    (folder / "run.yaml").write_text(json.dumps({"limits": {"batch_poll": 0.05, "batch_idle": 0.3}, "report": False}))
+    (folder / "run.yaml").write_text(json.dumps({"limits": {"batch_poll": 0.05, "batch_idle": idle}, "report": False}))
     openai = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
     return {**openai, "GEMINI_API_KEY": "AIza-test-0123456789", "GOOGLE_GEMINI_BASE_URL": server.url}
 
 
-def judged(folder: Path, *arguments: str, server: BatchServer, code: int = 0) -> str:
-    return commands.cli(folder, *COMMAND, *arguments, code=code, **hosted(folder, server))
+def judged(folder: Path, *arguments: str, server: BatchServer, code: int = 0, idle: float = 600) -> str:
+    return commands.cli(folder, *COMMAND, *arguments, code=code, **hosted(folder, server, idle))
 
 
 def start(folder: Path, *arguments: str, server: BatchServer) -> subprocess.Popen[str]:
-    return commands.start(folder, *COMMAND, *arguments, **hosted(folder, server))
+    return commands.start(
+        folder,
+        *COMMAND,
+        *arguments,
+        script=FULL_JOBS,
+        PYTHONPATH=os.pathsep.join(sys.path),
+        **hosted(folder, server, 600),
+    )
 
 
 def finished(process: subprocess.Popen[str], code: int = 0) -> str:
@@ -176,16 +205,17 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 
 @cli_only
-@pytest.mark.parametrize("provider", ["openai", "gemini"])
-def test_judge_in_batches_costs_what_the_user_says_it_does(tmp_path: Path, data: Path, provider: str) -> None:
+@pytest.mark.usefixtures("full_jobs")
+@pytest.mark.parametrize("vendor", ["openai", "gemini"])
+def test_judge_in_batches_costs_what_the_user_says_it_does(tmp_path: Path, data: Path, vendor: str) -> None:
     with BatchServer(good) as server:
-        model = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}[provider]
-        out = judged(tmp_path, "--provider", provider, "--price", f"{model}=2,10", server=server)
+        model = {"openai": "gpt-4o", "gemini": "gemini-2.5-pro"}[vendor]
+        out = judged(tmp_path, "--provider", vendor, "--price", f"{model}=2,10", server=server)
         found = json.loads((tmp_path / "out.json").read_text())
         assert found["metrics"]["tit-llm"]["coverage"] == 1
         assert len(server.jobs) == 2
         assert server.paid() == 12
-        assert server.count(provider) == 0
+        assert server.count(vendor) == 0
         assert "submitted" in out
         assert "6 of 6 answered" in out
         batched = found["spent"]
@@ -202,18 +232,19 @@ def test_judge_in_batches_costs_what_the_user_says_it_does(tmp_path: Path, data:
 def test_the_cap_counts_batch_prices(tmp_path: Path, data: Path) -> None:
     with BatchServer(good) as server:
         arguments = ("--provider", "openai", "--price", "gpt-4o=1000,1000", "--max-cost")
-        judged(tmp_path, *arguments, "0", server=server, code=3)
+        judged(tmp_path, *arguments, "0", server=server, code=3, idle=0.3)
         assert server.jobs == {}
-        judged(tmp_path, *arguments, "12", server=server, code=3)
+        judged(tmp_path, *arguments, "12", server=server, code=3, idle=0.3)
         found = json.loads((tmp_path / "out.json").read_text())
         assert 0 < found["spent"] <= 12
-        judged(tmp_path, *arguments, "1000", server=server)
+        judged(tmp_path, *arguments, "1000", server=server, idle=0.3)
         assert max(server.good.values()) == 1
         assert server.paid() == 12
 
 
 @pytest.mark.slow
 @cli_only
+@pytest.mark.usefixtures("full_jobs")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("stage", [1, 2])
 def test_killed_while_a_job_is_live_the_same_command_collects_it(
@@ -246,6 +277,7 @@ def test_killed_while_a_job_is_live_the_same_command_collects_it(
 
 @pytest.mark.slow
 @cli_only
+@pytest.mark.usefixtures("full_jobs")
 def test_killed_while_the_job_is_created(tmp_path: Path, data: Path) -> None:
     with BatchServer(good) as server:
         server.plans.append(Plan(create=Scripted.fault("hang")))

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_server import BatchServer, Plan
+from batch_server import BatchServer, Plan, full_jobs
 from PIL import Image
 from servers import Scripted, Seen
 
 from titjudge.core.config import load_config
 from titjudge.core.types import Status
+from titjudge.providers.batch import provider
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session, Silent
 
@@ -32,6 +33,8 @@ def answer(seen: Seen) -> Scripted:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
+    monkeypatch.setattr(provider, "BatchTiming", provider.BatchTiming)  # put back in the end
+    full_jobs(ITEMS)
     with BatchServer(answer) as running:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
         monkeypatch.setenv("OPENAI_BASE_URL", running.openai)
@@ -57,7 +60,8 @@ class Interrupting(Silent):
 
 
 def judged(tmp_path: Path, watcher: Silent | None = None, *, cap: float, **limits: Any) -> Outcome:
-    limits = {"max_cost": cap, "batch": True, "batch_poll": 0.02, "batch_idle": 0.05, **limits}
+    idle = 600 if watcher else 0.05  # what is interrupted sends one full job, however slowly its requests come
+    limits = {"max_cost": cap, "batch": True, "batch_poll": 0.02, "batch_idle": idle, **limits}
     role = {"model": "openai/gpt-4o", "max_tokens": 100}
     settings = {
         "data": tmp_path / "data", "metrics": ["lmm-score"], "captioner": role, "judge": role, "out": tmp_path / "run",

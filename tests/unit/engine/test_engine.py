@@ -33,7 +33,15 @@ class Mark(BaseModel):
 
 
 class Hosted(Fake):
-    """A fake that counts as hosted: priced, limited, retried, cached."""
+    """A fake that counts as hosted: priced, limited, retried, cached. Answers wait for `gate`, where there is one."""
+
+    gate: asyncio.Event | None = None
+
+    async def complete(self, request: Request) -> Reply:
+        reply = await super().complete(request)
+        if self.gate is not None:
+            await self.gate.wait()
+        return reply
 
     def classify(self, error: Exception) -> Failure:
         kinds = {"fatal": FailureKind.FATAL, "refused": FailureKind.REFUSED, "rejected": FailureKind.REJECTED}
@@ -238,11 +246,13 @@ def test_a_wrong_key_stops_everything_at_once(tmp_path: Path) -> None:
 def test_stop_keeps_what_was_asked_and_asks_nothing_new(tmp_path: Path) -> None:
     async def work() -> None:
         engine, fake = build(tmp_path, lambda r: '{"score": 5}', limits={"concurrency": 3})
-        fake.latency = 0.05
+        fake.gate = asyncio.Event()
         who = item(tmp_path)
         asked = [asyncio.create_task(ask_mark(engine, who, f"p{i}")) for i in range(10)]
-        await asyncio.sleep(0.02)
+        while len(fake.requests) < 3:
+            await asyncio.sleep(0)
         engine.stop()
+        fake.gate.set()
         results = await asyncio.gather(*asked, return_exceptions=True)
         assert sum(isinstance(result, Reply) for result in results) == len(fake.requests) == 3
         assert sum(isinstance(result, Interrupted) for result in results) == 7

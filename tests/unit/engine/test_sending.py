@@ -37,6 +37,16 @@ PRICE = {"input": 1.0, "output": 1.0}  # USD per million tokens
 
 
 class Hosted(Fake):
+    """Answers wait for `gate`, where there is one."""
+
+    gate: asyncio.Event | None = None
+
+    async def complete(self, request: Request) -> Reply:
+        reply = await super().complete(request)
+        if self.gate is not None:
+            await self.gate.wait()
+        return reply
+
     def classify(self, error: Exception) -> Failure:
         return classify(error)
 
@@ -395,7 +405,7 @@ def test_what_comes_before_the_items_is_interrupted_as_they_are(tmp_path: Path, 
 
     async def work() -> tuple[str, int]:
         engine, fake = build(tmp_path, lambda request: "fine", lambda kind, record: lines.append(kind))
-        fake.latency = 600 if twice else 0.05  # what is killed has no answer, however busy the machine
+        fake.gate = asyncio.Event()  # nothing is answered before the keys are pressed, and what is killed never
         loop = RunLoop(engine, {}, on_score=lambda score, of: None, in_flight=2)
 
         async def canaries() -> None:
@@ -407,6 +417,8 @@ def test_what_comes_before_the_items_is_interrupted_as_they_are(tmp_path: Path, 
             loop.close("interrupted")
             if twice:
                 loop.kill()
+            elif fake.gate:
+                fake.gate.set()
 
         pressed = asyncio.create_task(press())
         await loop.before(canaries())
