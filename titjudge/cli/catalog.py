@@ -27,11 +27,12 @@ def _loaded(kind: str) -> list[Any]:
     return found
 
 
-WHERE = """
-Weights come from the hub (huggingface.co) when a metric is first used, small files of the second repository with them.
-Your own lie in $TITJUDGE_WEIGHTS/METRIC/ (the released file under its name, or a folder as transformers saves it), or
-where the YAML file that $TITJUDGE_SCORERS names says so: {METRIC: {weights: PATH, base: FOLDER, dtype: bfloat16}}.
-With HF_HUB_OFFLINE=1 nothing is downloaded."""
+WHERE = (
+    "Weights come from the hub (huggingface.co) when a metric is first used, small files of the second repository with them.",
+    "Your own lie in $TITJUDGE_WEIGHTS/METRIC/ (the released file under its name, or a folder as transformers saves it), or "
+    "where the YAML file that $TITJUDGE_SCORERS names says so: {METRIC: {weights: PATH, base: FOLDER, dtype: bfloat16}}.",
+    "With HF_HUB_OFFLINE=1 nothing is downloaded.",
+)
 
 
 def _size(row: Any) -> str | None:
@@ -88,10 +89,9 @@ def metrics(json_file: Path | None) -> int:
             Table("metrics", ("metric", "asks", "range", "needs", "what it is"), shown),
             Table("where they come from", ("metric", "source"), tuple((row[0], row[-1]) for row in rows)),
             Table("options of metrics", ("--metric-option", "default", "what it is"), taken),
-            Table("learned baselines (higher is better)", about, learned),
+            Table("learned baselines (higher is better)", about, learned, WHERE),
         ]
     )
-    say(WHERE)
     keys = ("weights", "size", "also_needed", "licence", "tokens", "status")
     more = {name: dict(zip(keys, facts, strict=True)) | {"direction": "higher is better"} for name, *facts in learned}
     write_json(
@@ -138,10 +138,8 @@ def suites(json_file: Path | None) -> int:
         (s.name, s.VERSION, ", ".join(s.metrics), _models(s.metrics), (s.__doc__ or "").strip().partition("\n")[0])
         for s in found
     )
-    show_tables([Table("suites", ("suite", "version", "metrics", "needs", "what it is"), rows)])
-    for suite in found:
-        for deviation in suite.DEVIATIONS:
-            say(f"  {suite.name}: {deviation}")
+    notes = tuple(f"{s.name}: {deviation}" for s in found for deviation in s.DEVIATIONS)
+    show_tables([Table("suites", ("suite", "version", "metrics", "needs", "what it is"), rows, notes)])
     write_json(
         json_file,
         [

@@ -175,7 +175,7 @@ def coverage(
     Examples:
       python cli.py coverage --data my_images
       python cli.py coverage --suite tiif --data TIIF --length short --samples 4
-      python cli.py coverage --suite tiif --data TIIF --generator flux --generator sd3
+      python cli.py coverage --suite tiif --data TIIF --generator flux
     """
     from titjudge.cli.output import show_tables, write_json
     from titjudge.runs.coverage import coverage as look

@@ -95,3 +95,19 @@ def test_words_of_eighty_columns_in_every_help(capsys: pytest.CaptureFixture[str
             if words == [name] and parts:  # a line for each, whole
                 wrong += [line for line in said.partition("\nCommands:")[2].splitlines() if line.endswith("...")]
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["metrics", "suites", "providers"])
+def test_lists_fit_a_terminal_of_eighty_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from titjudge.cli.dispatch import run_command
+
+    out = Terminal()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", out)
+    run_command("python cli.py", [name])
+    lines = out.getvalue().splitlines()
+    assert len(lines) > 10
+    assert [
+        line for line in lines if len(line) > 80 and " " in line.strip()
+    ] == []  # a path or an address may be longer
