@@ -13,7 +13,7 @@ from titjudge.core.types import Pair
 from titjudge.stats.votes import PANEL, Rule, VoteSummary, aggregate_votes
 from titjudge.stats.votes import Vote as Choice
 from titjudge.web.label import reliability
-from titjudge.web.label.aggregate import Cast, PairKey, casts
+from titjudge.web.label.aggregate import Cast, casts
 from titjudge.web.label.elements import CANNOT_TELL, MODES
 from titjudge.web.label.reliability import Reliability
 from titjudge.web.label.store import Store, Submission, Vote, is_expert, standing
@@ -95,11 +95,12 @@ class Collected:
 
     @property
     def early(self) -> int:
-        """How many votes an item can have before any stops being asked; None but these tell agreement without a bias."""
+        """How many votes an item can have before any stops being asked: only these tell agreement without a bias."""
         return (-(-2 * self.enough // 3) if self.of_pairs else self.enough // 2 + 1) if self.enough else 0
 
     @property
     def early_note(self) -> tuple[str, ...]:
+        """Say so, where items stop."""
         what = "pair" if self.of_pairs else "element"
         told = (
             f"agreement: over the first {self.early} votes of each {what}; more were asked for where these left it open"
@@ -111,12 +112,24 @@ class Collected:
         """Say of every annotator who does not count, in a line each, why not."""
         counts = Counter(row.annotator for row in (self.votes if self.of_pairs else self.submissions))
         what = "votes" if self.of_pairs else "images"
-        return [one.line(name, f"{counts[name]:,} {what}") for name, one in self.people.items() if one.stopped]
+        return [
+            one.line(name, f"{counts[name]:,} {what}") for name, one in self.people.items() if name in self._stopped
+        ]
 
     def counts(self, annotator: str) -> bool:
         """Tell whether the votes of an annotator count: not those of experts, nor of who is not reliable."""
-        one = self.people.get(annotator)
-        return not is_expert(annotator) and not (one and one.stopped)
+        return annotator not in self._stopped and not is_expert(annotator)
+
+    @cached_property
+    def _stopped(self) -> set[str]:
+        return {name for name, one in self.people.items() if one.stopped}
+
+
+def without_experts(collected: Collected) -> Collected:
+    """Take away what experts said: what is open then is theirs to decide, whether they have or not."""
+    votes = [vote for vote in collected.votes if not is_expert(vote.annotator)]
+    rows = [row for row in collected.submissions if not is_expert(row.annotator)]
+    return replace(collected, votes=votes, submissions=rows)
 
 
 def collect(path: Path) -> Collected:
@@ -202,12 +215,6 @@ def _first(values: Iterable[T], key: Callable[[T], Hashable], number: int) -> li
         if seen[key(value)] <= number:
             kept.append(value)
     return kept
-
-
-def open_pairs(collected: Collected, annotators: int | None = None) -> list[PairKey]:
-    """List the pairs that are for experts, those that experts have voted on included."""
-    alone = replace(collected, votes=[vote for vote in collected.votes if not is_expert(vote.annotator)])
-    return [(o.prompt_id, o.a, o.b) for o in decide_pairs(alone, annotators).summary.needs_experts]
 
 
 # -- elements ----------------------------------------------------------------------------------------------------------
@@ -296,9 +303,8 @@ def early_marks(collected: Collected, marks: Sequence[ElementMark]) -> Sequence[
 
 def open_elements(collected: Collected, annotators: int | None = None) -> dict[str, set[str]]:
     """List the elements that are for experts by image, those that experts have marked included."""
-    alone = replace(collected, submissions=[row for row in collected.submissions if not is_expert(row.annotator)])
     found: Mapping[str, set[str]] = defaultdict(set)
-    for outcome in decide_elements(alone, annotators):
+    for outcome in decide_elements(without_experts(collected), annotators):
         if outcome.rule in _OPEN:
             found[outcome.image].add(outcome.element)
     return dict(found)

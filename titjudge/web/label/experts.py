@@ -19,9 +19,9 @@ from titjudge.web.label.collected import (
     decide_pairs,
     marks_of,
     open_elements,
-    open_pairs,
     standing_rows,
     tally,
+    without_experts,
 )
 from titjudge.web.label.dataset import LabelingData
 from titjudge.web.label.element_service import ElementService
@@ -46,10 +46,11 @@ class ExpertPairs(LabelingService):
     def __init__(
         self, material: LabelingData, store: Store, collected: Collected, *, experts: int, annotators: int | None
     ) -> None:
-        pairs = open_pairs(collected, annotators)
-        here = [(a, b) for _, a, b in pairs if a in material.items and b in material.items]
+        outcomes = decide_pairs(without_experts(collected), annotators)
+        pairs = outcomes.summary.needs_experts
+        here = [(pair.a, pair.b) for pair in pairs if pair.a in material.items and pair.b in material.items]
         if not here:
-            raise _nothing(collected, decide_pairs(collected, annotators).summary.rules, len(pairs))
+            raise _nothing(collected, outcomes.summary.rules, len(pairs))
         super().__init__(material, store, plan=collected.plan, annotators=experts, seed=collected.seed)
         self.open = len(here)
         self._plan, self._gold = listed(here), []
@@ -60,7 +61,7 @@ class ExpertPairs(LabelingService):
             if vote.undone_at is None and vote.note
         }
         self._said: dict[frozenset[str], list[tuple[str, str, str]]] = defaultdict(list)
-        for cast in decide_pairs(collected, annotators).found:
+        for cast in outcomes.found:
             pair = frozenset((cast.choice.a, cast.choice.b))
             if pair in wanted:
                 note = notes.get((cast.choice.annotator, pair), "")

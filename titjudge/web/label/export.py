@@ -18,14 +18,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, fields, replace
+from dataclasses import astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import csv_text, write_atomic
 from titjudge.core.types import Table
-from titjudge.web.label.store import is_expert
+from titjudge.web.label.store import Vote, is_expert
 
 _VOTES = ("votes_a", "votes_b", "votes_tie", "direct", "votes_bad")
 _VERDICTS = ("a", "b", "tie", "both_bad")
@@ -131,7 +131,7 @@ def export_labels(
         "battles.jsonl": _jsonl(battles(counted, images)),
         "votes.csv": votes_csv(counted, images),
         "experts.csv": votes_csv((vote for vote in votes if is_expert(vote.annotator)), images),
-        "votes.jsonl": _jsonl(asdict(vote) for vote in votes),
+        "votes.jsonl": _jsonl({name: getattr(vote, name) for name in Vote.__dataclass_fields__} for vote in votes),
         "labels.json": json.dumps(result, indent=2, ensure_ascii=False),
     }
     _write(out, files)
