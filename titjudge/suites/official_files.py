@@ -161,8 +161,10 @@ def _listed(source: OfficialFiles, downloads: Downloads) -> OfficialFiles:
     reply = downloads.json(url)
     try:
         commit, entries = reply["sha"], reply["siblings"]
-        files = {each["rfilename"]: (each.get("lfs") or {}).get("sha256") or each["blobId"] for each in entries}
-        sizes = {each["rfilename"]: each["size"] for each in entries if isinstance(each.get("size"), int)}
+        large = {each["rfilename"]: each.get("lfs") or {} for each in entries}
+        files = {each["rfilename"]: large[each["rfilename"]].get("sha256") or each["blobId"] for each in entries}
+        told = {each["rfilename"]: large[each["rfilename"]].get("size", each.get("size")) for each in entries}
+        sizes = {path: size for path, size in told.items() if isinstance(size, int)}
     except (TypeError, KeyError, AttributeError) as error:
         raise Unavailable(url, "the reply is not that of a hub") from error
     if _COMMIT.fullmatch(source.revision) and commit != source.revision:

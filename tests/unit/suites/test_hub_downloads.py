@@ -43,7 +43,13 @@ class Hub:
     def listing(self) -> bytes:
         entries = [
             {"rfilename": name, "size": len(content), "blobId": git_id(content)}
-            | ({"lfs": {"sha256": hashlib.sha256(content).hexdigest()}} if name.endswith(".bin") else {})
+            if not name.endswith(".bin")
+            else {
+                "rfilename": name,
+                "size": 3,  # of the pointer
+                "blobId": git_id(b"ptr"),
+                "lfs": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)},
+            }
             for name, content in self.files.items()
         ]
         return json.dumps({"sha": self.commit, "siblings": entries}).encode()
