@@ -139,8 +139,12 @@ def experts(data: Path, store: Path, experts: int, annotators: int | None, host:
     Example:
       python cli.py label experts my_images --store labels.sqlite
     """
+    import logging
+
     from titjudge.web.http_guard import moved
     from titjudge.web.label.server import PORT, serve_experts
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
 
     def ready(links: list[str], number: int) -> None:
         for place, link in enumerate(links, 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from titjudge.web.label.export import export_labels
 from titjudge.web.label.service import AnnotationService, LabelingService
 from titjudge.web.label.store import Store
 
-IMAGES = 4
+IMAGES = 6
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_a_pair_is_asked_until_the_rules_decide_it_or_it_has_its_votes(
         label_at_random(service, lambda state, draw: draw.choice(["left", "left", "right", "tie"]))
     found = decide_pairs(collect(store))
     numbers = Counter(cast.pair for cast in found.found)
-    assert len(numbers) == 6
+    assert len(numbers) == math.comb(IMAGES, 2)
     assert set(numbers.values()) <= set(range(least, votes + 1))
     assert (found.expected, found.summary.rules["incomplete"]) == (votes, 0)
     assert max(Counter(cast.pair for cast in found.early).values()) == least
@@ -87,7 +88,7 @@ def test_a_pair_is_asked_until_the_rules_decide_it_or_it_has_its_votes(
 def test_an_image_is_asked_until_each_element_has_a_majority_or_its_marks(data: Path, tmp_path: Path) -> None:
     store = tmp_path / "m.db"
     with marks(data, store, 9, 3) as service:
-        label_at_random(service, lambda state, draw: [draw.choice(["yes", "no"]) for _ in range(2)])
+        label_at_random(service, lambda state, draw: [draw.choice(["yes", "yes", "no"]) for _ in range(2)])
         numbers = Counter(row.image for row in service.store.submissions())
     assert len(numbers) == IMAGES
     assert set(numbers.values()) == {2, 3}
@@ -101,7 +102,7 @@ def test_an_image_is_asked_until_each_element_has_a_majority_or_its_marks(data: 
 def test_without_a_number_everybody_is_asked_everything(data: Path, tmp_path: Path) -> None:
     with pairs(data, tmp_path / "v.db", 4, 0) as service:
         label_at_random(service, lambda state, draw: "left")
-        assert len(service.store.votes()) == 4 * 6
+        assert len(service.store.votes()) == 4 * math.comb(IMAGES, 2)
 
 
 def test_a_vote_on_what_others_settled_in_the_meantime_counts_also_after_a_restart(data: Path, tmp_path: Path) -> None:
@@ -133,13 +134,16 @@ def test_a_vote_on_what_others_settled_in_the_meantime_counts_also_after_a_resta
 
 def test_who_is_not_reliable_settles_nothing(data: Path, tmp_path: Path) -> None:
     with marks(data, tmp_path / "m.db", 4, 3) as service:
-        service._known = {f"i{number}.png": {"is there a cat?": "yes"} for number in range(IMAGES)}
+        service._known = {f"i{number}.png": {"is there a cat?": "yes"} for number in range(4)}
         for who, values in (("annotator-01", ["no", "no"]), ("annotator-02", ["yes", "no"])):
             while (state := service.state(who))["sheet"]:
                 service.vote(who, state["question"], values)
         assert service.state("annotator-01")["stopped"]
         assert service.settled() == set()
-        assert service.state("annotator-03")["at_most"] == IMAGES
+        while (state := service.state("annotator-03"))["sheet"]:
+            service.vote("annotator-03", state["question"], ["yes", "no"])
+        assert service.settled() == {"i4.png", "i5.png"}
+        assert service.state("annotator-04")["at_most"] == 4, "what is known is asked of everybody"
 
 
 def test_agreement_is_that_of_the_first_votes(data: Path, tmp_path: Path) -> None:

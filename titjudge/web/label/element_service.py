@@ -75,14 +75,17 @@ class ElementService(AnnotationService):
         return of_marks(rows, self._known, self._least).get(annotator, Reliability(0, 0, 0))
 
     def settled(self) -> set[str]:
-        """List the images with so many marks that they are asked no more: each element has a majority, or all its marks."""
+        """List the images with so many marks that they are asked no more: each element has a majority, or all its marks.
+
+        Images with known elements are asked of everybody.
+        """
         if not self._enough:
             return set()
         sent = self.store.sent_after(self._read)
         out = {who for who in self.names if self.stopped(who)}
         changed = {image for _, image in sent} if out == self._out else set(self._elements)
         self._read, self._out = (sent[-1][0] if sent else self._read), out
-        for image in changed:
+        for image in changed - self._known.keys():
             rows = (row for row in self.store.submissions(image=image) if self.counts(row.annotator))
             votes = tally(marks_of(rows)).values()
             enough = bool(votes) and all(self._is_enough(count) for count in votes)
@@ -154,14 +157,9 @@ class ElementService(AnnotationService):
             with self.store.writing():
                 rows = self.store.submissions(annotator)
                 left = self._left(annotator, rows)
-                late = [
-                    image for image in self.settled() if image in self._elements
-                ]  # while they were looked at: they count
-                asked = (
-                    image for image in (*left[:1], *late) if same(self._name(annotator, len(rows), (image,)), question)
-                )
-                image = next(asked, None)
-                if image is None or image in standing(rows) or self.stopped(annotator):
+                asked = [*left[:1], *self.settled()]  # settled while it was looked at: it counts
+                image = next((one for one in asked if same(self._name(annotator, len(rows), (one,)), question)), "")
+                if image not in self._elements or image in standing(rows) or self.stopped(annotator):
                     raise Stale
                 elements = self._elements[image]
                 values = settle(elements, answer)

@@ -119,6 +119,8 @@ def serve_experts(
     collected = collect(store)
     material = load_material(data, least=2 if collected.of_pairs else 1)
     elements = {} if collected.of_pairs else find_elements(material, collected.plan)
+    for problem in material.problems:
+        _log.warning("left out: %s", problem)
     with contextlib.closing(Store(store)) as votes:
         voting: ExpertPairs | ExpertElements
         if collected.of_pairs:
