@@ -61,7 +61,7 @@ class Reviewing:
         sent = {"Authorization": f"Bearer {self.key}", **headers}
         if body is not None:
             sent["Content-Type"] = "application/json"
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
             connection.request(method, path, None if body is None else json.dumps(body), sent)
             reply = connection.getresponse()

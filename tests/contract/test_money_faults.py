@@ -230,7 +230,7 @@ async def run(
             "captioner": made,
             "embedder": made if embedding else "default",
             "prices": {model.partition("/")[2]: {"input": RATE, "output": RATE}},
-            "limits": {"timeout": 0.25 if fault.name == "no answer in time" else 20.0},
+            "limits": {"timeout": 0.25 if fault.name == "no answer in time" else 60.0},
         },
     )
     roles = Roles(config, batches=batches)

@@ -49,11 +49,11 @@ def failure(provider: Any, request: Request | None = None) -> Failure:
 
 
 def openai(server: Server, model: str = "local-model", **settings: Any) -> OpenAI:
-    return OpenAI(ProviderSettings(model, **{"base_url": server.openai, "timeout": 5.0, **settings}))
+    return OpenAI(ProviderSettings(model, **{"base_url": server.openai, "timeout": 60.0, **settings}))
 
 
 def gemini(server: Server, model: str = "gemini-2.5-pro", **settings: Any) -> Gemini:
-    return Gemini(ProviderSettings(model, **{"base_url": server.url, "timeout": 5.0, **settings}))
+    return Gemini(ProviderSettings(model, **{"base_url": server.url, "timeout": 60.0, **settings}))
 
 
 # ---------------------------------------------------------------------- structured answers

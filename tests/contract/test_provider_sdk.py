@@ -47,7 +47,7 @@ def ours(server: Server, kind: type[OpenAI] | type[Gemini], base: str, asked: Re
 def openai_sdk(server: Server, **body: Any) -> Any:
     import openai
 
-    with openai.OpenAI(base_url=server.openai, api_key="k", max_retries=0, timeout=10) as client:
+    with openai.OpenAI(base_url=server.openai, api_key="k", max_retries=0, timeout=60) as client:
         answer = client.chat.completions.create(**body)
     assert answer.choices[0].finish_reason == "stop"
     return answer
@@ -57,7 +57,7 @@ def gemini_sdk(server: Server, model: str, contents: Any, config: dict[str, Any]
     from google import genai
     from google.genai import types
 
-    options = types.HttpOptions(base_url=server.url, api_version="v1beta", timeout=10_000)
+    options = types.HttpOptions(base_url=server.url, api_version="v1beta", timeout=60_000)
     client = genai.Client(api_key="k", http_options=options)
     try:
         return client.models.generate_content(
@@ -102,7 +102,7 @@ def test_openai_structured_equals_the_sdk(server: Server) -> None:
     import openai
 
     mine = ours(server, OpenAI, server.openai, request("gpt-4o", params={"max_tokens": 99}, schema=Verdict))
-    with openai.OpenAI(base_url=server.openai, api_key="k", max_retries=0, timeout=10) as client:
+    with openai.OpenAI(base_url=server.openai, api_key="k", max_retries=0, timeout=60) as client:
         answer = client.chat.completions.parse(
             model="gpt-4o",
             messages=OPENAI_MESSAGES,  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
     def provider(self, server: Server, **settings: Any) -> Any:
-        settings = {"base_url": self.base(server), "api_key_env": "SPEC_API_KEY", "timeout": 5.0, **settings}
+        settings = {"base_url": self.base(server), "api_key_env": "SPEC_API_KEY", "timeout": 60.0, **settings}
         settings["options"] = {**self.options, **settings.get("options", {})}
         return self.make(ProviderSettings(self.model, **settings))
 

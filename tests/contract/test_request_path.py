@@ -54,7 +54,7 @@ def test_a_request_passes_at_most_eleven_calls_from_the_metric_to_the_network() 
     config = load_config(None, {"judge": "openai/m", "base_url": address})
 
     async def work() -> str:
-        roles = Roles(config, make=lambda role: OpenAI(role.settings(5.0), transport))
+        roles = Roles(config, make=lambda role: OpenAI(role.settings(60.0), transport))
         engine = Engine(roles, PromptLibrary())
         reply = await BoundAsk(engine, Item("i", "a cube", None))(
             "tit/compare", role="judge", prompt="a cube", description="a cube"

@@ -246,7 +246,7 @@ def test_openai_tools_equal_the_sdk(server: Server) -> None:
         }
     )
     messages: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": ASKED}]
-    with openai.OpenAI(base_url=server.openai, api_key="k", max_retries=0, timeout=10) as client:
+    with openai.OpenAI(base_url=server.openai, api_key="k", max_retries=0, timeout=60) as client:
         for _ in range(2):
             answer = client.chat.completions.create(model="gpt-4o", messages=messages, tools=tools, max_tokens=300)
             made = answer.choices[0].message

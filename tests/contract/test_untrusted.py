@@ -44,7 +44,7 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def made(kind: str, url: str) -> Any:
     cls, model, path, options = LIVE[kind]
-    return cls(ProviderSettings(model, base_url=f"{url}{path}", timeout=5.0, options=options))
+    return cls(ProviderSettings(model, base_url=f"{url}{path}", timeout=60.0, options=options))
 
 
 @pytest.mark.parametrize("kind", LIVE)

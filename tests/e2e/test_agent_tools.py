@@ -212,7 +212,7 @@ def test_batch_jobs_carry_tools(tmp_path: Path, data: Path, model: str, monkeypa
 
         async def run() -> Any:
             def make(which: RoleConfig) -> Any:
-                return batches.wrap(registry.load("providers", which.provider)(which.settings(5)))
+                return batches.wrap(registry.load("providers", which.provider)(which.settings(60)))
 
             cache = AnswerCache(tmp_path / "cache")
             engine = Engine(Roles(config, make=make), PromptLibrary(None), cache)

@@ -316,7 +316,7 @@ def test_a_batch_job_tells_them_and_a_later_session_takes_them_again(
         batches = Batches(tmp_path / "batches", pace=pace)
         roles = Roles(
             RunConfig(data=data, captioner=role),
-            make=lambda which: batches.wrap(make_provider(which.provider, which.settings(5))),
+            make=lambda which: batches.wrap(make_provider(which.provider, which.settings(60))),
         )
         engine = Engine(roles, PromptLibrary(None), AnswerCache(cache))
         try:

@@ -79,7 +79,7 @@ class Session:
         batches = Batches(self.data.parent / "run" / "batches", pace=pace)
 
         def make(which: RoleConfig) -> Any:
-            return batches.wrap(registry.load("providers", which.provider)(which.settings(5)))
+            return batches.wrap(registry.load("providers", which.provider)(which.settings(60)))
 
         cache = AnswerCache(self.data.parent / "cache")
         engine = Engine(Roles(config, make=make), PromptLibrary(None), cache)

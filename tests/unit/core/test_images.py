@@ -5,7 +5,6 @@ import base64
 import io
 import struct
 import threading
-import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -203,7 +202,7 @@ def test_large_pictures_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(image_decoding, "_room", image_decoding._Room(1_000_000))
     out = io.BytesIO()
     Image.new("L", (700, 700)).save(out, "PNG")
-    open_now, most, lock = 0, 0, threading.Lock()
+    open_now, most, lock, pair = 0, 0, threading.Lock(), threading.Barrier(2)
 
     def look(_: int) -> None:
         nonlocal open_now, most
@@ -212,7 +211,7 @@ def test_large_pictures_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) ->
                 open_now += 1
                 most = max(most, open_now)
             shown.load()
-            time.sleep(0.01)
+            pair.wait(60)  # there is room for two
             with lock:
                 open_now -= 1
 

@@ -17,7 +17,7 @@ from titjudge.providers.hosted.http import Transport
 
 def run(kind: type[Any], server: Server, texts: list[str], model: str = "m", **options: Any) -> list[Embedding]:
     base = server.openai if kind is OpenAIEmbedder else server.url
-    embedder = kind(model, ProviderSettings(model, base_url=base, timeout=5, options=options), Transport())
+    embedder = kind(model, ProviderSettings(model, base_url=base, timeout=60, options=options), Transport())
 
     async def go() -> list[Embedding]:
         try:

@@ -8,6 +8,8 @@ import os
 import shlex
 import sys
 import textwrap
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
 from titjudge.metrics.external import METRICS, external
+from titjudge.providers.learned import subprocess
 from titjudge.providers.learned.external import External, command_of, read, variable
 from titjudge.providers.learned.subprocess import Outcome, run
 
@@ -164,11 +167,20 @@ def test_a_crash_is_reported_by_its_last_line_and_keeps_whole_answers(
 
 
 def test_late_is_a_failure_and_nothing_is_left_running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    child = tmp_path / "child"
+    child, said = tmp_path / "child", tmp_path / "said"
     code = HEAD + (
         f"import subprocess\nchild = subprocess.Popen(['sleep', '60'])\nopen({str(child)!r}, 'w').write(str(child.pid))\n"
-        'print(json.dumps({"id": "0", "score": 4}), flush=True)\nchild.wait()\n'
+        f'print(json.dumps({{"id": "0", "score": 4}}), flush=True)\nopen({str(said)!r}, "w").close()\nchild.wait()\n'
     )
+    wait = subprocess._wait
+
+    def time_is_over(process: Any, deadline: float, enough: Callable[[], bool]) -> bool:
+        assert deadline - time.monotonic() <= 1.5
+        while not said.exists():
+            time.sleep(0.01)
+        return wait(process, min(deadline, time.monotonic()), enough)
+
+    monkeypatch.setattr(subprocess, "_wait", time_is_over)
     script = told(monkeypatch, tmp_path, code)
     config = tmp_path / "run.yaml"
     config.write_text(json.dumps({"command": [sys.executable, str(script)], "timeout": 1.5}))

@@ -298,7 +298,7 @@ def test_over_http_marks_outlive_kill_9(data: Path, tmp_path: Path) -> None:
 
     def ask(method: str, path: str, body: Any = None, token: str | None = None) -> tuple[int, Any]:
         link = urlsplit(links[0])
-        connection = http.client.HTTPConnection("127.0.0.1", link.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", link.port, timeout=60)
         headers = {"Authorization": f"Bearer {token or link.fragment}", "Content-Type": "application/json"}
         with contextlib.closing(connection):
             connection.request(method, path, None if body is None else json.dumps(body), headers)

@@ -81,11 +81,11 @@ class Server:
 
     def end(self, how: int = signal.SIGTERM) -> str:
         self.process.send_signal(how)
-        return self.process.communicate(timeout=20)[1]
+        return self.process.communicate(timeout=60)[1]
 
     def ask(self, method: str, path: str, who: int | None = 0, body: Any = None, **headers: str) -> Any:
         """(status, headers, content)"""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         sent = {key.replace("_", "-"): value for key, value in headers.items()}
         if who is not None:
             sent.setdefault("Authorization", f"Bearer {self.tokens[who]}")

@@ -46,7 +46,7 @@ def ask(address: str, path: str, body: bytes | None = None, **headers: str) -> t
     if parts.password and "Authorization" not in headers:
         request.add_header("Authorization", f"Bearer {parts.password}")
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:

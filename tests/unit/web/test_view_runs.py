@@ -118,7 +118,7 @@ def test_the_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 def get(link: str, path: str, **headers: str):
-    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(link).port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(link).port, timeout=60)
     with contextlib.closing(connection):
         connection.request("GET", path, headers=headers)
         reply = connection.getresponse()
