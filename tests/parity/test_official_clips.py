@@ -1,9 +1,10 @@
-"""HPSv2, Long-CLIP, Q-Eval and LibreHPS beside their official code, on tiny random weights, where that code is fetched.
+"""HPSv2, Long-CLIP, MPS, Q-Eval and LibreHPS beside their official code, on tiny random weights, where that code is fetched.
 
 TITJUDGE_OFFICIAL names a folder with, each under its own name (what is not there is skipped):
 
     hpsv2       pip download --no-deps hpsv2==1.2.0, unpacked    the whole model behind the score
     Long-CLIP   github.com/beichenzbc/Long-CLIP                  the whole model, 248 positions
+    MPS         github.com/Kwai-Kolors/MPS (needs einops)        the whole model and its evaluation script
     Q-Eval      github.com/zzc-1998/Q-Eval                       prompt, and words weighed to a score
     librehps    pip download --no-deps librehps==1.1.2, unpacked (asks for Python 3.12)    the whole model
 
@@ -227,3 +228,42 @@ def test_q_eval_asks_and_weighs_as_upstream() -> None:
     logits = dict(zip(labels, np.random.default_rng(1).normal(0, 2, len(labels)), strict=True))
     chances = np.exp(list(logits.values())) / np.exp(list(logits.values())).sum()
     assert wa5(logits) == pytest.approx(float(chances @ list(labels.values())))
+
+
+@pytest.mark.slow
+def test_mps_scores_as_its_own_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From picture file and text to the score of their evaluation script, with its condition mask."""
+    import torch
+    from PIL import Image
+    from transformers import AutoTokenizer, CLIPImageProcessor
+
+    if find_spec("einops") is None:
+        pytest.skip("the official code needs the package einops")
+    script = official("MPS/eval_overall_mps_on_hpdv2.py")
+    monkeypatch.syspath_prepend(str(script.parent))
+    monkeypatch.setattr(torch.Tensor, "half", lambda self: self)  # on a CPU everything is float32
+    base = tiny_models.clip(tmp_path / "base")
+    layers = import_module("trainer.models.cross_modeling").Cross_model
+    made = import_module("trainer.models.clip_model")
+    width = json.loads((base / "config.json").read_text())["projection_dim"]
+    monkeypatch.setattr(made, "Cross_model", lambda **_: layers(dim=width, layer_num=2, dim_head=16, heads=4))
+    model = made.CLIPModel(str(base)).eval()
+    torch.manual_seed(5)
+    for name, value in model.cross_model.named_parameters():
+        noise = torch.randn_like(value)
+        value.data = 1 + 0.2 * noise if "norm" in name else noise / value.shape[-1] ** 0.5
+    names = {"einsum": torch.einsum, "torch": torch, "Image": Image, "BytesIO": io.BytesIO}
+    score = functions(script, "infer_one_sample", **names)["infer_one_sample"]
+    images, texts = CLIPImageProcessor.from_pretrained(base), AutoTokenizer.from_pretrained(base)
+    pairs = []
+    wanted = []
+    for number, text in enumerate(TEXTS):
+        tiny_models.picture(90 + 7 * number, 60, number).save(tmp_path / f"{number}.png")
+        pairs.append(((tmp_path / f"{number}.png").read_bytes(), text))
+        wanted.append(float(score(str(tmp_path / f"{number}.png"), text, model, images, texts, "cpu")))
+    torch.save(model.state_dict(), tmp_path / "MPS_overall_state_dict.pt")
+    state = {"weights": tmp_path / "MPS_overall_state_dict.pt", "base": base}
+    found = scored("mps", pairs, **state)
+    assert found == pytest.approx(wanted, abs=1e-5)
+    assert len({round(each, 4) for each in found}) == len(TEXTS)
+    assert scored("mps-readme", pairs, **state) != pytest.approx(wanted, abs=1e-3)  # the mask shuts something
