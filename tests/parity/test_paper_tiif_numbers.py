@@ -5,8 +5,11 @@ The diffusion and the closed group reproduce; the paper's values for AR and all 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from titjudge.core.prompts import PromptLibrary
 from titjudge.stats.leaderboard import rank_correlation
 from titjudge.stats.published_tables import published
 
@@ -21,3 +24,13 @@ def test_table_a10(group: str, length: str) -> None:
     found = rank_correlation({name: first[name] for name in second}, second)
     assert found is not None
     assert round(found, 3) == published("tiif-bench-judges").column(length)[group]
+
+
+def test_the_prompt_that_makes_prompts_longer_is_the_papers(shared: Path) -> None:
+    """A3.1, quoted exactly; its first line is where the prompt stands."""
+    paper = shared / "papers" / "tiif-bench.txt"
+    if not paper.is_file():
+        pytest.skip("the paper's text is not there")
+    quoted = paper.read_text(encoding="utf-8").partition("###RAW CAP###\n")[2].partition("\n```")[0]
+    (asked,) = PromptLibrary().get("recipes/tiif_long").messages({"prompt": "###RAW CAP###"}, [])
+    assert asked.parts == ("###RAW CAP###\n" + quoted,)

@@ -11,6 +11,8 @@ import pytest
 from commands import cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
+from servers import Server
 
 from titjudge.core.files import write_atomic
 from titjudge.runs.training_files import split
@@ -142,3 +144,31 @@ def test_no_prompt_stands_in_two_parts(
             where[line["prompt_id"]].add(part)
             where[line["prompt"]].add(part)
     assert all(len(parts) == 1 for parts in where.values())
+
+
+def test_the_chain_of_thought_of_longt2ibench_is_what_is_learnt(tmp_path: Path) -> None:
+    answer = """<level> all entity:
+ cat,mat
+
+entity_score:
+  align: [cat]
+  misalign: [mat]
+
+attribute_score:
+  align: [[black]cat]
+  misalign: []
+
+relation_score:
+  align: []
+  misalign: [cat[on]mat]"""
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    (tmp_path / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": "A black cat on a mat."}))
+    (tmp_path / "images.jsonl").write_text(json.dumps({"image": "a.png", "prompt_id": "p", "generator": "g"}))
+    with Server(lambda seen: answer) as server:
+        judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai, "--protocol", "official", "--out", "run")
+        told = cli(tmp_path, "judge", "--data", ".", "--metric", "graph-alignment", *judge, OPENAI_API_KEY="sk-x")
+    cli(tmp_path, "export", "sft", "run", "--format", "trl", "-o", "cot.jsonl")
+    (line,) = lines(tmp_path / "cot.jsonl")
+    assert line["messages"][-1]["content"][0]["text"] == answer, told
+    assert line["provenance"]["template"] == "longt2ibench/ha_cot"
+    assert 0 < line["score"] < 1
