@@ -73,7 +73,10 @@ def serve(
             say(told)
         say(f"ledger and rewards are kept in {folder}; Ctrl-C ends, the same command goes on")
 
-    serve_rewards(config, token=token, host=host, port=port, missing=missing, ignore_inputs=ignore_inputs, ready=ready)
+    serve_rewards(
+        config, token=token, host=host, port=port, missing=missing, ignore_inputs=ignore_inputs, ready=ready,
+        loading=lambda model: say(f"loading {model}"),
+    )  # fmt: skip
     return 0
 
 

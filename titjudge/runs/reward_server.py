@@ -41,12 +41,13 @@ class Rewards:
 
     Args:
         config: Models, metrics and limits, as for a run.
+        loading: Called with the name of each model that runs here before it is loaded.
 
     Raises:
         UserError: The metrics, the models or the folder cannot be had.
     """
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, config: RunConfig, loading: Callable[[str], None] | None = None) -> None:
         if lacking := lacking_role(config, load_metrics(config)):
             raise ConfigError(lacking[1])
         self._config = config
@@ -58,7 +59,7 @@ class Rewards:
             self._before = self._folder.manifest()
             pins = Pins(self._engine.roles, (role for each in self._judge.metrics.values() for role in each.roles))
             pins.check(self._folder, together=False)
-            self._check_ready()
+            self._check_ready(loading)
             self._pins = pins.record(self._before)
             self._items = Appender(self._folder.path / "items.jsonl")
         except TitjudgeError:
@@ -70,7 +71,7 @@ class Rewards:
         self._failed, self._started = 0, time.time()
         self._watch: asyncio.Task[None] | None = None
 
-    def _check_ready(self) -> None:
+    def _check_ready(self, loading: Callable[[str], None] | None) -> None:
         """Look for keys and load models now: a training run would meet what is missing, or wait, at its first reward.
 
         Raises:
@@ -82,7 +83,9 @@ class Rewards:
         models += [roles.made(role) for name in names if name != "embedder" and (role := self._config.role(name))]
         for model in models:
             model.ready()
-        for model in models:
+        for model in dict.fromkeys(models):
+            if loading is not None and type(model).load is not Model.load:
+                loading(f"{model.name}/{model.model}" if model.model else model.name)
             model.load()
 
     @property
@@ -198,6 +201,7 @@ def serve_rewards(
     missing: Missing = "error",
     ignore_inputs: bool = False,
     ready: Callable[[str, Path], None] | None = None,
+    loading: Callable[[str], None] | None = None,
 ) -> None:
     """Serve rewards until Ctrl-C.
 
@@ -209,6 +213,7 @@ def serve_rewards(
         missing: What becomes of a judgement that failed (`titjudge.web.serve.server.build_app`).
         ignore_inputs: Judge edited images by their prompt alone.
         ready: Called with the address and the run folder once the server listens.
+        loading: Called with the name of each model that runs here before it is loaded.
 
     Raises:
         UserError: The metrics, the models, the folder or the address cannot be used.
@@ -217,7 +222,7 @@ def serve_rewards(
         raise UserError(f"--no-token goes with a loopback address only, and {host} is none")
     sock = listen(host, port, PORT)  # first: what cannot be served begins no run
     try:
-        rewards = Rewards(config)
+        rewards = Rewards(config, loading)
     except TitjudgeError:
         sock.close()
         raise

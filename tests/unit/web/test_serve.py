@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
@@ -392,9 +393,11 @@ def test_models_of_this_machine_are_loaded_before_anything_is_answered(
     monkeypatch.setattr(LoadOnce, "__call__", lambda self: loaded.append(type(self._load.__self__).__name__))
     with serving(judge.openai, tmp_path, metrics=["tit", "pickscore", "lmm-score"]):
         assert sorted(loaded) == ["Scorer", "SentenceTransformers"]
-    here = {"captioner": {"model": f"local/{plain}"}, "out": tmp_path / "local"}
-    with serving("", tmp_path, metrics=["lmm-score"], **here):
-        assert loaded[2:] == ["Local"]
+    keys = {"metrics": ["lmm-score"], "captioner": {"model": f"local/{plain}"}, "out": tmp_path / "local"}
+    said: list[str] = []
+    rewards = Rewards(load_config(None, keys), said.append)
+    assert (loaded[2:], said) == (["Local"], [f"local/{plain}"])
+    asyncio.run(rewards.close())
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_start(
