@@ -93,21 +93,27 @@ def inspect(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any]:
     Raises:
         DataError: not an image, truncated, or too many pixels.
     """
-    facts = _inspect(raw, path, decode=decode, most=None)
+    facts = _inspect(raw, path, hashlib.sha256(raw).hexdigest(), decode=decode, most=None)
     assert facts is not None
     return facts
 
 
-def inspect_small(raw: bytes, path: Path, *, decode: bool = True) -> dict[str, Any] | None:
-    """As `inspect`, which takes a millisecond or two; None of an image with many pixels, which is not decoded.
+def inspect_small(raw: bytes, path: Path, sha256: str, *, decode: bool = True) -> dict[str, Any] | None:
+    """As `inspect`, in a millisecond or two; None of an image with many pixels, which is not decoded.
+
+    Args:
+        raw: The file.
+        path: Where it is.
+        sha256: Of `raw`.
+        decode: Whether to decode it.
 
     Raises:
         DataError: as `inspect`.
     """
-    return _inspect(raw, path, decode=decode, most=SMALL)
+    return _inspect(raw, path, sha256, decode=decode, most=SMALL)
 
 
-def _inspect(raw: bytes, path: Path, *, decode: bool, most: int | None) -> dict[str, Any] | None:
+def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | None) -> dict[str, Any] | None:
     with quietly():
         try:
             with open_image(raw, path, decode=decode and most is None) as image:
@@ -126,6 +132,7 @@ def _inspect(raw: bytes, path: Path, *, decode: bool, most: int | None) -> dict[
                 width, height = image.size
                 if not plain:
                     raw = _png(image)
+                    sha256 = hashlib.sha256(raw).hexdigest()
                     with open_image(raw, path, decode=False) as sent:
                         width, height = sent.size
         except DataError:
@@ -134,7 +141,7 @@ def _inspect(raw: bytes, path: Path, *, decode: bool, most: int | None) -> dict[
             reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
             raise DataError(f"the file {reason} or is not an image ({type(error).__name__})", path) from error
     return {
-        "sha256": hashlib.sha256(raw).hexdigest(),
+        "sha256": sha256,
         "media_type": media_type,
         "width": width,
         "height": height,

@@ -68,7 +68,7 @@ class ImageFiles:
         key = f"image:{digest}"  # the database is asked here and not in a thread: two users would wait for each other
         facts = self._facts.get(key) if self._facts is not None else None
         if facts is None:
-            facts = await _looked_at(raw, path, decode=self._decode)
+            facts = await _looked_at(raw, path, digest, decode=self._decode)
             if self._facts is not None and self._decode:
                 await self._facts.put(key, facts)
         verdict = facts
@@ -76,9 +76,9 @@ class ImageFiles:
         return ImageFile(facts["sha256"], facts["media_type"], facts["width"], facts["height"], path, load)
 
 
-async def _looked_at(raw: bytes, path: Path, *, decode: bool) -> dict[str, Any]:
+async def _looked_at(raw: bytes, path: Path, digest: str, *, decode: bool) -> dict[str, Any]:
     """`inspect`, aside from the event loop unless it is short."""
-    if _quick(raw) and (facts := inspect_small(raw, path, decode=decode)) is not None:
+    if _quick(raw) and (facts := inspect_small(raw, path, digest, decode=decode)) is not None:
         return facts
     return await asyncio.to_thread(_inspected, raw, path, decode=decode)
 

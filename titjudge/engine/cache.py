@@ -70,7 +70,7 @@ class AnswerCache:
         self.damaged = 0
         self.warnings: list[str] = []
         self._gathered: dict[str, bytes] = {}  # what `put` was given and is not on disk yet
-        self._written: asyncio.Future[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []  # for that, all of one event loop
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if os.stat(folder).st_mode & 0o077 and os.stat(folder).st_uid == os.getuid():
@@ -188,20 +188,28 @@ class AnswerCache:
         """As `set`, for many tasks at once: what they store within some milliseconds is written in one transaction."""
         self._gathered[key] = _packed(key, value)
         loop = asyncio.get_running_loop()
-        if self._written is None or self._written.get_loop() is not loop:
-            self._written = loop.create_future()
-            loop.call_later(_WRITE_DELAY, self._write_gathered, self._written)
-        await asyncio.shield(self._written)
+        written: asyncio.Future[None] = loop.create_future()
+        if not self._waiting or self._waiting[0].get_loop() is not loop:
+            self._waiting = []
+            loop.call_later(_WRITE_DELAY, self._write_gathered)
+        self._waiting.append(written)
+        await written
 
-    def _write_gathered(self, written: asyncio.Future[None]) -> None:
-        gathered, self._gathered, self._written = self._gathered, {}, None
+    def _write_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        waiting, self._waiting = self._waiting, []
+        failed: CacheWriteError | None = None
         try:
             self._write(gathered)
         except CacheWriteError as error:
-            written.set_exception(error)
-            written.exception()  # retrieved: whoever waits may have gone away
-        else:
-            written.set_result(None)
+            failed = error
+        for written in waiting:
+            if written.done():  # whoever waited has gone away
+                continue
+            if failed is None:
+                written.set_result(None)
+            else:
+                written.set_exception(failed)
 
     def _write(self, rows: Mapping[str, bytes]) -> None:
         try:
