@@ -64,10 +64,10 @@ class Role(Generic[M, Q, A]):
     limiter: RateLimiter
     tally: RoleStats = field(default_factory=RoleStats)
     priced_as: Callable[[str], prices.Price | None] = lambda model: None
+    model: str = field(init=False)  # also of a run during which the day comes on which another would be the default
 
-    @property
-    def model(self) -> str:
-        return self.config.model_name
+    def __post_init__(self) -> None:
+        self.model = self.config.model_name
 
     @property
     def label(self) -> str:
