@@ -24,7 +24,7 @@ from titjudge.core.files import read_json, write_atomic
 from titjudge.web.label.dataset import is_utf8, load_material
 from titjudge.web.label.elements import LOCKED, MODES, Element, find_elements, settle
 from titjudge.web.label.question_order import draw, shuffled
-from titjudge.web.label.store import ANSWERS, Store, standing
+from titjudge.web.label.store import ANSWERS, Store, Submission, standing
 
 PAIRS = "pairs"
 _NEEDED = {PAIRS: ("prompt_id", "left_image", "right_image"), "marks": ("prompt_id", "image_id", "elements")}
@@ -244,10 +244,14 @@ def _add_votes(store: Store, annotations: Iterable[_Annotation]) -> int:
 
 
 def _add_marks(store: Store, annotations: Iterable[_Annotation]) -> int:
+    rows: dict[str, list[Submission]] = {}
+    for row in store.submissions():
+        rows.setdefault(row.annotator, []).append(row)
+    last = {annotator: standing(of) for annotator, of in rows.items()}
     added = 0
     for given in annotations:
         (image,) = given.subject
-        before = standing(store.submissions(given.annotator)).get(image)
+        before = last.get(given.annotator, {}).get(image)
         if before and ((before.marks, before.note) == (given.said, given.note) or (given.at or 1e11) <= before.sent_at):
             continue
         store.submit(
