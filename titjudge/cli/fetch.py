@@ -36,5 +36,5 @@ def fetch(suite: str, folder: Path | None, include: tuple[str, ...], revision: s
 
     folder = folder or Path(suite.rpartition("/")[2])
     came = fetch_suite(suite, folder, say, include=include, revision=revision)
-    say(f"{came} files downloaded into {folder}")
+    say(f"{came:,} files downloaded into {folder}")
     return 0

@@ -87,11 +87,28 @@ def test_the_command(tmp_path: Path, asked: list[str], monkeypatch: pytest.Monke
 
 
 def test_every_known_file_belongs_to_a_suite_and_is_pinned() -> None:
+    unpinned = []
     for suite, source in official_files.official_files().items():
         registry.load("suites", suite)
-        assert all(re.fullmatch(r"[0-9a-f]{64}", each) for each in source.files.values())
+        assert all(re.fullmatch(r"[0-9a-f]{64}|[0-9a-f]{40}", each) for each in source.files.values())
         assert all(not path.startswith("/") and ".." not in path for path in source.files)
-        if source.files:
-            assert re.fullmatch(r"[0-9a-f]{40}", source.revision)
-        else:
-            assert (suite, source.repository) == ("lpg-bench", "datasets/Moyao001/LPG-Bench")  # pinned on first use
+        if not re.fullmatch(r"[0-9a-f]{40}", source.revision) or not source.files:
+            unpinned.append(suite)
+    assert unpinned == ["longt2ibench", "lpg-bench"]  # by hand, and by the first download
+
+
+def test_what_comes_by_hand_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"github\.com/yzc-ippl/LongT2IBench\) come by hand: .* into .*mine"):
+        fetch_suite("longt2ibench", tmp_path / "mine")
+
+
+def test_gits_own_id_of_a_file_will_do(tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    content = FILES["data/a b.json"]
+    git_id = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    monkeypatch.setattr(
+        official_files, "official_files", lambda: {"x": OfficialFiles("o/r", "abc", {"data/a b.json": git_id})}
+    )
+    assert [fetch_suite("x", tmp_path), fetch_suite("x", tmp_path)] == [1, 0]
+    (tmp_path / "data" / "a b.json").write_bytes(b"mine")
+    with pytest.raises(DataError, match="move it away"):
+        fetch_suite("x", tmp_path)
