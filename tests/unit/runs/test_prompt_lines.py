@@ -157,6 +157,17 @@ def test_what_the_rubric_does_not_have_and_too_few_are_no_answer(
     assert lines(data / "facets.jsonl") == []
 
 
+def test_a_cap_leaves_the_facets_that_were_there_and_a_higher_one_replaces_them(data: Path, tmp_path: Path) -> None:
+    (data / "facets.jsonl").write_text("")
+    with Server(mapped) as server:
+        told = facets(tmp_path, server, "--max-requests", "1", "--concurrency", "1", code=3)
+        assert "facets 1 prompts in mine/facets.part.jsonl, which is not all" in told
+        assert (data / "facets.jsonl").read_text() == ""
+        facets(tmp_path, server)
+    assert len(lines(data / "facets.jsonl")) == 2
+    assert not (data / "facets.part.jsonl").exists()
+
+
 def test_a_list_of_prompts_says_where_its_facets_go(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     (tmp_path / "list.csv").write_text("nr,text\n1,A red cube\n2,\n")
