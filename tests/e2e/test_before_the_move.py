@@ -22,11 +22,12 @@ from titjudge.runs.merge import merge
 from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session
 from titjudge.runs.verify import verify
+from titjudge.stats.intervals import WAY
 from titjudge.web.view.runs import Runs
 
 FIXTURE = Path(__file__).resolve().parent.parent / "fixtures" / "before_the_move"
 MADE_AT = "/srv/before"
-INTERVALS = ("(shares: Jeffreys, means: Student's t)", "(Student's t, of shares on the scale of log odds)")
+INTERVALS = ("(shares: Jeffreys, means: Student's t)", f"({WAY})")
 RUNS = ("part_1", "part_2", "killed")
 reply_text: Callable[[Any], str] = runpy.run_path(str(FIXTURE / "make.py"))["reply_text"]
 
