@@ -349,8 +349,8 @@ def test_saved_predictions(tmp_path: Path) -> None:
 # -- the suite ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["split", "data/split"])
-def test_loading(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize(("place", "images"), [("split", "image_prompts_1st"), ("data/split", "imgs")])
+def test_loading(tmp_path: Path, place: str, images: str) -> None:
     rows = [
         element(),
         element(),
@@ -360,15 +360,15 @@ def test_loading(tmp_path: Path, place: str) -> None:
     ]
     file = write(tmp_path / place / "test.json", rows)
     root = file.parent.parent
-    (root / "image_prompts_1st").mkdir()
-    (root / "image_prompts_1st" / "b.png").write_bytes(b"")
+    (root / images).mkdir()
+    (root / images / "b.png").write_bytes(b"")
     loaded = list(LongT2IBench().load(tmp_path))
     assert [each.id for each in loaded] == ["a/1.png", "a/1.png (2)", "../x.png", "test.json[3]", "b.png"]
     assert [isinstance(each, InvalidItem) for each in loaded] == [False, False, True, True, False]
     first, last = loaded[0], loaded[4]
     assert isinstance(first, Item)
     assert isinstance(last, Item)
-    assert (first.image, last.image) == (root / "a" / "1.png", root / "image_prompts_1st" / "b.png")
+    assert (first.image, last.image) == (root / "a" / "1.png", root / images / "b.png")
     assert first.prompt_id != last.prompt_id
     assert first.meta["graph"]["attributes"] == [["cat", "black"], ["cat", "small"], ["cat", "old"], ["mat", "red"]]
     assert first.meta["align_ratio"] == 0.5

@@ -238,7 +238,7 @@ class LongT2IBench(Suite):
 
     The suite. Options: `split` (test, val or train), `matching` (see `aggregate_generations`).
 
-    DATA/split/<split>.json or DATA/data/split/<split>.json, images relative to DATA (or `data`, or `image_prompts_1st` in
+    DATA/split/<split>.json or DATA/data/split/<split>.json, images relative to DATA (or `data`, or `image_prompts_1st` or `imgs` in
     it); DATA may also be the split file itself.
     """
 
@@ -357,8 +357,7 @@ def _generator(each: Annotated) -> str:
 def _item(each: Annotated, generator: str, root: Path, roots: Sequence[Path]) -> Item | InvalidItem:
     group = hashlib.sha256(each.prompt.encode("utf-8", "replace")).hexdigest()[:12]
     try:
-        names = (each.image, f"image_prompts_1st/{each.image}")
-        places = [inside(root, name, roots=roots) for name in names]
+        places = [inside(root, f"{below}{each.image}", roots=roots) for below in ("", "image_prompts_1st/", "imgs/")]
     except DataError as error:
         return InvalidItem(each.image, error.message, generator, group)
     image = next((place for place in places if place.is_file()), places[0])
