@@ -123,8 +123,8 @@ def test_people_may_score_each_pillar(data: Path, tmp_path: Path) -> None:
         judged(tmp_path, server)
     run = next((tmp_path / "runs").iterdir())
     scores = [json.loads(line) for line in (run / "scores.jsonl").read_text().splitlines()]
-    rows = ["image,quality,score"] + [
-        f"{score['item']},{'' if n == 0 else score['parts']['level1']['Quality'] + n},{score['value']}"
+    rows = ["image,quality,score,annotators"] + [  # as `label export` writes ratings
+        f"{score['item']},{'' if n == 0 else score['parts']['level1']['Quality'] + n},{score['value']},3"
         for n, score in enumerate(scores)
     ]
     (tmp_path / "people.csv").write_text("\n".join(rows))
