@@ -200,9 +200,13 @@ def tasks(data: Path, out: Path, mode: str, address: str, seed: int) -> int:
       python cli.py label tasks examples/known_answer tasks.json \\
         --mode graph --address "/data/local-files/?d="
     """
+    from titjudge.cli.output import show_problems
     from titjudge.web.label.label_studio import write_tasks
 
-    number = write_tasks(data, out, mode=mode, address=address, seed=seed)
+    number, left = write_tasks(data, out, mode=mode, address=address, seed=seed)
+    if left:
+        say(f"{len(left):,} left out:", err=True)
+        show_problems(left)
     say(f"{number} tasks written to {out}, the labelling interface to {out.with_suffix('.xml')}")
     return 0
 

@@ -92,7 +92,8 @@ def marks_of(store: Path) -> dict[str, dict[str, str]]:
 
 
 def test_tasks_for_label_studio_hold_every_pair(tmp_path: Path, example: Path) -> None:
-    number = write_tasks(example, tmp_path / "tasks.json", address="/data/local-files/?d=", seed=1)
+    number, left = write_tasks(example, tmp_path / "tasks.json", address="/data/local-files/?d=", seed=1)
+    assert not left
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     assert number == len(tasks) == 36
     assert all(task["data"]["left"] == "/data/local-files/?d=" + task["data"]["left_image"] for task in tasks)
@@ -341,7 +342,7 @@ def test_a_wrong_export_of_marks_is_refused_and_leaves_no_mark(
 
 
 def test_the_graphs_of_the_bundled_scenes_are_tasks(example: Path, tmp_path: Path) -> None:
-    assert write_tasks(example, tmp_path / "t.json", mode="graph") == 24
+    assert write_tasks(example, tmp_path / "t.json", mode="graph") == (24, [])
     names = {each["name"] for each in numbered(json.loads((tmp_path / "t.json").read_text())[0]).values()}
     assert any(name.count(" | ") == 1 and ": " in name for name in names)
     assert any(name.count(" | ") == 2 for name in names)
@@ -356,6 +357,12 @@ def test_the_command_line_goes_out_and_back(data: Path, tmp_path: Path, capsys: 
     exported(file, tasks)
     assert run_command("titjudge", ["label", "import", str(file), str(tmp_path / "m.db")]) == 0
     assert "2 annotations read into" in capsys.readouterr().out
+    broken = {"image": "gone.png", "prompt_id": "p", "generator": "h"}
+    (data / "images.jsonl").write_text((data / "images.jsonl").read_text() + json.dumps(broken) + "\n")
+    assert run_command("titjudge", ["label", "tasks", str(data), str(file), "--mode", "yes-no"]) == 0
+    said = capsys.readouterr()
+    assert "2 tasks written" in said.out
+    assert said.err.startswith("1 left out:\n  gone.png: ")
     (data / "prompts.jsonl").write_text('{"prompt_id": "p", "prompt": "t"}\n')
     assert run_command("titjudge", ["label", "tasks", str(data), str(file), "--mode", "yes-no"]) == 2
     assert "nothing to mark in mode yes-no: g 0.png: it has no questions" in capsys.readouterr().err

@@ -105,7 +105,9 @@ class _Annotation:
     source: str
 
 
-def write_tasks(data: Path, out: Path, *, mode: str = PAIRS, address: str = "", seed: int = 0) -> int:
+def write_tasks(
+    data: Path, out: Path, *, mode: str = PAIRS, address: str = "", seed: int = 0
+) -> tuple[int, list[tuple[str, str]]]:
     """Write every pair, or image to mark, of a data folder as a task, and the labelling interface beside it.
 
     Args:
@@ -116,7 +118,7 @@ def write_tasks(data: Path, out: Path, *, mode: str = PAIRS, address: str = "", 
         seed: Decides order and sides.
 
     Returns:
-        The number of tasks.
+        The number of tasks, and the images that were left out, each with the reason.
 
     Raises:
         DataError: Nothing to compare, or to mark.
@@ -142,7 +144,8 @@ def write_tasks(data: Path, out: Path, *, mode: str = PAIRS, address: str = "", 
         write_atomic(out.with_suffix(".xml"), config)
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror}") from error
-    return len(tasks)
+    problems = [problem.partition(": ") for problem in material.problems]
+    return len(tasks), [(image, reason) for image, _, reason in problems]
 
 
 def _marks_config(mode: str, values: Sequence[str]) -> str:
