@@ -198,7 +198,7 @@ def finished(process: subprocess.Popen[str], code: int = 0) -> str:
 
 
 def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not what():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -60,7 +60,7 @@ def show(browser: Any) -> Iterator[Callable[..., Any]]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         page.on(
             "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
         )
@@ -89,7 +89,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def until(page: Any, expression: str) -> None:
     """Wait until an expression is true; by asking again, since the page's policy forbids evaluating strings inside it."""
-    for _ in range(300):
+    for _ in range(3000):
         if page.evaluate(f"Boolean({expression})"):
             return
         page.wait_for_timeout(20)

@@ -50,7 +50,7 @@ def test_a_report_works_and_a_planted_one_reaches_nothing(tmp_path: Path) -> Non
         with sync_playwright() as started:
             browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
             page = browser.new_page()
-            page.set_default_timeout(10_000)
+            page.set_default_timeout(60_000)
             complaints: list[str] = []
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
