@@ -223,12 +223,13 @@ def test_ctrl_c_in_score_many_keeps_what_was_asked_and_asks_nothing_more(
 ) -> None:
     pairs = [(str(picture(tmp_path / f"{number}.png", number)), "p") for number in range(4)]
     script = (
-        "import json, pathlib, signal, sys\n"
+        "import asyncio, json, pathlib, sys\n"
         "from titjudge import Judge\n"
-        "def interrupted(*given):\n"
+        "cancels = asyncio.Runner._on_sigint\n"  # it stands in only for Python's own handler: another would break the loop off
+        "def interrupted(*given, **more):\n"
         "    pathlib.Path(sys.argv[4]).touch()\n"
-        "    signal.default_int_handler(*given)\n"
-        "signal.signal(signal.SIGINT, interrupted)\n"
+        "    cancels(*given, **more)\n"
+        "asyncio.Runner._on_sigint = interrupted\n"
         "with Judge('lmm-score', captioner='openai/m', base_url=sys.argv[2], cache=sys.argv[3], concurrency=1) as judge:\n"
         "    judge.score_many(json.loads(sys.argv[1]))\n"
     )
