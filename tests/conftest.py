@@ -66,11 +66,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_place)
 
 
+LOAD_TORCH = {
+    "test_engine", "test_generate_diffusers", "test_machine", "test_parquet", "test_prompt_audit", "test_retirements",
+    "test_torch_metric", "test_training_files",
+}  # fmt: skip
+
+
 def _place(item: pytest.Item) -> int:
     loads = getattr(item, "fixturenames", ()), vars(getattr(item, "module", None) or object)
     if any(mark.kwargs.get("first") for mark in item.iter_markers("slow")):
         return 0
-    if "main_job" in loads[0] or "tiny_models" in loads[1] or item.path.stem == "test_torch_metric":
+    if "main_job" in loads[0] or "tiny_models" in loads[1] or item.path.stem in LOAD_TORCH:
         return 1
     return 2 if "litellm" in item.nodeid else 3
 
