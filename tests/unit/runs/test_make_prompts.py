@@ -15,7 +15,7 @@ from commands import cli
 from servers import Seen, Server
 
 from titjudge.metrics.facet_map import FACETS
-from titjudge.metrics.recipes._drafts import keeps, kept_share
+from titjudge.metrics.recipes._drafts import keeps, kept_share, not_english
 from titjudge.metrics.recipes.seeds import INTERVALS, POOL_TASKS, RECIPES, THEMES, TIIF_TYPES, seeds
 from titjudge.metrics.recipes.tiif import meta_prompt
 from titjudge.suites.tiif.layout import TYPES
@@ -197,8 +197,8 @@ def long_graph(seen: Seen) -> str:
     if "Write one prompt" in seen.text:
         fewest = int(re.search(r"of ([0-9]+) to", seen.text)[1])  # type: ignore[index]
         subject = re.search(r'about "(.+)"', seen.text)[1]  # type: ignore[index]
-        start = f"A black cat sits on a mat in {subject}."
-        return json.dumps({"prompt": " ".join([start, *["calm"] * (fewest + 2 - len(start.split()))])})
+        text = f"A black cat sits on a mat in {subject}. " + f"There is {subject}, and calm. " * fewest
+        return json.dumps({"prompt": " ".join(text.split()[: fewest + 2])})
     if "Check it as a second pair" in seen.text:
         return json.dumps({"complete": True, "faithful": True, "problems": [], "categories": ["spatial"]})
     if "Correct the graph" in seen.text and "Known problems" not in seen.text:
@@ -373,6 +373,21 @@ def test_seeds_are_balanced_and_the_same_again() -> None:
 )
 def test_words_of_a_concept(text: str, phrase: str, kept: bool) -> None:
     assert keeps(text, phrase) is kept
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("Three red cubes beneath glowing lamps, watercolour, rainy Zürich", True),
+        ("Une tour rouge brille sous la pluie, près d'une rivière calme et d'un pont de pierre. " * 4, False),
+        ("A tall red tower glows in the rain, beside a calm river and a bridge of stone. " * 4, True),
+        ("Ein roter Turm leuchtet im Regen, neben einem Fluss und einer Bruecke aus Stein. " * 4, False),
+        ("一座红色的塔在雨中发光", False),
+        ("Красная башня сияет под дождём", False),
+    ],
+)
+def test_a_prompt_in_another_language_is_known(text: str, english: bool) -> None:
+    assert (not_english(text) == []) is english
 
 
 def test_share_of_a_block_that_is_kept() -> None:

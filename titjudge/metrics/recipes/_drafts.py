@@ -14,6 +14,9 @@ from titjudge.core.types import Ask, Item, Status
 from titjudge.metrics._shared import is_stand_in
 
 DRAFTS = 3
+IN_ENGLISH = "in English"
+_COMMON = frozenset({"the", "a", "an", "of", "and", "with", "in", "on", "is", "to"})
+_TELLING = 50  # words from which on the commonest ones tell a language
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 M = TypeVar("M", bound="Draft")
@@ -84,6 +87,15 @@ def numbered(lines: Iterable[str]) -> str:
 def words(text: str) -> list[str]:
     """Split a text into its words, in lower case."""
     return [word.lower() for word in _WORD.findall(text)]
+
+
+def not_english(text: str) -> list[str]:
+    """Say that a prompt is not in English: by its letters, and in a long one by the share of the commonest words."""
+    letters = [character for character in text if character.isalpha()]
+    there = words(text)
+    foreign = sum(not character.isascii() for character in letters) > 0.1 * len(letters)
+    unlike = len(there) >= _TELLING and sum(word in _COMMON for word in there) < 0.1 * len(there)
+    return ["it is not in English"] if foreign or unlike else []
 
 
 def keeps(text: str, phrase: str) -> bool:

@@ -9,7 +9,7 @@ from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics.checklist import rubric
 from titjudge.metrics.facet_map import FACETS, by_pillar, mapped
-from titjudge.metrics.recipes._drafts import Checked, Draft, bullets, drafted, filler, flat, kept_share
+from titjudge.metrics.recipes._drafts import Checked, Draft, bullets, drafted, filler, flat, kept_share, not_english
 
 SHORT_EN, SHORT_ZH = 235, 70  # characters that a short prompt has at most, and a long one more
 _KEPT = 0.6  # of the short prompt's longer words, at least
@@ -36,12 +36,10 @@ class Bilingual(Draft):
             for name, text, most in (("English", self.prompt_en, SHORT_EN), ("Chinese", self.prompt_zh, SHORT_ZH))
             if (len(text) > most) is not long
         ]
-        languages = []
+        languages = ["the English prompt is not in English"] if not_english(self.prompt_en) else []
         chinese = sum("\u4e00" <= character <= "\u9fff" for character in self.prompt_zh)
         if chinese < 0.4 * len(self.prompt_zh):
             languages.append("the Chinese prompt is not in Chinese")
-        if not self.prompt_en.isascii() and sum(map(str.isascii, self.prompt_en)) < 0.9 * len(self.prompt_en):
-            languages.append("the English prompt is not in English")
         return {"length": lengths, "languages": languages}
 
 

@@ -11,7 +11,17 @@ from pydantic import Field
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
 from titjudge.metrics.graph_alignment import PromptGraph
-from titjudge.metrics.recipes._drafts import Draft, bullets, drafted, filler, keeps, numbered, words
+from titjudge.metrics.recipes._drafts import (
+    IN_ENGLISH,
+    Draft,
+    bullets,
+    drafted,
+    filler,
+    keeps,
+    not_english,
+    numbered,
+    words,
+)
 
 IN_INTERVAL, ENTITIES_SAID = "words in the interval", "entities in the words of the prompt"
 GRAPH_CHECKS = (ENTITIES_SAID, "refined", "qualified: complete, faithful")
@@ -50,7 +60,7 @@ async def long_graph(item: Item, ask: Ask) -> Score:
     fewest, most = int(item.meta["fewest"]), int(item.meta["most"])
 
     def check_length(draft: Text) -> list[str]:
-        return outside(draft.prompt, fewest, most)
+        return outside(draft.prompt, fewest, most) + not_english(draft.prompt)
 
     prompt = (
         await drafted(
@@ -73,7 +83,7 @@ async def long_graph(item: Item, ask: Ask) -> Score:
         interval=f"{fewest}-{most}",
         graph=as_lists(graph),
         relation_categories=categories,
-        checks=[IN_INTERVAL, *GRAPH_CHECKS],
+        checks=[IN_INTERVAL, IN_ENGLISH, *GRAPH_CHECKS],
     )
 
 

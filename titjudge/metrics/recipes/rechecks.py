@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from titjudge.metrics.recipes._drafts import Checked
+from titjudge.metrics.recipes._drafts import IN_ENGLISH, Checked, not_english
 from titjudge.metrics.recipes.facets import Bilingual
 from titjudge.metrics.recipes.long_graph import ENTITIES_SAID, IN_INTERVAL, outside, unsaid
 from titjudge.metrics.recipes.six_block import SixBlocks
@@ -24,7 +24,7 @@ def check_again(line: Line) -> dict[str, list[str] | None]:
         For each check what is wrong; None where no code can tell: a model has made that check, or it takes the whole set.
     """
     found: Checked = {}
-    for again in (_six_blocks, _facets, _concepts, _interval, _entities):
+    for again in (_english, _six_blocks, _facets, _concepts, _interval, _entities):
         try:
             found |= again(line)
         except (
@@ -35,6 +35,10 @@ def check_again(line: Line) -> dict[str, list[str] | None]:
         ):  # of another recipe, or damaged: nothing is known of it
             continue
     return {str(name): found.get(str(name)) for name in line.get("checks") or ()}
+
+
+def _english(line: Line) -> Checked:
+    return {IN_ENGLISH: not_english(line["prompt"])}
 
 
 def _six_blocks(line: Line) -> Checked:

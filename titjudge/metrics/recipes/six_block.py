@@ -7,7 +7,17 @@ from pydantic import Field
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
 from titjudge.metrics._shared import is_stand_in
-from titjudge.metrics.recipes._drafts import Checked, Draft, drafted, filler, flat, kept_share, words
+from titjudge.metrics.recipes._drafts import (
+    IN_ENGLISH,
+    Checked,
+    Draft,
+    drafted,
+    filler,
+    flat,
+    kept_share,
+    not_english,
+    words,
+)
 
 FEWEST_WORDS = 250
 BLOCKS = ("core_subject", "environment", "composition", "lighting", "style", "details")
@@ -38,6 +48,7 @@ class SixBlocks(Draft):
         left_out = [name for name in BLOCKS if kept_share(self.prompt, getattr(self, name)) < _KEPT]
         return {
             f"at least {FEWEST_WORDS} words": few,
+            IN_ENGLISH: not_english(self.prompt),
             "one paragraph": ["it is more than one paragraph"] if "\n\n" in self.prompt else [],
             "all six blocks": [f"the paragraph leaves out the block '{name}'" for name in left_out],
         }

@@ -12,7 +12,17 @@ from titjudge.core.structured_output import Whole
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import is_stand_in
-from titjudge.metrics.recipes._drafts import DRAFTS, Draft, drafted, filler, keeps, numbered, words
+from titjudge.metrics.recipes._drafts import (
+    DRAFTS,
+    IN_ENGLISH,
+    Draft,
+    drafted,
+    filler,
+    keeps,
+    not_english,
+    numbered,
+    words,
+)
 from titjudge.metrics.recipes.seeds import POOL_TASKS, TIIF_TYPES
 
 CONCEPTS_KEPT = "every concept kept"
@@ -52,14 +62,12 @@ async def tiif(item: Item, ask: Ask) -> Score:
     """Write a short and a long prompt of the same concepts, and yes / no questions with gold answers, some of them no."""
     concepts, kind = [str(each) for each in item.meta["concepts"]], str(item.meta["type"])
 
-    def absent(text: str) -> list[str]:
-        return unsaid_concepts(text, concepts)
+    def wrong(text: str) -> list[str]:
+        return [*unsaid_concepts(text, concepts), *not_english(text)]
 
     def check_short(draft: Sentence) -> list[str]:
         count = len(words(draft.prompt))
-        return absent(draft.prompt) + (
-            [f"it has {count} words, more than {_MOST_SHORT}"] if count > _MOST_SHORT else []
-        )
+        return wrong(draft.prompt) + ([f"it has {count} words, more than {_MOST_SHORT}"] if count > _MOST_SHORT else [])
 
     short = (
         await drafted(
@@ -72,7 +80,7 @@ async def tiif(item: Item, ask: Ask) -> Score:
             concepts=numbered(concepts),
         )
     ).prompt
-    long = await _longer(item, ask, short, absent)
+    long = await _longer(item, ask, short, wrong)
 
     made = await checked_questions(ask, [short, long], concepts)
     shared = {
@@ -80,7 +88,7 @@ async def tiif(item: Item, ask: Ask) -> Score:
         "concepts": concepts,
         "questions": [each.question for each in made.questions],
         "gold_answers": [each.answer for each in made.questions],
-        "checks": [CONCEPTS_KEPT, *QUESTION_CHECKS],
+        "checks": [CONCEPTS_KEPT, IN_ENGLISH, *QUESTION_CHECKS],
     }
     lines = [
         {"prompt_id": f"{item.prompt_id}_{length}", "prompt": text, "length": length, "pair": item.prompt_id, **shared}
@@ -100,14 +108,14 @@ def unsaid_concepts(text: str, concepts: Sequence[str]) -> list[str]:
     return [f"it does not say '{concept}'" for concept in concepts if not keeps(text, concept)]
 
 
-async def _longer(item: Item, ask: Ask, short: str, absent: Callable[[str], list[str]]) -> str:
+async def _longer(item: Item, ask: Ask, short: str, wrong: Callable[[str], list[str]]) -> str:
     problems: Sequence[str] = ()
     for attempt in range(DRAFTS):
         reply = await ask("recipes/tiif_long", role="judge", sample=attempt, prompt=short)
         text = " ".join(reply.text.split())
         if is_stand_in(ask, reply):
             return filler(item, 60)
-        problems = absent(text)
+        problems = wrong(text)
         if len(words(text)) < _LONGER * len(words(short)):
             problems = [*problems, f"it is shorter than {_LONGER} times the short one"]
         if not problems:
