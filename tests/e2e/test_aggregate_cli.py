@@ -117,7 +117,7 @@ def test_a_run_of_longt2ibench_becomes_the_official_files(tmp_path: Path) -> Non
 
 
 def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) -> None:
-    """judge.py's three files a generator, which `aggregate` reads again to the same numbers."""
+    """The files of the official scripts, which `aggregate` reads again to the same numbers."""
     pytest.importorskip("openpyxl")
     from titjudge.core.types import Item, Score
     from titjudge.suites.qwen_image_bench.suite import QwenImageBench
@@ -137,9 +137,9 @@ def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) ->
     write_run(tmp_path / "run", items, scores)
     metadata = tmp_path / "m.jsonl"
     metadata.write_text("".join(json.dumps({"ID": n, "dims_en": "Quality / Detail / Noise"}) + "\n" for n in answers))
-    official = ("--write-answers", "out", "--xlsx", "scores_result.xlsx")
+    official = ("--official-files", "out", "--xlsx", "scores_result.xlsx")
     cli(tmp_path, "aggregate", "qwen-image-bench", "--run", "run", *official, "--json", "run.json")
-    files = ["g_bench_scores.json", "g_bench_scores.xlsx", "g_judged.jsonl"]
+    files = ["g_bench_scores.json", "g_bench_scores.xlsx", "g_judged.jsonl", "scores_detail.json", "scores_result.xlsx"]
     assert sorted(each.name for each in (tmp_path / "out").iterdir()) == files
     assert (tmp_path / "scores_result.xlsx").is_file()
     assert read(tmp_path / "out/g_bench_scores.json")["total"] == 50.0

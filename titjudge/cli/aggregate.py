@@ -175,9 +175,11 @@ def tiif_text(
 @option("--metadata", "bench_metadata.json.", "FILE", type=PATH)
 @option("--run", "A run of the suite instead of responses.", "RUN", name="run_folder", type=PATH)
 @option(
-    "--write-answers",
-    "Write the run's answers and scores as judge.py does: GENERATOR_judged.jsonl, GENERATOR_bench_scores.json and .xlsx.",
+    "--official-files",
+    "Write a run's answers and scores as the official scripts do: GENERATOR_judged.jsonl, GENERATOR_bench_scores.json "
+    "and .xlsx, scores_detail.json, scores_result.xlsx.",
     "DIR",
+    name="--write-answers",
     type=PATH,
 )
 @option(
@@ -200,7 +202,7 @@ def qwen_image_bench(
     responses: Path | None,
     metadata: Path | None,
     run_folder: Path | None,
-    write_answers: Path | None,
+    official_files: Path | None,
     protocol: str,
     facets: str,
     detail: Path | None,
@@ -214,23 +216,24 @@ def qwen_image_bench(
       python cli.py aggregate qwen-image-bench --responses r.jsonl \\
         --metadata bench_metadata.json
       python cli.py aggregate qwen-image-bench --run runs/mine \\
-        --write-answers judged
+        --official-files judged
     """
     from titjudge.core.errors import UserError
-    from titjudge.suites.qwen_image_bench.suite import aggregate_responses, aggregate_run, write_official
+    from titjudge.suites.qwen_image_bench.suite import QwenImageBench, aggregate_responses, aggregate_run
     from titjudge.suites.qwen_image_bench.tables import write_scores_detail, write_scores_result
 
     if run_folder is not None:
         if responses is not None:
             raise UserError("give --responses or --run, not both")
         items, scores = _judged(run_folder, "checklist")
-        if write_answers is not None:
-            say(f"{write_official(items, scores, write_answers)} files written to {write_answers}")
+        if official_files is not None:
+            count = QwenImageBench().write_official(items, scores, official_files)
+            say(f"{count} files written to {official_files}")
         results, tables = aggregate_run(items, scores)
     elif responses is None or metadata is None:
         raise UserError("give --responses FILE with --metadata FILE, or --run RUN")
-    elif write_answers is not None:
-        raise UserError("--write-answers needs --run RUN: whose answers to write")
+    elif official_files is not None:
+        raise UserError("--official-files needs --run RUN: whose answers to write")
     else:
         results, tables = aggregate_responses(responses, metadata, protocol=protocol, facets=int(facets))
     if detail is not None:

@@ -102,26 +102,6 @@ def aggregate_run(items: Sequence[Item], scores: Sequence[Score]) -> tuple[dict[
     return {"models": models, "coverage": counts, "problems": named}, tables(models, counts, problems)
 
 
-def write_official(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-    """Write a run as judge.py's files, three for each generator (two without openpyxl); returns how many.
-
-    Raises:
-        DataError: a generator's name is no file name.
-    """
-    models, _, _ = QwenImageBench().summary(items, scores)
-    for generator in models:
-        check_generator(generator)
-    folder.mkdir(parents=True, exist_ok=True)
-    xlsx = find_spec("openpyxl") is not None
-    for generator, result in models.items():
-        own = [item for item in items if item.generator == generator]
-        write_judged(own, scores, folder / f"{generator}_judged.jsonl")
-        write_bench_scores(result, folder / f"{generator}_bench_scores.json")
-        if xlsx:
-            write_bench_xlsx(result, folder / f"{generator}_bench_scores.xlsx")
-    return (3 if xlsx else 2) * len(models)
-
-
 def _statuses(rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[tuple[str, int], dict[str, str]]:
     return {name: {pillar: verdict.status for pillar, verdict in row.items()} for name, row in rows.items()}
 
@@ -226,14 +206,26 @@ class QwenImageBench(Suite):
         return tables(models, counts, problems)
 
     def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-        """Write the files of judge.py, scores_detail.json and scores_result.xlsx (this and other .xlsx with openpyxl)."""
-        count = write_official(items, scores, folder)
+        """Write the files of judge.py, scores_detail.json and scores_result.xlsx (this and other .xlsx with openpyxl).
+
+        Raises:
+            DataError: a generator's name is no file name.
+        """
         models, _, _ = self.summary(items, scores)
+        for generator in models:
+            check_generator(generator)
+        folder.mkdir(parents=True, exist_ok=True)
+        xlsx = find_spec("openpyxl") is not None
+        for generator, result in models.items():
+            own = [item for item in items if item.generator == generator]
+            write_judged(own, scores, folder / f"{generator}_judged.jsonl")
+            write_bench_scores(result, folder / f"{generator}_bench_scores.json")
+            if xlsx:
+                write_bench_xlsx(result, folder / f"{generator}_bench_scores.xlsx")
         write_scores_detail(models, folder / "scores_detail.json")
-        if find_spec("openpyxl") is None:
-            return count + 1
-        write_scores_result(models, folder / "scores_result.xlsx")
-        return count + 2
+        if xlsx:
+            write_scores_result(models, folder / "scores_result.xlsx")
+        return (len(models) * 3 + 2) if xlsx else (len(models) * 2 + 1)
 
     def summary(
         self, items: Sequence[Item], scores: Sequence[Score]
