@@ -1,7 +1,9 @@
 """Runs official code that needs transformers before 5, in an interpreter that has one: `python older_transformers.py KIND CHECKOUT FOLDER`.
 
-KIND is imagereward, blip2 or fga. FOLDER holds `bert-base-uncased/vocab.txt` and `pairs.json`, [[image file, text], ...]; for fga
-also `elements.json`, the elements of each text. The official classes are made in a tiny size with random weights; `weights.pth`, as they are released, and `scores.json` are written there.
+KIND is imagereward, blip2, fga, hpsv3 or flant5. FOLDER holds `bert-base-uncased/vocab.txt` and `pairs.json`,
+[[image file, text], ...]; for fga also `elements.json`, the elements of each text. The official classes are made in a tiny
+size with random weights; `weights.pth`, as they are released, and `scores.json` are written there (hpsv3 and flant5: also the
+folders that their loaders read).
 Nothing of titjudge is imported. Where a package is missing, the last line on stderr says which (exit code 3).
 """
 
@@ -14,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 HIDDEN = 32
+ENDS = ("<|im_end|>", "<|endoftext|>")
 
 
 def packages(root: Path, *names: str) -> None:
@@ -49,14 +52,14 @@ def bert(tokens: int) -> dict:
     return config.to_dict()
 
 
-def randomised(model):
+def randomised(model, width=0.2):
     """Random values everywhere, so that no bias is zero and no norm the identity."""
     import torch
 
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for value in model.parameters():
-            value.add_(torch.randn(value.shape, generator=generator) * 0.2)
+            value.add_(torch.randn(value.shape, generator=generator) * width)
     return model.eval()
 
 
@@ -138,7 +141,117 @@ def fga(root: Path, pairs: list) -> tuple:
     return {"model": model.state_dict()}, scores
 
 
+class Training:
+    """Stands for what training alone needs."""
+
+
+def without(*names: str) -> None:
+    """Packages that the official modules import for training alone, where they are not there."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            made = types.ModuleType(name)
+            made.__path__ = []
+            made.__getattr__ = lambda attribute: Training
+            sys.modules[name] = made
+
+
+def qwen2_vl(folder: Path) -> None:
+    """Save a tiny Qwen2-VL as Qwen/Qwen2-VL-7B-Instruct was released."""
+    from tiny_models import QWEN_CHAT, QWEN_SPECIAL, tokenizer
+    from transformers import (
+        Qwen2TokenizerFast,
+        Qwen2VLConfig,
+        Qwen2VLForConditionalGeneration,
+        Qwen2VLImageProcessor,
+        Qwen2VLProcessor,
+    )
+
+    folder.mkdir()
+    tokenizer(QWEN_SPECIAL).backend_tokenizer.model.save(str(folder))
+    files = [str(folder / name) for name in ("vocab.json", "merges.txt")]
+    words = Qwen2TokenizerFast(*files, eos_token=ENDS[0], pad_token=ENDS[1], chat_template=QWEN_CHAT)
+    words.add_special_tokens({"additional_special_tokens": list(QWEN_SPECIAL[1:])})
+    Qwen2VLProcessor(Qwen2VLImageProcessor(), words, chat_template=QWEN_CHAT).save_pretrained(folder)
+    kinds = ("image_pad", "video_pad", "vision_start", "vision_end")
+    ids = [words.convert_tokens_to_ids(f"<|{kind}|>") for kind in kinds]
+    config = Qwen2VLConfig(
+        vocab_size=len(words) + 5, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, rope_theta=1e6, rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]},
+        image_token_id=ids[0], video_token_id=ids[1], vision_start_token_id=ids[2], vision_end_token_id=ids[3],
+        vision_config={"depth": 2, "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2, "num_heads": 2, "in_chans": 3},
+    )  # fmt: skip
+    randomised(Qwen2VLForConditionalGeneration(config), 0.1).save_pretrained(folder)
+
+
+def hpsv3(root: Path, pairs: list) -> tuple:
+    """The checkout's own loader and `reward`; the settings are its HPSv3_7B.yaml's in float32."""
+    import torch
+    from safetensors.torch import save_file
+
+    sys.path.insert(0, str(root))
+    without("trl", "peft", "datasets", "matplotlib", "matplotlib.pyplot", "matplotlib.patches", "fire", "pandas")
+    without("torch.utils.tensorboard", "omegaconf")
+    packages(root, "hpsv3")
+    code = importlib.import_module("hpsv3.inference")
+    sys.modules["hpsv3.train"].get_quantization_config = lambda about: None
+    qwen2_vl(Path("base"))
+    model = {"model_name_or_path": "base", "model_revision": "main", "torch_dtype": "float32", "output_dim": 2}
+    model |= {"rm_head_type": "ranknet", "rm_head_kwargs": None, "use_special_tokens": True, "reward_token": "special"}
+    training = {"disable_flash_attn2": True, "bf16": False, "fp16": False, "output_dir": "."}
+    parts = [types.SimpleNamespace(**each) for each in (training, model, {"lora_enable": False})]
+    code.parse_args_with_yaml = lambda *rest, **options: ((None, *parts), "x.yaml")
+    made, _, _ = code.create_model_and_processor(parts[1], parts[2], parts[0])
+    state = randomised(made, 0.1).state_dict()  # with wider values float32 strays by more than 1e-5 from float64
+    save_file({name: value.clone() for name, value in state.items()}, "HPSv3.safetensors")
+    scorer = code.HPSv3RewardInferencer("x.yaml", "HPSv3.safetensors", "cpu")
+    with torch.no_grad():
+        found = [scorer.reward([image], [text])[0].tolist() for image, text in pairs]
+    return {}, {"hpsv3": [mean for mean, _ in found], "sigma": [sigma for _, sigma in found]}
+
+
+def flant5(root: Path, pairs: list) -> tuple:
+    """The checkout's own loader and `forward`, which computes in bfloat16; here the same weights in float32."""
+    import sentencepiece
+    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, T5TokenizerFast
+
+    base = "t2v_metrics.models.vqascore_models"
+    packages(root, "t2v_metrics", "t2v_metrics.models", base)
+    without("cv2")  # films
+    code = importlib.import_module(f"{base}.clip_t5_model")
+    parts = sys.modules[code.CLIPT5ForConditionalGeneration.__module__]
+    words = [*(text for _, text in pairs), "Does this figure show? Please answer yes or no. USER: ASSISTANT:"]
+    Path("words.txt").write_text("\n".join([*words, *["Yes"] * 99]))
+    Path("t5").mkdir()
+    about = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "hard_vocab_limit": False, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(input="words.txt", model_prefix="t5/spiece", vocab_size=120, **about)
+    tokens = T5TokenizerFast("t5/spiece.model")
+    tokens.save_pretrained("t5")
+    shape = {"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2}
+    eyes = {**shape, "image_size": 56, "patch_size": 14}
+    towers = CLIPModel(CLIPConfig(text_config={**shape, "vocab_size": 9}, vision_config=eyes))  # released whole
+    randomised(towers, 0.1).bfloat16().float().save_pretrained("openai/tower")
+    size = {"height": 56, "width": 56}
+    CLIPImageProcessor(size={"shortest_edge": 56}, crop_size=size).save_pretrained("openai/tower")
+    config = parts.CLIPT5Config(
+        vocab_size=len(tokens) + 28, d_model=HIDDEN, d_kv=16, d_ff=64, num_layers=2, num_heads=2,
+        feed_forward_proj="gated-gelu", decoder_start_token_id=0, tie_word_embeddings=False,
+        mm_vision_tower="openai/tower", mm_hidden_size=24, mm_projector_type="mlp2x_gelu", mm_vision_select_layer=-2,
+    )  # fmt: skip
+    model = randomised(code.CLIPT5ForConditionalGeneration(config), 0.1)
+    model.lm_head.weight.data *= 0.2  # so that no answer is out of the question
+    model.vision_tower.load_model()  # as it is released
+    model.bfloat16().save_pretrained("t5", safe_serialization=False)
+    about = code.CLIP_T5_MODELS["clip-flant5-xl"]
+    about["tokenizer"]["path"] = about["model"]["path"] = "t5"
+    scorer = code.CLIPT5Model("clip-flant5-xl", device="cpu")
+    scorer.model.float()
+    return {}, {"vqascore-clip-flant5-xl": [float(scorer.forward([image], [text])[0]) for image, text in pairs]}
+
+
 if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[1]))  # tiny_models
     kind, checkout, folder = sys.argv[1:]
     os.chdir(folder)
     try:

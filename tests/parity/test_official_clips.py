@@ -1,4 +1,4 @@
-"""HPSv2, Long-CLIP, MPS, Q-Eval and LibreHPS beside their official code, on tiny random weights, where that code is fetched.
+"""HPSv2, Long-CLIP, MPS, Q-Eval, LibreHPS and VQAScore with Qwen beside their official code, on tiny random weights, where that code is fetched.
 
 TITJUDGE_OFFICIAL names a folder with, each under its own name (what is not there is skipped):
 
@@ -7,6 +7,7 @@ TITJUDGE_OFFICIAL names a folder with, each under its own name (what is not ther
     MPS         github.com/Kwai-Kolors/MPS (needs einops)        the whole model and its evaluation script
     Q-Eval      github.com/zzc-1998/Q-Eval                       prompt, and words weighed to a score
     librehps    pip download --no-deps librehps==1.1.2, unpacked (asks for Python 3.12)    the whole model
+    t2v_metrics github.com/linzhiqiu/t2v_metrics (needs qwen-vl-utils, accelerate)    VQAScore with Qwen2.5-VL and Qwen3-VL
 
 The pictures are this project's (the official transforms need torchvision). ImageReward and LAVIS' BLIP-2, with FGA-BLIP2,
 import parts that transformers 5 no longer has: test_older_transformers.py; LongT2IExpert is a script around its checkpoint.
@@ -217,6 +218,59 @@ def test_librehps_scores_as_its_own_package(tmp_path: Path, monkeypatch: pytest.
     ]
     assert scores("librehps", pictures(), weights=folder, dtype="float32") == pytest.approx(wanted, abs=1e-5)
     assert np.ptp(wanted) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "name", "build"),
+    [
+        ("vqascore-qwen2.5-vl-7b", "Qwen2VL", tiny_models.qwen25_vl),
+        ("vqascore-qwen3-vl-8b", "Qwen3VL", tiny_models.qwen3_vl),
+    ],
+)
+def test_vqascore_of_a_chat_model_is_the_official_number(
+    key: str, name: str, build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The official class from file and text to score; weights in float32, without a repetition penalty of the model."""
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoTokenizer
+
+    from titjudge.providers.local.loading import load_processor
+
+    root = official(f"t2v_metrics/t2v_metrics/models/vqascore_models/{name.lower()}_model.py").parents[2]
+    for needed in ("qwen_vl_utils", "accelerate"):
+        if find_spec(needed) is None:
+            pytest.skip(f"the official code needs the package {needed}")
+    with monkeypatch.context() as patch:
+        for stub in ("decord", "torchvision", "torchvision.io", "torchvision.transforms"):  # films
+            made = ModuleType(stub)
+            made.__path__ = []
+            made.__getattr__ = lambda attribute: None  # type: ignore[method-assign]
+            patch.setitem(sys.modules, stub, made)
+        for package in ("t2v_metrics", "t2v_metrics.models", "t2v_metrics.models.vqascore_models"):
+            made = ModuleType(package)  # their own __init__ imports every model
+            made.__path__ = [str(root.parent / package.replace(".", "/"))]
+            patch.setitem(sys.modules, package, made)
+        code = import_module(f"t2v_metrics.models.vqascore_models.{name.lower()}_model")
+    folder = build(tmp_path / "model")
+    words = AutoTokenizer.from_pretrained(folder)
+    words.add_tokens(["Yes"])
+    model = AutoModelForImageTextToText.from_pretrained(folder)
+    model.resize_token_embeddings(len(words))
+    for saved in (words, model):
+        saved.save_pretrained(folder)
+    monkeypatch.setattr(code, "AutoProcessor", type("Images", (), {"from_pretrained": staticmethod(load_processor)}))
+    known = getattr(code, f"{name.upper().replace('VL', '_VL')}_MODELS")[key.removeprefix("vqascore-")]
+    known["model"].update(path=str(folder), torch_dtype=torch.float32)
+    known["tokenizer"]["path"] = str(folder)
+    theirs = getattr(code, f"{name}Model")(key.removeprefix("vqascore-"), device="cpu")
+    files = [str(tmp_path / f"{number}.png") for number in range(len(TEXTS))]
+    for file, image in zip(files, pictures(), strict=True):
+        image.save(file)
+    wanted = theirs.forward(files, list(TEXTS)).tolist()
+    found = scores(key, pictures(), weights=folder, dtype="float32")
+    assert found == pytest.approx(wanted, rel=1e-5, abs=0)  # probabilities, small ones too
+    assert np.ptp(wanted) > 1e-4
 
 
 def test_q_eval_asks_and_weighs_as_upstream() -> None:

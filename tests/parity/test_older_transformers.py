@@ -1,14 +1,17 @@
-"""ImageReward, LAVIS' BLIP-2 and FGA-BLIP2 beside their official code, which needs a transformers before 5.
+"""ImageReward, LAVIS' BLIP-2, FGA-BLIP2, HPSv3 and CLIP-FlanT5 beside their official code, which needs a transformers before 5.
 
 TITJUDGE_OFFICIAL_PYTHON names an interpreter that has one, and TITJUDGE_OFFICIAL a folder with the checkouts; without them
 these tests are skipped:
 
     python3.11 -m venv OLD
-    OLD/bin/pip install torch torchvision transformers==4.36.2 timm==0.6.13 fairscale omegaconf iopath 'pandas<3' 'numpy<2'
+    OLD/bin/pip install torch torchvision transformers==4.45.2 timm==0.6.13 fairscale omegaconf iopath sentencepiece \\
+        protobuf 'pandas<3' 'numpy<2'
 
-    ImageReward     github.com/zai-org/ImageReward     or: pip download --no-deps image-reward==1.5, unpacked
-    LAVIS           github.com/salesforce/LAVIS
-    EvalMuse        github.com/DYEvaLab/EvalMuse
+    ImageReward        github.com/zai-org/ImageReward     or: pip download --no-deps image-reward==1.5, unpacked
+    LAVIS              github.com/salesforce/LAVIS
+    EvalMuse           github.com/DYEvaLab/EvalMuse
+    HPSv3              pip download --no-deps hpsv3==1.0.0, unpacked
+    t2v_metrics-3.0    github.com/linzhiqiu/t2v_metrics at 335e4c2 (3.1 has no CLIP-FlanT5)
 
 The official classes run there (older_transformers.py) on tiny random weights, from picture file and text to the score; what
 they save is read here as the released file is.
@@ -143,3 +146,22 @@ def test_fga_blip2_and_its_elements_are_the_official_numbers(tmp_path: Path) -> 
     for own, theirs in zip(told, scores["elements"], strict=True):
         assert {name: value or 0 for name, value in own.items()} == pytest.approx(theirs, abs=1e-5)
     assert all(0 < value < 1 for own in told for value in own.values() if value is not None)
+
+
+@pytest.mark.slow
+def test_hpsv3_is_the_official_number(tmp_path: Path) -> None:
+    _, scores = older("hpsv3", "HPSv3/hpsv3/inference.py", tmp_path, pieces())
+    found = ours("hpsv3", tmp_path, weights=tmp_path / "HPSv3.safetensors", base=tmp_path / "base", dtype="float32")
+    assert values(found) == pytest.approx(scores["hpsv3"], abs=1e-5)
+    assert [each["parts"]["sigma"] for each in found] == pytest.approx(scores["sigma"], abs=1e-5)
+    assert len(set(values(found))) == len(TEXTS)
+
+
+@pytest.mark.slow
+def test_clip_flant5_is_the_official_number(tmp_path: Path) -> None:
+    key = "vqascore-clip-flant5-xl"
+    file = "t2v_metrics-3.0/t2v_metrics/models/vqascore_models/clip_t5_model.py"
+    _, scores = older("flant5", file, tmp_path, pieces())
+    found = values(ours(key, tmp_path, weights=tmp_path / "t5", base=tmp_path / "openai/tower", dtype="float32"))
+    assert found == pytest.approx(scores[key], rel=1e-5, abs=0)  # probabilities, small ones too
+    assert max(found) - min(found) > 1e-4
