@@ -130,7 +130,7 @@ def _category(item: Item, column: str) -> str:
         return str(value) if isinstance(value, str | int | float) else ""
     if column in DERIVED:
         return DERIVED[column](item.prompt)
-    return (script(item.prompt) or "LATIN") if column == LANGUAGE else ""
+    return f"{script(item.prompt) or 'LATIN'} letters" if column == LANGUAGE else ""
 
 
 def run_labels(items: Mapping[str, Mapping[str, Item]]) -> Any:
