@@ -1,7 +1,8 @@
 """What every test shares: no network but loopback, no models from a hub, no stray keys or caches.
 
-The whole suite runs in as many processes as there are processors (at most eight); files named on the command line run in
-one, where a debugger works and nothing waits for workers. `-n 4` and `-n 0` say otherwise.
+The whole suite runs in one process more than there are processors (at most eight), since tests of servers and of child
+processes wait; files named on the command line run in one, where a debugger works and nothing waits for workers. `-n 4`
+and `-n 0` say otherwise.
 
 A test that takes more than about three seconds is marked `@pytest.mark.slow`, and so are whole files of many short ones
 that take as long together (`pytestmark`), and all of `tests/e2e`; `python -m pytest -m "not slow"` leaves
@@ -53,7 +54,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if any(str(argument).partition("::")[0].endswith(".py") for argument in config.args):
         return 0 if sys.getfilesystemencoding() == "utf-8" else 1  # a worker is started in UTF-8 mode
     usable = getattr(os, "sched_getaffinity", None)
-    return min(8, len(usable(0)) if usable else os.cpu_count() or 1)
+    return min(8, 1 + (len(usable(0)) if usable else os.cpu_count() or 1))
 
 
 @pytest.hookimpl(trylast=True)
