@@ -3,6 +3,7 @@ asked again. In a process of its own: Ray opens sockets and starts threads."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import math
@@ -199,3 +200,25 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "run" / "manifest.json").write_text("{}")
     with pytest.raises(UserError, match="run of one machine"):
         Cluster(load_config(None, settings))
+
+
+@pytest.mark.parametrize(("slow", "starts"), [(0, True), (2, True), (3, False)])
+def test_ray_that_a_busy_machine_starts_too_slowly_is_started_again(slow: int, starts: bool) -> None:
+    from titjudge.core.errors import UserError
+    from titjudge.runs.ray_cluster import _begin
+
+    class Ray:
+        begun = ended = 0
+
+        def init(self, **options: Any) -> None:
+            self.begun += 1
+            if self.begun <= slow:
+                raise Exception("The current node timed out during startup. This could happen because ...")
+
+        def shutdown(self) -> None:
+            self.ended += 1
+
+    ray = Ray()
+    with contextlib.nullcontext() if starts else pytest.raises(UserError, match="three times 30 seconds"):
+        _begin(ray, {})
+    assert (ray.begun, ray.ended) == (min(slow + 1, 3), slow)

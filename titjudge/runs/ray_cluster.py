@@ -359,6 +359,20 @@ def _ray() -> Any:
     return ray
 
 
+def _begin(ray: Any, options: dict[str, Any]) -> None:
+    """Begin a cluster or join one. Ray itself gives up after 30 seconds, which a busy machine may need: it is tried again."""
+    for tries in (1, 2, 3):
+        try:
+            ray.init(**options)
+            return
+        except Exception as error:
+            if "timed out during startup" not in str(error):
+                raise
+            ray.shutdown()
+            if tries == 3:
+                raise UserError("Ray has not started in three times 30 seconds: is this machine too busy?") from error
+
+
 @contextlib.contextmanager
 def _connected(ray: Any, address: str | None, workers: int | None) -> Iterator[None]:
     """Connect to a cluster; one that was begun here ends with the run. SIGTERM is taken like Ctrl-C."""
@@ -372,7 +386,7 @@ def _connected(ray: Any, address: str | None, workers: int | None) -> Iterator[N
     try:
         with terminated_like_ctrl_c():
             if mine:
-                ray.init(**options)
+                _begin(ray, options)
             yield
     except ConnectionError as error:
         raise UserError(f"no Ray cluster at '{address}': start one with `ray start --head`") from error
