@@ -114,6 +114,12 @@ def page_of(browser: Any, link: str, **options: Any) -> Iterator[Any]:
     context.close()
 
 
+def begin(page: Any) -> None:
+    """Close the guide; keys count once it is gone."""
+    page.click("#begin")
+    page.wait_for_selector("#begin", state="hidden")
+
+
 def press(page: Any, key: str) -> None:
     before = page.evaluate("document.body.dataset.question")
     page.keyboard.press(key)
@@ -131,7 +137,7 @@ def test_two_annotators_vote_with_the_keyboard_at_once(browser: Any, data: Path,
     with serving(data, store) as (_, links), page_of(browser, links[0]) as one, page_of(browser, links[1]) as two:
         for page in (one, two):
             page.keyboard.press("ArrowLeft")  # the guide is open: no vote
-            page.click("#begin")
+            begin(page)
         for key_one, key_two in (("ArrowLeft", "3"), ("2", "ArrowRight"), ("1", "ArrowDown")):
             press(one, key_one)
             press(two, key_two)
@@ -151,7 +157,7 @@ def test_two_annotators_vote_with_the_keyboard_at_once(browser: Any, data: Path,
 
 def test_a_prompt_is_shown_as_text_and_images_appear(browser: Any, data: Path, tmp_path: Path) -> None:
     with serving(data, tmp_path / "votes.db") as (_, links), page_of(browser, links[0]) as page:
-        page.click("#begin")
+        begin(page)
         assert page.evaluate("document.getElementById('prompt').textContent") == PROMPT + "w" * 100_000
         assert page.evaluate("document.querySelector('#prompt *')") is None
         assert page.evaluate("window.hacked === undefined")
@@ -170,13 +176,13 @@ def test_a_prompt_is_shown_as_text_and_images_appear(browser: Any, data: Path, t
 def test_a_reason_is_written_beside_a_vote_and_its_keys_do_not_vote(browser: Any, data: Path, tmp_path: Path) -> None:
     store, why = tmp_path / "votes.db", "=1+2 z? <b>3</b>"
     with serving(data, store) as (_, links), page_of(browser, links[0]) as page:
-        page.click("#begin")
+        begin(page)
         page.keyboard.press("w")
         page.keyboard.type(why)
         page.keyboard.press("ArrowLeft")
         page.reload()  # what is not yet sent is still there
         page.wait_for_selector("body[data-question]")
-        page.click("#begin")
+        begin(page)
         assert page.input_value("#note") == why
         assert votes(store) == []
         page.keyboard.press("w")
@@ -195,7 +201,7 @@ def test_kill_9_in_the_middle_and_the_page_goes_on(browser: Any, data: Path, tmp
     with contextlib.ExitStack() as stack:
         process, links = stack.enter_context(serving(data, store))
         page = stack.enter_context(page_of(browser, links[0]))
-        page.click("#begin")
+        begin(page)
         press(page, "1")
         press(page, "1")
         process.send_signal(signal.SIGKILL)
@@ -247,7 +253,7 @@ def test_a_graph_is_marked_with_the_keyboard_and_by_touch(browser: Any, data: Pa
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     with serving(data, store, mode="graph") as (_, links):
         with page_of(browser, links[0]) as page:
-            page.click("#begin")
+            begin(page)
             assert page.evaluate("document.querySelector('#elements b') === null && window.hacked === undefined")
             page.keyboard.press("y")
             page.keyboard.press("n")
@@ -261,7 +267,7 @@ def test_a_graph_is_marked_with_the_keyboard_and_by_touch(browser: Any, data: Pa
             page.reload()  # what was marked is still there
             page.wait_for_selector("body[data-state=asking]")
             page.wait_for_selector(".element")
-            page.click("#begin")
+            begin(page)
             assert page.inner_text("#missing") == "2 to mark"
             page.keyboard.press("n")
             page.keyboard.press("y")
@@ -309,7 +315,7 @@ def test_an_expert_sees_what_was_said_and_decides_with_the_keyboard(browser: Any
     split(store, "all")
     with serving(data, store, script=SERVE_EXPERTS) as (_, links), page_of(browser, links[0]) as page:
         assert "You decide what is open" in page.inner_text("#guide")
-        page.click("#begin")
+        begin(page)
         assert page.inner_text("#count") == "0 answered"
         assert page.inner_text("#said-counts") == "left by 1 · tie by 1 · right by 1"
         assert page.locator("#said-notes li").count() == 3
@@ -392,7 +398,7 @@ def test_axe_finds_no_serious_fault(browser: Any, data: Path, tmp_path: Path, sc
         page.evaluate(axe.read_text())
         for name in ("guide", "voting", "paused"):
             found[name] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-            page.click("#begin") if name == "guide" else page.keyboard.press("p")
+            begin(page) if name == "guide" else page.keyboard.press("p")
     faults = [(name, v["id"], v["nodes"][0]["html"]) for name, all_ in found.items() for v in all_
               if v["impact"] in ("serious", "critical")]  # fmt: skip
     assert faults == []
