@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gated import GatedFake
 from PIL import Image
 from pydantic import BaseModel
 
@@ -32,16 +33,8 @@ class Mark(BaseModel):
     score: float
 
 
-class Hosted(Fake):
-    """A fake that counts as hosted: priced, limited, retried, cached. Answers wait for `gate`, where there is one."""
-
-    gate: asyncio.Event | None = None
-
-    async def complete(self, request: Request) -> Reply:
-        reply = await super().complete(request)
-        if self.gate is not None:
-            await self.gate.wait()
-        return reply
+class Hosted(GatedFake):
+    """A fake that counts as hosted: priced, limited, retried, cached."""
 
     def classify(self, error: Exception) -> Failure:
         kinds = {"fatal": FailureKind.FATAL, "refused": FailureKind.REFUSED, "rejected": FailureKind.REJECTED}

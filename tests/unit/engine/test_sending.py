@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from gated import GatedFake
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import CacheWriteError, DataError, FatalProviderError, Unanswered
@@ -27,7 +28,6 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
-from titjudge.providers.fake import Fake
 from titjudge.providers.hosted.failures import classify
 from titjudge.providers.hosted.http import Unreachable
 from titjudge.runs.loop import RunLoop
@@ -36,17 +36,7 @@ from titjudge.runs.run_folder import RunFolder
 PRICE = {"input": 1.0, "output": 1.0}  # USD per million tokens
 
 
-class Hosted(Fake):
-    """Answers wait for `gate`, where there is one."""
-
-    gate: asyncio.Event | None = None
-
-    async def complete(self, request: Request) -> Reply:
-        reply = await super().complete(request)
-        if self.gate is not None:
-            await self.gate.wait()
-        return reply
-
+class Hosted(GatedFake):
     def classify(self, error: Exception) -> Failure:
         return classify(error)
 

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from PIL import Image
+from labelling_data import make_data
 
 from titjudge.cli.dispatch import run_command
 from titjudge.core.errors import UserError
@@ -42,20 +42,13 @@ serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, port=int(sy
 GRAPH = {"entities": ["cat", "mat"], "attributes": [["cat", "black"]], "relations": [["cat", "on", "mat"]]}
 
 
-def make_data(folder: Path, images: int = 3) -> Path:
-    folder.mkdir()
-    lines = []
-    for number in range(images):
-        Image.new("L", (8, 8), 10 * number).save(folder / f"i{number}.png")
-        lines.append(json.dumps({"image": f"i{number}.png", "prompt_id": "p", "generator": f"g{number}"}))
-    (folder / "images.jsonl").write_text("\n".join(lines) + "\n")
-    (folder / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": "a cat", "graph": GRAPH}) + "\n")
-    return folder
+def made(folder: Path, images: int = 3) -> Path:
+    return make_data(folder, [f"i{number}.png" for number in range(images)], graph=GRAPH)
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return make_data(tmp_path / "data")
+    return made(tmp_path / "data")
 
 
 def split_pairs(data: Path, path: Path) -> Path:
@@ -259,7 +252,7 @@ def test_where_nothing_is_open_it_says_why(data: Path, tmp_path: Path, capsys: p
         mark(service, "annotator-01", ["5"] * 5)
     assert "ratings come out as means" in told(tmp_path / "r.db")
     (tmp_path / "x").mkdir()
-    other = make_data(tmp_path / "x" / "other")
+    other = made(tmp_path / "x" / "other")
     for image in ("i0.png", "i1.png"):
         (other / image).rename(other / f"x{image}")
     (other / "images.jsonl").unlink()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
+from labelling_data import make_data
 
 from benchmarks.label_stops import ever_stopped
 from titjudge.cli.dispatch import run_command
@@ -32,16 +31,7 @@ GOOD, BAD = "annotator-01", "annotator-02"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    lines = []
-    for number in range(IMAGES):
-        Image.new("L", (8, 8), 10 * number).save(folder / f"i{number:02d}.png")
-        lines.append(json.dumps({"image": f"i{number:02d}.png", "prompt_id": "p", "generator": f"g{number}"}))
-    (folder / "images.jsonl").write_text("\n".join(lines) + "\n")
-    prompt = {"prompt_id": "p", "prompt": "a cat", "questions": ["Is there a cat?", "Is it black?"]}
-    (folder / "prompts.jsonl").write_text(json.dumps(prompt) + "\n")
-    return folder
+    return make_data(tmp_path / "data", [name(n) for n in range(IMAGES)], questions=["Is there a cat?", "Is it black?"])
 
 
 def name(number: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import random
 from collections import Counter
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
+from labelling_data import make_data
 
 from benchmarks.label_stops import alphas
 from titjudge.cli.dispatch import run_command
@@ -31,16 +30,8 @@ IMAGES = 6
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    lines = []
-    for number in range(IMAGES):
-        Image.new("L", (8, 8), 10 * number).save(folder / f"i{number}.png")
-        lines.append(json.dumps({"image": f"i{number}.png", "prompt_id": "p", "generator": f"g{number}"}))
-    (folder / "images.jsonl").write_text("\n".join(lines) + "\n")
-    prompt = {"prompt_id": "p", "prompt": "a cat", "questions": ["Is there a cat?", "Is it black?"]}
-    (folder / "prompts.jsonl").write_text(json.dumps(prompt) + "\n")
-    return folder
+    names = [f"i{number}.png" for number in range(IMAGES)]
+    return make_data(tmp_path / "data", names, questions=["Is there a cat?", "Is it black?"])
 
 
 @contextlib.contextmanager
