@@ -106,7 +106,7 @@ def _numeric(table: Table) -> list[bool]:
 
 
 def show_problems(found: Sequence[tuple[str, str]], *, all_in: str = "", most: int = 20, examples: int = 3) -> None:
-    """Show every kind of problem with some examples, so that hundreds of equal lines hide none of another kind.
+    """Show every kind of problem with some examples.
 
     Args:
         found: What, and why.
@@ -114,19 +114,10 @@ def show_problems(found: Sequence[tuple[str, str]], *, all_in: str = "", most: i
         most: Kinds that are shown, and problems that are shown all.
         examples: Of each kind, where there are more.
     """
-    from titjudge.core.grouped_reasons import alike, told
+    from titjudge.core.grouped_reasons import listed
 
-    groups = alike(found)
-    if len(found) <= most:
-        examples = most
-    for group in groups[:most]:
-        for item, reason in group[:examples]:
-            say(f"  {told(item, reason)}", err=True)
-        if len(group) > examples:
-            say(f"  ... and {len(group) - examples:,} more like this{all_in}", err=True)
-    if len(groups) > most:
-        rest = sum(map(len, groups[most:]))
-        say(f"  ... and {rest:,} more for other reasons{all_in}", err=True)
+    for line in listed(found, most if len(found) <= most else examples, most, all_in):
+        say(f"  {line}", err=True)
 
 
 def show_forecast(forecast: Any, json_file: Path | None) -> None:

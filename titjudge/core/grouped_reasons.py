@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 Refused = tuple[str, str]  # item and reason
@@ -26,7 +26,25 @@ def brief(refused: Sequence[Refused], kinds: int = 3) -> str:
     return "; ".join(said)
 
 
-def told(item: str, reason: str) -> str:
+def listed(refused: Iterable[Refused], examples: int, kinds: int | None = None, all_in: str = "") -> Iterator[str]:
+    """List some examples of every kind, so that hundreds of equal lines hide none of another kind.
+
+    Args:
+        refused: Items and reasons.
+        examples: Of each kind.
+        kinds: That are listed; None for all.
+        all_in: Where all of them are, in words.
+    """
+    groups = alike(refused)
+    for group in groups[:kinds]:
+        yield from (_told(item, reason) for item, reason in group[:examples])
+        if len(group) > examples:
+            yield f"... and {len(group) - examples:,} more like this{all_in}"
+    if kinds is not None and len(groups) > kinds:
+        yield f"... and {sum(map(len, groups[kinds:])):,} more for other reasons{all_in}"
+
+
+def _told(item: str, reason: str) -> str:
     """Say one of them; a reason that begins with the item's place does not have it said before."""
     place = reason.partition(": ")[0]
     return reason if place == item or place.endswith(f"/{item}") else f"{item}: {reason}"

@@ -11,7 +11,7 @@ from typing import Any
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.dry_run import DryRun
 from titjudge.core.errors import BudgetHeld
-from titjudge.core.grouped_reasons import Refused, alike, told
+from titjudge.core.grouped_reasons import Refused, listed
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import InvalidItem, Item, Status, Table, Usage
 from titjudge.engine.budget import Budget, Reservation, job_entry
@@ -169,10 +169,7 @@ class Forecast:
         said.append(
             f"{self.items + len(self.refused):,} items found: {self.items:,} usable, {len(self.refused):,} refused"
         )
-        for group in alike(self.refused):
-            said += [f"  {told(item, reason)}" for item, reason in group[:examples]]
-            if len(group) > examples:
-                said.append(f"  ... and {len(group) - examples:,} more like this")
+        said += [f"  {line}" for line in listed(self.refused, examples)]
         if not self.items:
             said.append("nothing can be judged: there is nothing to ask, and nothing to pay")
         return said
