@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from titjudge.core.grouped_reasons import alike, brief, told
+from titjudge.core.grouped_reasons import alike, brief, listed
 from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.subset import Drawn
 
@@ -85,6 +85,6 @@ def test_the_brief_ends_after_some_kinds() -> None:
 
 
 def test_a_reason_that_names_its_place_is_said_once() -> None:
-    assert told("a.csv:3", "a.csv:3: no prompt") == "a.csv:3: no prompt"
-    assert told("x.png", "data/x.png: no such image file") == "data/x.png: no such image file"
-    assert told("a", "data: no image") == "a: data: no image"
+    assert list(listed([("a.csv:3", "a.csv:3: no prompt")], 1)) == ["a.csv:3: no prompt"]
+    assert list(listed([("x.png", "data/x.png: no such image file")], 1)) == ["data/x.png: no such image file"]
+    assert list(listed([("a", "data: no image")], 1)) == ["a: data: no image"]
