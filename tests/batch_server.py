@@ -1,7 +1,7 @@
 """A loopback server of batch services: OpenAI's Files and Batches, Gemini's Files and batches.
 
     with BatchServer() as server:
-        Batch(OpenAI(ProviderSettings("gpt-4o", base_url=server.openai)), folder, poll_seconds=0.01, idle_seconds=0.01)
+        Batches(folder).wrap(OpenAI(ProviderSettings("gpt-4o", base_url=server.openai)))
         server.plans.append(Plan(end="expired", answered=2))       # the next job to be created
     assert server.paid() == 3                                        # lines that were answered well
 

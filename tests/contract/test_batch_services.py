@@ -14,7 +14,8 @@ from servers import Scripted, Seen
 
 from titjudge.core.keys import request_key
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status
-from titjudge.providers.batch.provider import Batch
+from titjudge.providers.batch.provider import Batch, batch_service_for
+from titjudge.providers.batch.queue import BatchQueue, BatchTiming
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 
@@ -38,8 +39,9 @@ class BaseBatchService:
         return Gemini(ProviderSettings("gemini-2.5-pro", base_url=self.server.url))
 
     def batch(self, **more: Any) -> Batch:
-        pace = {"poll_seconds": 0.01, "idle_seconds": 0.02, "settle_seconds": 0.0, "say": self.said.append, **more}
-        return Batch(self.real(), self.folder, **pace)
+        timing = BatchTiming(**{"poll": 0.01, "idle": 0.02, "settle": 0.0, **more})
+        real = self.real()
+        return Batch(real, BatchQueue(batch_service_for(real), self.folder, timing, self.said.append))
 
     def request(self, number: int, **more: Any) -> Request:
         real = self.real()
@@ -158,7 +160,7 @@ def test_killed_while_a_job_is_being_created_it_is_found_again(service: BaseBatc
     requests = service.requests(3)
     service.abandon(requests, service.server.created.is_set)
     assert service.events() == ["intent"]
-    assert service.kinds(service.ask(requests, settle_seconds=60)) == [Status.OK] * 3
+    assert service.kinds(service.ask(requests, settle=60)) == [Status.OK] * 3
     assert len(service.server.jobs) == 1
     assert service.server.paid() == 3
     assert any("found job" in line for line in service.said)
@@ -318,7 +320,7 @@ def test_a_job_the_provider_forgot_is_sent_again(service: BaseBatchService) -> N
         first = await asyncio.gather(*map(batch.complete, requests), return_exceptions=True)
         return [first, await asyncio.gather(*map(batch.complete, requests))]
 
-    first, second = service.session(work, gone_seconds=0.0)
+    first, second = service.session(work, gone=0.0)
     assert service.kinds(first) == [FailureKind.RETRY] * 2
     assert [service.batch().classify(each).maybe_billed for each in first] == [True] * 2  # the job may have been billed
     assert service.kinds(second) == [Status.OK] * 2

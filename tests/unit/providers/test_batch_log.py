@@ -12,7 +12,8 @@ from titjudge.core.keys import request_key
 from titjudge.core.types import FailureKind, Message, Request
 from titjudge.providers import ProviderSettings
 from titjudge.providers.batch.journal import JobJournal, ResultLine
-from titjudge.providers.batch.provider import Batch, Batches, folder_name, live_jobs
+from titjudge.providers.batch.provider import Batch, Batches, batch_service_for, folder_name, live_jobs
+from titjudge.providers.batch.queue import BatchQueue, BatchTiming
 from titjudge.providers.fake import Fake
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.http import TimedOut
@@ -148,7 +149,7 @@ def test_what_costs_nothing_stays_as_it_is_and_what_has_no_jobs_is_refused(tmp_p
     with pytest.raises(ConfigError, match="only for openai and gemini"):
         Batches(tmp_path).wrap(Fake(capabilities=Capabilities()))
     with pytest.raises(ConfigError, match="at least 1"):
-        Batch(hosted(), tmp_path, max_requests=0)
+        BatchTiming(max_requests=0)
     assert not any(tmp_path.iterdir())
 
 
@@ -164,7 +165,7 @@ def test_folders_are_apart_and_safe() -> None:
 
 def test_a_batch_is_its_provider_to_the_cache_and_the_engine(tmp_path: Path) -> None:
     real = Gemini(ProviderSettings("gemini-2.5-pro", base_url="http://127.0.0.1:9"))
-    batch = Batch(real, tmp_path)
+    batch = Batches(tmp_path).wrap(real)
     assert (batch.name, batch.version, batch.base_url) == (real.name, real.version, real.base_url)
     assert batch.account != real.account
     assert batch.capabilities == real.capabilities
@@ -174,7 +175,7 @@ def test_a_batch_is_its_provider_to_the_cache_and_the_engine(tmp_path: Path) -> 
 
 
 def test_nothing_is_lost_to_a_timeout(tmp_path: Path) -> None:
-    batch = Batch(hosted(), tmp_path)
+    batch = Batches(tmp_path).wrap(hosted())
     failure = batch.classify(TimedOut("no answer"))
     assert failure.kind is FailureKind.RETRY
     assert not failure.maybe_billed
@@ -188,9 +189,9 @@ def test_a_full_disk_reaches_whoever_waits(tmp_path: Path, monkeypatch: pytest.M
         real = hosted(url=server.openai)
 
         async def main() -> None:
-            batch = Batch(real, tmp_path, poll_seconds=0.01, idle_seconds=0.01)
-            _ = batch.queue.log
-            monkeypatch.setattr(batch.queue.log._file, "_file", -1)
+            batch = Batch(real, BatchQueue(batch_service_for(real), tmp_path, BatchTiming(poll=0.01, idle=0.01)))
+            _ = batch.queue.journal
+            monkeypatch.setattr(batch.queue.journal._file, "_file", -1)
             request = Request("openai", "gpt-4o", (Message("user", ("x",)),), base_url=real.base_url)
             with pytest.raises(CacheWriteError):
                 await batch.complete(request)

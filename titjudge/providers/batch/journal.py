@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -54,8 +54,16 @@ class ResultLine:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class Answered(NamedTuple):
+    """A line of a job's answers, parsed, and the job."""
+
+    job: Job
+    line: Any
+
+
+class _Place(NamedTuple):
+    """Where the line of an answer lies: the job's file, and bytes in it."""
+
     tag: str
     offset: int
     length: int
@@ -70,12 +78,12 @@ class JobJournal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.jobs: dict[str, Job] = {}
-        self._held: dict[str, str] = {}  # key -> tag, for jobs that are unsure or live
-        self._kept: dict[str, _Place] = {}
-        self._takes: Counter[tuple[str, str]] = Counter()
-        self._taken: dict[str, list[str]] = {}
-        self.unusable: Counter[str] = Counter()  # key -> answers that could not be used, over all sessions
+        self.jobs: dict[str, Job] = {}  # by tag
+        self.unusable: Counter[str] = Counter()  # by key: answers that could not be used, over all sessions
+        self._holders: dict[str, str] = {}  # key -> tag, for jobs that are unsure or live
+        self._answers: dict[str, _Place] = {}  # by key: answers that may still be handed over
+        self._takes: Counter[tuple[str, str]] = Counter()  # by (tag, key): times handed over, of earlier sessions
+        self._taken: dict[str, list[str]] = {}  # by tag: keys handed over in this session
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for left in folder.glob("*.part"):
@@ -91,30 +99,31 @@ class JobJournal:
 
     # -- what is known ---------------------------------------------------------------------------------------------
 
-    def those(self, state: str) -> list[Job]:
-        """List the jobs in a state, oldest first."""
-        return [job for job in self.jobs.values() if job.state == state]
+    def in_state(self, *states: str) -> list[Job]:
+        """List the jobs in one of some states, oldest first."""
+        return [job for job in self.jobs.values() if job.state in states]
 
     def holder(self, key: str) -> Job | None:
-        """Find the job a request is in, when it is live."""
-        job = self.jobs.get(self._held.get(key, ""))
+        """Find the live job that a request is in."""
+        job = self.jobs.get(self._holders.get(key, ""))
         return job if job is not None and job.state == "live" else None
 
-    def take(self, key: str) -> tuple[Job, Any] | None:
-        """Take the answer a job gave to a request, once; None when there is none. The line comes parsed."""
-        place = self._kept.pop(key, None)
+    def take(self, key: str) -> Answered | None:
+        """Take the answer a job gave to a request, once; None when there is none."""
+        place = self._answers.pop(key, None)
         if place is None:
             return None
         try:
-            with self._answers(place.tag).open("rb") as file:
+            with self._answers_file(place.tag).open("rb") as file:
                 file.seek(place.offset)
                 record = orjson.loads(file.read(place.length))
         except (OSError, orjson.JSONDecodeError):
             return None
-        return self.jobs[place.tag], record["line"]
+        return Answered(self.jobs[place.tag], record["line"])
 
     def __contains__(self, key: str) -> bool:
-        return key in self._kept
+        """Whether an answer of a job to this request can be taken."""
+        return key in self._answers
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -127,22 +136,22 @@ class JobJournal:
         self._write(event="job", tag=tag, id=ident)
 
     def void(self, tag: str, reason: str) -> None:
-        """There is no such job."""
+        """Note that there is no such job."""
         self._write(event="void", tag=tag, reason=reason)
 
-    def done(self, tag: str, word: str, lines: Iterable[ResultLine]) -> None:
+    def done(self, tag: str, state: str, lines: Iterable[ResultLine]) -> None:
         """Note that the job has ended; its answers are on disk before the event is."""
-        target = self._answers(tag)
-        aside = target.with_suffix(".part")
+        target = self._answers_file(tag)
+        part = target.with_suffix(".part")
         try:
-            with aside.open("wb") as file:
+            with part.open("wb") as file:
                 for line in lines:
                     record = {"key": line.key, "good": line.good, "line": orjson.Fragment(line.content)}
                     file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
-            aside.replace(target)
+            part.replace(target)
         except OSError as error:
             raise CacheWriteError(f"the answers of a batch job cannot be written to {target}: {error}") from error
-        self._write(event="done", tag=tag, state=word)
+        self._write(event="done", tag=tag, state=state)
         self._index(self.jobs[tag])
 
     def note_taken(self, job: Job, key: str, *, final: bool) -> None:
@@ -158,6 +167,7 @@ class JobJournal:
         self._write(event="unusable", keys=[key])
 
     def close(self) -> None:
+        """Write down which answers were handed over."""
         for tag, taken in self._taken.items():
             self._write(event="taken", tag=tag, keys=taken)
         self._taken = {}
@@ -165,7 +175,7 @@ class JobJournal:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _answers(self, tag: str) -> Path:
+    def _answers_file(self, tag: str) -> Path:
         return self.folder / f"{tag}.answers.jsonl"
 
     def _write(self, **record: Any) -> None:
@@ -180,7 +190,7 @@ class JobJournal:
         if event == "intent":
             job = Job(tag, tuple(record["keys"]), record["source"], record["in_prompt"], record["time"])
             self.jobs[tag] = job
-            self._held.update(dict.fromkeys(job.keys, tag))
+            self._holders.update(dict.fromkeys(job.keys, tag))
         elif event == "taken":
             self._takes.update((tag, key) for key in record["keys"])
         elif event == "unusable":
@@ -192,13 +202,13 @@ class JobJournal:
             elif event in ("done", "void"):
                 job.state = event
                 for key in job.keys:
-                    if self._held.get(key) == tag:
-                        del self._held[key]
+                    if self._holders.get(key) == tag:
+                        del self._holders[key]
 
     def _index(self, job: Job) -> None:
         """Note where the answers of a job lie that may still be handed over."""
         try:
-            file = self._answers(job.tag).open("rb")
+            file = self._answers_file(job.tag).open("rb")
         except OSError:
             return
         with file:
@@ -209,5 +219,5 @@ class JobJournal:
                 except orjson.JSONDecodeError:
                     record = {}
                 if record.get("good") and self._takes[job.tag, record["key"]] < 2:
-                    self._kept[record["key"]] = _Place(job.tag, offset, len(raw))
+                    self._answers[record["key"]] = _Place(job.tag, offset, len(raw))
                 offset += len(raw)

@@ -1,9 +1,9 @@
-"""The queue of one model's batch jobs: collects what is asked, sends it as jobs, looks at them, hands out the answers.
+"""The queue of one model's batch jobs: it collects requests, sends them as jobs, polls the jobs and hands out the answers.
 
-    ask ─> asked ── idle, or full ──> job (intent, then id, on disk) ─> waiting ── polls ──> ended ─> answers on disk ─> ask
+    ask ─> unsent ── idle, or full ──> job (intent, then id, on disk) ─> in a job ── polls ──> ended ─> answers on disk ─> ask
 
-One task does all of it, one step after the other, and lives only while somebody asks or waits. It may be killed at any
-point: the next queue over the same folder goes on from what the log says.
+One task does all of it, one step after the other, and lives only while a request waits. It may be killed at any point: the
+next queue over the same folder continues from what the journal says.
 """
 
 from __future__ import annotations
@@ -14,67 +14,61 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from titjudge.core.errors import TitjudgeError
+from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.types import FailureKind, Request
-from titjudge.providers.batch.journal import Job, JobJournal
+from titjudge.providers.batch.journal import Answered, Job, JobJournal
 from titjudge.providers.batch.service import BatchService, JobNotFound, JobStatus
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.http import TransportError, Unreachable, Untrusted
 
 logger = logging.getLogger(__name__)
 
-_LINGER = 30  # times the idle time after which a trickle of requests is sent
-AGAIN = 1  # times a question is sent again after an answer that cannot be used
-_MISSES = 3  # polls in which a job must have been unknown
-_LEAVE = 2.0  # seconds a step under way may take when the run ends
+MAX_RESENDS = 1  # times a question is sent again after an answer that cannot be used
+_MAX_IDLE_TIMES = 30  # a trickle of requests is sent after so many times the idle time
+_MIN_NOT_FOUND = 3  # polls in which a job must have been unknown
+_LAST_STEP = 2.0  # seconds a step under way may take when the run ends
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A line of a job's answers, parsed, and the job."""
+class _Pending:
+    """A request and everybody who waits for its answer."""
 
-    job: Job
-    line: Any
-
-
-@dataclass(slots=True)
-class _Asked:
-    request: Request
-    futures: list[asyncio.Future[Answered]] = field(default_factory=list)
-
-    def give(self, answer: Answered) -> None:
-        for future in self.futures:
-            if not future.done():
-                future.set_result(answer)
-
-    def fail(self, error: Exception) -> None:
-        for future in self.futures:
-            if not future.done():
-                future.set_exception(error)
-
-    def cancel(self) -> None:
-        for future in self.futures:
-            future.cancel()
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.futures: list[asyncio.Future[Answered]] = []
 
     @property
-    def gone(self) -> bool:
-        return all(future.done() for future in self.futures)
+    def waiting(self) -> list[asyncio.Future[Answered]]:
+        return [future for future in self.futures if not future.done()]
+
+    def resolve(self, answer: Answered) -> None:
+        for future in self.waiting:
+            future.set_result(answer)
+
+    def fail(self, error: Exception) -> None:
+        for future in self.waiting:
+            future.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTiming:
-    """Times of a batch queue, in seconds.
+    """Times in seconds, and sizes, of a batch queue.
 
-    `poll` between looks at live jobs; `idle` without a new request before a job is sent; `settle`
-    before a job that cannot be found counts as never created; `gone` before a job, or its answers, that the provider says
-    it does not know is given up (and three polls at least); None takes the provider's own limit of a job.
+    Attributes:
+        poll: Between looks at live jobs.
+        idle: Without a new request before a job is sent; one that is full is sent at once.
+        settle: After which a job that was begun and cannot be found was never created.
+        gone: After which a job, or its answers, that the provider does not know is given up (after three polls at least).
+        max_requests, max_bytes: Of a job; None for the provider's own limit.
+
+    Raises:
+        ConfigError: A size is not positive.
     """
 
     poll: float = 30.0
@@ -84,227 +78,244 @@ class BatchTiming:
     max_requests: int | None = None
     max_bytes: int | None = None
 
+    def __post_init__(self) -> None:
+        if any(size is not None and size < 1 for size in (self.max_requests, self.max_bytes)):
+            raise ConfigError("the size of a batch job is at least 1")
+
 
 class BatchQueue:
-    """See the module. One queue for one folder; use it inside one event loop."""
+    """The batch jobs of one model, in one folder; for one event loop.
+
+    Args:
+        service: The provider's batch service.
+        folder: Where the jobs are written down; one process at a time.
+        timing: When jobs are sent, looked at and given up.
+        say: Gets a line for people whenever a job is submitted or done.
+        again: Also send what earlier sessions have sent as often as is paid for, without an answer that can be used.
+    """
 
     def __init__(
         self,
-        service: BatchService,
+        service: BatchService[Any],
         folder: Path,
-        label: str,
-        pace: BatchTiming,
-        say: Callable[[str], None],
+        timing: BatchTiming,
+        say: Callable[[str], None] = lambda line: None,
         *,
         again: bool = False,
     ) -> None:
-        self.service, self.folder, self.label, self.pace, self._again = service, folder, label, pace, again
-        self.submitted = self.done = 0
-        self._say = say
-        self._log: JobJournal | None = None
-        self._asked: dict[str, _Asked] = {}
-        self._waiting: dict[str, _Asked] = {}
+        self.service, self.folder, self.timing = service, folder, timing
+        self.done = 0  # jobs
+        self._say, self._again = say, again
+        self._journal: JobJournal | None = None
+        self._unsent: dict[str, _Pending] = {}
+        self._in_jobs: dict[str, _Pending] = {}
         self._task: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()
-        self._first = self._latest = self._poll_at = self._find_at = 0.0
-        self._most = min(pace.max_requests or service.most_requests, service.most_requests)
-        self._bytes = min(pace.max_bytes or service.most_bytes, service.most_bytes)
-        self._crowded = False
+        self._wake = asyncio.Event()
+        self._first_unsent = self._last_unsent = 0.0  # time.monotonic() of the oldest and the newest unsent request
+        self._poll_at = self._find_at = 0.0  # time.monotonic()
+        self._max_requests = min(timing.max_requests or service.max_requests, service.max_requests)
+        self._max_bytes = min(timing.max_bytes or service.max_bytes, service.max_bytes)
+        self._queue_full = False
         self._leaving = False
-        self._complaint = ""
-        self._missed: dict[str, list[float]] = {}  # when the provider said that it does not know a job
+        self._last_warning = ""
+        self._not_found: dict[str, list[float]] = {}  # by tag: when the provider said that it does not know the job
 
     @property
-    def log(self) -> JobJournal:
-        """The log, read at first use."""
-        if self._log is None:
-            self._log = JobJournal(self.folder)
+    def journal(self) -> JobJournal:
+        """What is on disk, read at first use."""
+        if self._journal is None:
+            self._journal = JobJournal(self.folder)
             if self._again:
-                self._log.unusable.clear()
-            live, unsure = len(self._log.those("live")), len(self._log.those("unsure"))
-            if live or unsure:
-                self._tell(f"going on with {live + unsure} jobs of an earlier session")
-        return self._log
+                self._journal.unusable.clear()
+            if unfinished := len(self._journal.in_state("live", "unsure")):
+                self._report(f"going on with {unfinished} jobs of an earlier session")
+        return self._journal
 
-    def _tell(self, text: str) -> None:
-        logger.info("batch %(label)s: %(event)s", {"label": self.label, "event": text})
-        self._say(f"batch {self.label}: {text}")
+    def _report(self, event: str) -> None:
+        logger.info("batch %(label)s: %(event)s", {"label": self.service.label, "event": event})
+        self._say(f"batch {self.service.label}: {event}")
 
     async def ask(self, key: str, request: Request) -> Answered:
-        """Get the answer of a job to a request; waits for as long as the provider takes.
+        """Wait for the answer of a job to a request, for as long as the provider takes.
 
         Raises:
-            what the service raises, for this request or for its job; CancelledError: the queue was left.
+            ProviderFailure, TransportError: The request, or the job it was in, failed.
+            CancelledError: The queue was left.
         """
         if self._leaving:
             raise asyncio.CancelledError
-        found = self.log.take(key)
-        if found is not None:
-            return Answered(*found)
-        now = time.monotonic()
-        where = self._waiting if self.log.holder(key) is not None else self._asked
-        if where is self._asked:
-            self._first = self._first if self._asked else now
-            self._latest = now
+        answer = self.journal.take(key)
+        if answer is not None:
+            return answer
+        if self.journal.holder(key) is not None:
+            pending = self._in_jobs.setdefault(key, _Pending(request))
+        else:
+            self._last_unsent = time.monotonic()
+            self._first_unsent = self._first_unsent if self._unsent else self._last_unsent
+            pending = self._unsent.setdefault(key, _Pending(request))
         future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
-        where.setdefault(key, _Asked(request)).futures.append(future)
-        self._news.set()
+        pending.futures.append(future)
+        self._wake.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
         return await future
 
     def given_up(self, key: str) -> bool:
-        """Whether a request that is in no job had its answers, none of which could be used."""
-        return self.log.unusable[key] > AGAIN and key not in self.log and self.log.holder(key) is None
+        """Whether a request that is in no job was answered as often as is paid for, and never usably."""
+        return self.journal.unusable[key] > MAX_RESENDS and key not in self.journal and self.journal.holder(key) is None
 
     def leave(self) -> None:
-        """Stop waiting: everybody is sent away, nothing more is submitted. Jobs go on at the provider."""
+        """Cancel everybody who waits and submit nothing more. Jobs go on at the provider."""
         self._leaving = True
-        live = len(self._log.those("live")) if self._log is not None and self._waiting else 0
+        live = len(self._journal.in_state("live")) if self._journal is not None and self._in_jobs else 0
         if live:
-            self._tell(f"{live} jobs go on at the provider; the same command collects them")
-        for asked in (*self._asked.values(), *self._waiting.values()):
-            asked.cancel()
-        self._asked.clear()
-        self._waiting.clear()
-        self._news.set()
+            self._report(f"{live} jobs go on at the provider; the same command collects them")
+        for pending in self._drop_all():
+            for future in pending.futures:
+                future.cancel()
+        self._wake.set()
+
+    def _drop_all(self) -> list[_Pending]:
+        """Forget all pending requests and return them."""
+        pending = [*self._unsent.values(), *self._in_jobs.values()]
+        self._unsent.clear()
+        self._in_jobs.clear()
+        return pending
 
     async def aclose(self) -> None:
-        """Leave, let a step under way finish for a moment, and write down what was handed over."""
+        """Leave, give a step under way a moment to finish, and write down which answers were handed over."""
         if not self._leaving:
             self.leave()
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=_LEAVE)
+            await asyncio.wait([self._task], timeout=_LAST_STEP)
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
         await self.service.aclose()
 
     # -- the task --------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
         try:
-            while self._asked or self._waiting:
-                self._news.clear()
-                if self.log.those("unsure") and time.monotonic() >= self._find_at:
-                    await self._find()
-                if self._ripe():
+            while self._unsent or self._in_jobs:
+                self._wake.clear()
+                if self.journal.in_state("unsure") and time.monotonic() >= self._find_at:
+                    await self._find_unsure()
+                if self._should_submit():
                     await self._submit()
-                if self.log.those("live") and time.monotonic() >= self._poll_at:
+                if self.journal.in_state("live") and time.monotonic() >= self._poll_at:
                     await self._poll()
                 await self._pause()
         except asyncio.CancelledError:
             raise
         except Exception as error:  # whatever it is, nobody may wait for ever
-            for asked in (*self._asked.values(), *self._waiting.values()):
-                asked.fail(error)
-            self._asked.clear()
-            self._waiting.clear()
+            for pending in self._drop_all():
+                pending.fail(error)
 
-    def _ripe(self) -> bool:
-        """Whether a job should be sent now."""
-        if not self._asked or self._leaving or self._held_back() or self.log.those("unsure"):
+    def _should_submit(self) -> bool:
+        if not self._unsent or self._leaving or self._held_back() or self.journal.in_state("unsure"):
             return False
-        now, idle = time.monotonic(), self.pace.idle
-        return len(self._asked) >= self._most or now - self._latest >= idle or now - self._first >= idle * _LINGER
+        return len(self._unsent) >= self._max_requests or time.monotonic() >= self._submit_at()
+
+    def _submit_at(self) -> float:
+        """Compute when what is unsent goes out though it is no full job (`time.monotonic()`)."""
+        idle = self.timing.idle
+        return min(self._last_unsent + idle, self._first_unsent + idle * _MAX_IDLE_TIMES)
 
     def _held_back(self) -> bool:
         """Whether the account's queue is full and a live job of ours will make room in it."""
-        return self._crowded and bool(self.log.those("live"))
+        return self._queue_full and bool(self.journal.in_state("live"))
 
     async def _pause(self) -> None:
+        """Wait for a new request, or for the next thing that is due."""
         now = time.monotonic()
-        until = [now + self.pace.poll]
-        if self.log.those("live"):
-            until.append(self._poll_at)
-        if self.log.those("unsure"):
-            until.append(self._find_at)
-        elif self._asked and not self._held_back():
-            idle = self.pace.idle
-            until.append(now if self._ripe() else min(self._latest + idle, self._first + idle * _LINGER))
+        due = [now + self.timing.poll]
+        if self.journal.in_state("live"):
+            due.append(self._poll_at)
+        if self.journal.in_state("unsure"):
+            due.append(self._find_at)
+        elif self._unsent and not self._held_back():
+            due.append(now if self._should_submit() else self._submit_at())
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), max(0.0, min(until) - now))
+            await asyncio.wait_for(self._wake.wait(), max(0.0, min(due) - now))
 
-    def _transient(self, error: Exception) -> bool:
-        """Whether a look at the provider may be repeated at the next poll; says so once."""
+    def _is_transient(self, error: Exception) -> bool:
+        """Whether what failed may be repeated at the next poll; the user is told once."""
         if isinstance(error, Untrusted) or not isinstance(error, ProviderFailure | TransportError):
             return False
         kind = error.failure.kind if isinstance(error, ProviderFailure) else FailureKind.RETRY
         if kind in (FailureKind.FATAL, FailureKind.BARRED):
             return False
-        if str(error) != self._complaint:
-            self._complaint = str(error)
-            self._tell(f"{error}; trying again")
+        if str(error) != self._last_warning:
+            self._last_warning = str(error)
+            self._report(f"{error}; trying again")
         return True
 
-    # -- orphans ---------------------------------------------------------------------------------------------------
+    # -- jobs that may or may not have been created ------------------------------------------------------------------
 
-    async def _find(self) -> None:
+    async def _find_unsure(self) -> None:
         """Look for the jobs behind intents without an id."""
-        unsure = self.log.those("unsure")
+        unsure = self.journal.in_state("unsure")
         try:
-            found = await self.service.find({job.tag: job.source for job in unsure}, min(job.born for job in unsure))
+            ids = await self.service.find({job.tag: job.source for job in unsure}, min(job.born for job in unsure))
         except Exception as error:
-            if not self._transient(error):
+            if not self._is_transient(error):
                 raise
-            found = {}
-            unsure = []
-            self._find_at = time.monotonic() + self.pace.poll
+            self._find_at = time.monotonic() + self.timing.poll
+            return
         now = time.time()
         for job in unsure:
-            if job.tag in found:
-                self.log.job(job.tag, found[job.tag])
-                self._tell(f"found job {job.id}, {len(job.keys)} requests, that an earlier try created")
+            missing_for = abs(now - job.born)
+            if job.tag in ids:
+                self.journal.job(job.tag, ids[job.tag])
+                self._report(f"found job {job.id}, {len(job.keys)} requests, that an earlier try created")
                 self._adopt(job)
                 self._poll_at = 0.0
-            elif abs(now - job.born) >= self.pace.settle:
-                self.log.void(job.tag, "never created")
+            elif missing_for >= self.timing.settle:
+                self.journal.void(job.tag, "never created")
             else:
-                wait = self.pace.settle - abs(now - job.born)
-                self._find_at = time.monotonic() + max(0.01, min(wait, self.pace.poll))
+                self._find_at = time.monotonic() + max(0.01, min(self.timing.settle - missing_for, self.timing.poll))
 
     def _adopt(self, job: Job) -> None:
-        """Whoever asks for what a job holds waits for that job."""
+        """Let the pending requests that a job holds wait for that job."""
         for key in job.keys:
-            asked = self._asked.pop(key, None)
-            if asked is not None:
-                self._waiting[key] = asked
+            if key in self._unsent:
+                self._in_jobs[key] = self._unsent.pop(key)
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
     async def _submit(self) -> None:
-        """Send one job with as much of what is asked as fits."""
-        for key in [key for key, asked in self._asked.items() if asked.gone]:
-            del self._asked[key]
+        """Send one job with as many of the unsent requests as fit."""
+        for key in [key for key, pending in self._unsent.items() if not pending.waiting]:
+            del self._unsent[key]
         tag = f"titjudge-{uuid.uuid4().hex}"
         path = self.folder / f"{tag}.part"
         in_prompt = not self.service.native_schema
         try:
-            keys = await self._write(path, list(islice(self._asked.items(), self._most)), in_prompt)
+            keys = await self._write(path, list(islice(self._unsent.items(), self._max_requests)), in_prompt)
             if keys:
                 await self._send(path, tag, keys, in_prompt)
         finally:
             path.unlink(missing_ok=True)
 
-    async def _write(self, path: Path, entries: Iterable[tuple[str, _Asked]], in_prompt: bool) -> list[str]:
-        """Write the lines of a job, up to the size limit; returns their keys."""
+    async def _write(self, path: Path, entries: Iterable[tuple[str, _Pending]], in_prompt: bool) -> list[str]:
+        """Write the lines of a job, up to the size limit, and return their keys."""
         keys: list[str] = []
         size = 0
         with path.open("wb") as file:
-            for key, asked in entries:
+            for key, pending in entries:
+                in_words = in_prompt and pending.request.schema is not None
                 try:
-                    line = await self.service.line(
-                        key, asked.request, in_prompt=in_prompt and asked.request.schema is not None
-                    )
-                    if len(line) > self._bytes:
+                    line = await self.service.line(key, pending.request, in_prompt=in_words)
+                    if len(line) > self._max_bytes:
                         raise self.service.rejection("too_large", f"one request has {len(line)} bytes")
                 except (TitjudgeError, ProviderFailure) as error:  # of this request alone: its image is gone, ...
                     self._fail([key], error)
                     continue
-                if size + len(line) > self._bytes:
+                if size + len(line) > self._max_bytes:
                     break
                 file.write(line)
                 keys.append(key)
@@ -320,120 +331,118 @@ class BatchQueue:
                 return
         except (ProviderFailure, TransportError) as error:
             return self._fail(keys, error)
-        self.log.intent(tag, keys, source, in_prompt)
+        self.journal.intent(tag, keys, source, in_prompt)
         try:
-            ident = await self.service.create(source, tag)
+            job_id = await self.service.create(source, tag)
         except (ProviderFailure, TransportError) as error:
-            if _not_created(error):
-                self.log.void(tag, str(error))
+            if _surely_not_created(error):
+                self.journal.void(tag, str(error))
             else:
                 self._find_at = 0.0
             return self._fail(keys, error)
-        self.log.job(tag, ident)
-        self._adopt(self.log.jobs[tag])
-        self.submitted += 1
-        if self.submitted == 1 or not self._poll_at:
-            self._poll_at = time.monotonic() + self.pace.poll
-        self._tell(f"job {ident} submitted, {len(keys)} requests; {self._standing()}")
+        self.journal.job(tag, job_id)
+        self._adopt(self.journal.jobs[tag])
+        self._poll_at = self._poll_at or time.monotonic() + self.timing.poll
+        self._report(f"job {job_id} submitted, {len(keys)} requests; {self._progress()}")
 
-    def _standing(self) -> str:
-        return f"{len(self.log.those('live'))} jobs live, {self.done} done"
+    def _progress(self) -> str:
+        return f"{len(self.journal.in_state('live'))} jobs live, {self.done} done"
 
     def _fail(self, keys: Iterable[str], error: Exception) -> None:
         for key in keys:
-            asked = self._asked.pop(key, None) or self._waiting.pop(key, None)
-            if asked is not None:
-                asked.fail(error)
+            pending = self._unsent.pop(key, None) or self._in_jobs.pop(key, None)
+            if pending is not None:
+                pending.fail(error)
 
     # -- collecting ------------------------------------------------------------------------------------------------
 
     async def _poll(self) -> None:
-        """Look at every live job; collect those that have ended."""
-        self._poll_at = time.monotonic() + self.pace.poll
-        for job in self.log.those("live"):
+        """Look at every live job and collect those that have ended."""
+        self._poll_at = time.monotonic() + self.timing.poll
+        for job in self.journal.in_state("live"):
             if self._leaving:
                 return
             try:
-                look = await self.service.look(job.id)
-                if look.ended:
-                    await self._collect(job, look)
-                self._missed.pop(job.tag, None)
+                status = await self.service.status(job.id)
+                if status.ended:
+                    await self._collect(job, status)
+                self._not_found.pop(job.tag, None)
             except JobNotFound:
-                self._miss(job)
+                self._note_not_found(job)
             except Exception as error:
-                if not self._transient(error):
+                if not self._is_transient(error):
                     raise
 
-    def _miss(self, job: Job) -> None:
-        """Handle a job, or an answer, that the provider does not know.
+    def _note_not_found(self, job: Job) -> None:
+        """Note that the provider does not know a job or its answers.
 
         That may pass, and the job is paid all the same: it is given up only when it has been so for a while.
         """
-        times = self._missed.setdefault(job.tag, [])
+        times = self._not_found.setdefault(job.tag, [])
         times.append(time.monotonic())
-        if len(times) < _MISSES or times[-1] - times[0] < self.pace.gone:
+        if len(times) < _MIN_NOT_FOUND or times[-1] - times[0] < self.timing.gone:
             if len(times) == 1:
-                self._tell(f"job {job.id} is not known to the provider at the moment; looking again")
+                self._report(f"job {job.id} is not known to the provider at the moment; looking again")
             return
-        self.log.void(job.tag, "not known to the provider")
-        self._tell(f"job {job.id} is gone; it may have been billed, and what it held is sent again")
-        self._fail(job.keys, self._missing(job, "is not known to the provider", billed=True))
+        self.journal.void(job.tag, "not known to the provider")
+        self._report(f"job {job.id} is gone; it may have been billed, and what it held is sent again")
+        self._fail(job.keys, _unanswered(job, "is not known to the provider", billed=True))
 
-    async def _collect(self, job: Job, look: JobStatus) -> None:
-        if look.crowded:
+    async def _collect(self, job: Job, status: JobStatus) -> None:
+        """Write down the answers of a job that has ended and hand them out."""
+        if status.queue_full:
             return self._put_back(job)
-        lines = await self.service.answers(look, job.keys)
-        self.log.done(job.tag, look.word, lines)
-        self._crowded = False
+        lines = await self.service.answers(job, status)
+        self.journal.done(job.tag, status.state, lines)
+        self._queue_full = False
         self.done += 1
-        good = sum(line.good for line in lines)
-        self._tell(f"job {job.id} {look.word}, {good} of {len(job.keys)} answered; {self._standing()}")
-        bad = {line.key: line for line in lines if not line.good}
+        errors = {line.key: line for line in lines if not line.good}
+        answered = sum(line.good for line in lines)
+        self._report(f"job {job.id} {status.state}, {answered} of {len(job.keys)} answered; {self._progress()}")
         for number, key in enumerate(job.keys, 1):
-            asked = self._waiting.pop(key, None)
-            if asked is None:
+            pending = self._in_jobs.pop(key, None)
+            if pending is None:
                 continue
-            found = self.log.take(key)
-            if found is not None:
-                asked.give(Answered(*found))
-            elif key in bad:
-                asked.give(Answered(job, orjson.loads(bad[key].content)))
+            answer = self.journal.take(key)
+            if answer is not None:
+                pending.resolve(answer)
+            elif key in errors:
+                pending.resolve(Answered(job, orjson.loads(errors[key].content)))
             else:
-                asked.fail(self._reason(job, look, number))
+                pending.fail(self._why_unanswered(job, status, number))
 
     def _put_back(self, job: Job) -> None:
         """Handle an account that has too much queued: wait for another job to end, or send smaller ones."""
-        self.log.void(job.tag, "too much is queued")
+        self.journal.void(job.tag, "too much is queued")
         for key in job.keys:
-            asked = self._waiting.pop(key, None)
-            if asked is not None and not asked.gone:
-                self._asked[key] = asked
-        self._crowded = bool(self.log.those("live"))
-        if not self._crowded:
+            pending = self._in_jobs.pop(key, None)
+            if pending is not None and pending.waiting:
+                self._unsent[key] = pending
+        self._queue_full = bool(self.journal.in_state("live"))
+        if not self._queue_full:
             if len(job.keys) == 1:
                 return self._fail(job.keys, self.service.rejection("token_limit_exceeded", "one request is too much"))
-            self._most = max(1, len(job.keys) // 2)
-        then = "when another job has ended" if self._crowded else f"in jobs of {self._most}"
-        self._tell(f"the account's queue is full; {len(job.keys)} requests go {then}")
+            self._max_requests = max(1, len(job.keys) // 2)
+        then = "when another job has ended" if self._queue_full else f"in jobs of {self._max_requests}"
+        self._report(f"the account's queue is full; {len(job.keys)} requests go {then}")
 
-    def _reason(self, job: Job, look: JobStatus, number: int) -> Exception:
-        """Why the request in line `number` of a job has no answer."""
-        own = [error for error in look.errors if error[0] == number]
-        whole = [error for error in look.errors if error[0] is None]
-        for _, code, message in own or (whole if look.word == "failed" else []):
+    def _why_unanswered(self, job: Job, status: JobStatus, number: int) -> Exception:
+        """Find why the request in line `number` of a job has no answer."""
+        of_line = [error for error in status.errors if error[0] == number]
+        of_job = [error for error in status.errors if error[0] is None]
+        for _, code, message in of_line or (of_job if status.state == "failed" else []):
             return self.service.rejection(code, message)
-        if look.complete:
-            return self._missing(job, f"ended ({look.word}) and has no answer to this request", billed=True)
-        return self._missing(job, f"ended ({look.word}) before this request was answered")
-
-    def _missing(self, job: Job, what: str, *, billed: bool = False) -> ProviderFailure:
-        """There is no answer; `billed`: there may be a bill all the same."""
-        return ProviderFailure(
-            FailureKind.RETRY, f"the batch job {job.id} {what}", maybe_billed=billed, answered=billed
-        )
+        if status.complete:
+            return _unanswered(job, f"ended ({status.state}) and has no answer to this request", billed=True)
+        return _unanswered(job, f"ended ({status.state}) before this request was answered")
 
 
-def _not_created(error: Exception) -> bool:
+def _unanswered(job: Job, why: str, *, billed: bool = False) -> ProviderFailure:
+    """Make the failure of a request without an answer; with `billed` there may be a bill all the same."""
+    return ProviderFailure(FailureKind.RETRY, f"the batch job {job.id} {why}", maybe_billed=billed, answered=billed)
+
+
+def _surely_not_created(error: Exception) -> bool:
     """Whether a failed creation has surely left no job behind."""
     if isinstance(error, ProviderFailure):
         return error.failure.kind is not FailureKind.RETRY

@@ -1,32 +1,35 @@
-"""How a batch service is spoken to: files, jobs, lines; what `batch_openai` and `batch_google` have in common.
+"""What the batch services of OpenAI and Google have in common: files go up, jobs are created and looked at, answers come down.
 
 Sources: "Batch API" (platform.openai.com/docs/guides/batch, /docs/api-reference/batch) and "Batch API" (ai.google.dev/
-gemini-api/docs/batch-api). The SDKs carry everything here, with their own retries off: creating a job is not repeatable
-(an SDK that tries twice pays twice), and looking at one is repeated by the polls. Bodies and answers are the adapters'.
+gemini-api/docs/batch-api). All of it goes through the vendors' SDKs with their own retries off: creating a job is not
+repeatable (an SDK that tries twice pays twice), and looking at one is repeated by the queue's polls. The bodies of requests and
+the reading of replies are those of the hosted provider.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import orjson
 
 from titjudge.core.errors import TitjudgeError
-from titjudge.core.types import Reply, Request
-from titjudge.providers.batch.journal import ResultLine
+from titjudge.core.types import FailureKind, Reply, Request
+from titjudge.providers.batch.journal import Job, ResultLine
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import Hosted
 from titjudge.providers.hosted.failures import ProviderFailure
-from titjudge.providers.hosted.sdk import careful_client
+from titjudge.providers.hosted.sdk import careful_client, lost
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hosted)
 MIN_TRANSFER_TIMEOUT = 600.0  # seconds at least for moving a file
 LONGEST_FILE = 2**30  # bytes of a file of answers, decompressed
-_GOOGLE = ".googleapis.com"
+_UPLOAD_HOSTS = ".googleapis.com"  # Google names the address of an upload in an answer
+_HTTP_LIBRARIES = ("aiohttp", "httpx", "httpx2", "httpcore2")
 
 
 class JobNotFound(Exception):
@@ -35,125 +38,182 @@ class JobNotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """A job as the provider sees it.
+    """A job as the provider reports it.
 
-    `word` is the provider's own; `files` hold its answers; `errors` are those of the
-    job itself, as (line from 1 or None, code, message); `crowded`: too much is queued already, try later; `complete`: it
-    has worked through its lines, so that each is billed.
+    Attributes:
+        ended: Nothing more will happen to it.
+        state: The provider's own word.
+        files: Ids of the files of its answers.
+        errors: Errors of the job itself, as (line from 1 or None, code, message).
+        queue_full: It was refused because too much is queued already; it may pass later.
+        complete: It has worked through its lines, so that each is billed.
     """
 
-    id: str
     ended: bool
-    word: str
+    state: str
     files: tuple[str, ...] = ()
     errors: tuple[tuple[int | None, str, str], ...] = ()
-    crowded: bool = False
+    queue_full: bool = False
     complete: bool = False
 
 
-class BatchService(Protocol):
-    """One batch service, for one model. Methods that talk raise what the adapter's `classify` knows."""
+class BatchService(ABC, Generic[H]):
+    """One batch service, for one model. Methods that send raise what the provider's `classify` knows.
 
-    most_requests: int
-    most_bytes: int
-    address: str
+    Args:
+        real: The hosted provider whose requests go into jobs; of several addresses the first is used.
+    """
 
-    @property
-    def native_schema(self) -> bool: ...
-
-    @property
-    def native_tools(self) -> bool: ...
-
-    async def line(self, key: str, request: Request, *, in_prompt: bool) -> bytes: ...
-
-    async def upload(self, path: Path, tag: str) -> str: ...
-
-    async def create(self, source: str, tag: str) -> str: ...
-
-    async def find(self, tags: Mapping[str, str], since: float) -> dict[str, str]:
-        """Tag to job id, for those of `tags` (tag to uploaded file) that have a job created after `since`."""
-        ...
-
-    async def look(self, ident: str) -> JobStatus: ...
-
-    async def answers(self, look: JobStatus, keys: Sequence[str]) -> list[ResultLine]: ...
-
-    def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
-        """Read the reply in a line.
-
-        Raises:
-            ProviderFailure: it holds none.
-        """
-        ...
-
-    def rejection(self, code: str, message: str) -> ProviderFailure: ...
-
-    async def aclose(self) -> None: ...
-
-
-class BaseBatchService(Generic[H]):
-    """What both services share."""
+    max_requests: int
+    """Most lines of a job."""
+    max_bytes: int
+    """Largest file of a job."""
+    key_field: str
+    """The field of a line of answers that holds the key of its request."""
+    in_order: bool = False
+    """A line of answers without a key belongs to the request in the same line."""
 
     def __init__(self, real: H) -> None:
         self.real = real
+        self.label = f"{real.name}/{real.model}"
         self._endpoint = real.endpoints.all[0]
         self.address = self._endpoint.identity
+        self._sdk: Any = None
+        self._http: Any = None
 
     @property
     def native_schema(self) -> bool:
+        """Whether the model takes JSON schemas; otherwise they go into the prompt."""
         return self.real.native_schema
 
     @property
     def native_tools(self) -> bool:
+        """Whether the model calls tools."""
         return self.real.capabilities.tools
 
-    def _translated(self, error: Exception) -> Exception:
-        raise NotImplementedError
+    # -- what a service does its own way ---------------------------------------------------------------------------
 
-    async def _call(self, doing: Awaitable[T]) -> T:
-        """Await a call of the SDK; its exceptions become ours."""
+    @abstractmethod
+    def _connect(self, headers: Mapping[str, str], timeout: float, web: Any) -> Any:
+        """Make the SDK's client, over the HTTP client `web`."""
+
+    @abstractmethod
+    async def line(self, key: str, request: Request, *, in_prompt: bool) -> bytes:
+        """Write the line of a request for the file of a job; with `in_prompt` its schema is asked for in words."""
+
+    @abstractmethod
+    async def upload(self, path: Path, tag: str) -> str:
+        """Upload the file of a job and return its id."""
+
+    @abstractmethod
+    async def create(self, source: str, tag: str) -> str:
+        """Create a job from an uploaded file and return its id."""
+
+    @abstractmethod
+    async def find(self, tags: Mapping[str, str], since: float) -> dict[str, str]:
+        """Find the jobs of `tags` (tag to uploaded file) created after `since` (seconds since 1970): tag to job id."""
+
+    @abstractmethod
+    async def status(self, job_id: str) -> JobStatus:
+        """Ask how a job stands.
+
+        Raises:
+            JobNotFound: The provider does not know it.
+        """
+
+    @abstractmethod
+    async def _download(self, file: str) -> bytes: ...
+
+    @abstractmethod
+    def _holds_answer(self, line: Any) -> bool:
+        """Whether a line of answers holds an answer, not an error."""
+
+    @abstractmethod
+    def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
+        """Read the reply in a line of answers.
+
+        Raises:
+            ProviderFailure: It holds none.
+        """
+
+    @abstractmethod
+    def rejection(self, code: str, message: str) -> ProviderFailure:
+        """Make the failure of a request whose job was refused."""
+
+    @abstractmethod
+    def _http_answer(self, error: Exception) -> http.Answer | None:
+        """Find the HTTP answer behind an exception of the SDK; None where there was none."""
+
+    # -- what all do alike -----------------------------------------------------------------------------------------
+
+    @property
+    def sdk(self) -> Any:
+        """The SDK's client, made when it is first needed."""
+        if self._sdk is None:
+            headers = self.real.headers_for(self._endpoint)
+            timeout = max(MIN_TRANSFER_TIMEOUT, self.real.settings.timeout)
+            host = self._endpoint.host
+            self._http = careful_client(host, timeout, LONGEST_FILE, lambda other: other.endswith(_UPLOAD_HOSTS))
+            self._sdk = self._connect(headers, timeout, self._http)
+        return self._sdk
+
+    async def answers(self, job: Job, status: JobStatus) -> list[ResultLine]:
+        """Download the lines of answers of a job.
+
+        Raises:
+            JobNotFound: A file of answers is gone.
+        """
+        lines: list[ResultLine] = []
+        for file in status.files:
+            lines += self._result_lines(await self._call(self._download(file), of_job=True), job.keys)
+        return lines
+
+    def _result_lines(self, content: bytes, keys: Sequence[str]) -> Iterator[ResultLine]:
+        """Read the lines of a file of answers that belong to `keys`; what is no such line is left out."""
+        known = set(keys)
+        for number, raw in enumerate(filter(bytes.strip, content.splitlines())):
+            try:
+                line = orjson.loads(raw)
+                key = line.get(self.key_field)
+                if key is None and self.in_order and number < len(keys):
+                    key = keys[number]
+                if key in known:
+                    yield ResultLine(key, self._holds_answer(line), raw)
+            except (ValueError, TypeError, AttributeError):
+                continue
+
+    async def _call(self, call: Awaitable[T], *, of_job: bool = False) -> T:
+        """Await a call of the SDK and translate its exceptions.
+
+        Args:
+            call: The call.
+            of_job: It is about one job or its files, so that a 404 says `JobNotFound` and not that nothing will ever pass.
+        """
         try:
-            return await doing
-        except (TitjudgeError, ProviderFailure, http.TransportError, JobNotFound):
+            return await call
+        except (TitjudgeError, ProviderFailure, http.TransportError):
             raise
         except Exception as error:
+            if of_job and 404 in (getattr(error, "status_code", None), getattr(error, "code", None)):
+                raise JobNotFound(str(error)) from None
             raise self._translated(error) from None
 
-    def _garbled(self, line: Any) -> ProviderFailure:
+    def unreadable(self, line: Any) -> ProviderFailure:
+        """Make the failure of a line of answers that is in no known form."""
         return self.real.unusable(f"the batch answer cannot be read: {str(line)[:200]}")
 
-    def _http(self, timeout: float) -> Any:
-        """Make the HTTP client for an SDK; an upload may go to an address of Google's that was told."""
-        return careful_client(self._endpoint.host, timeout, LONGEST_FILE, lambda host: host.endswith(_GOOGLE))
+    def _translated(self, error: Exception) -> Exception:
+        answer = self._http_answer(error)
+        if answer is not None:
+            return self.real.read_error(answer)
+        for each in (error, error.__cause__):
+            library = type(each).__module__.partition(".")[0]
+            if isinstance(each, OSError | http.TransportError) or library in _HTTP_LIBRARIES:
+                return lost(error, self.address)
+        return self.real.failure(FailureKind.RETRY, f"{self.address}: {type(error).__name__}: {error}")
 
-
-async def known(doing: Awaitable[T]) -> T:
-    """Read a 404 as gone, not as a sign that no request will ever pass."""
-    try:
-        return await doing
-    except Exception as error:
-        if 404 in (getattr(error, "status_code", None), getattr(error, "code", None)):
-            raise JobNotFound(str(error)) from None
-        raise
-
-
-def parse_result_lines(
-    content: bytes, name: str, good: Any, keys: Collection[str], *, ordered: bool
-) -> Iterable[ResultLine]:
-    """Read the lines of an answer file that belong to the job; without keys in them, they go by their order."""
-    in_order = list(keys)
-    known = set(in_order)
-    number = -1
-    for raw in content.splitlines():
-        if not raw.strip():
-            continue
-        number += 1
-        try:
-            line = orjson.loads(raw)
-            key = line.get(name)
-            if key is None and ordered and number < len(in_order):
-                key = in_order[number]
-            if key in known:
-                yield ResultLine(key, good(line), raw)
-        except (ValueError, TypeError, AttributeError):
-            continue
+    async def aclose(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        if self._http is not None:
+            await self._http.aclose()
+            self._sdk = self._http = None

@@ -199,6 +199,10 @@ class Hosted(Provider):
             return ""
         return f" (the key in {self._key_env()})"
 
+    def read_error(self, answer: http.Answer, *, tools: bool = False) -> ProviderFailure:
+        """Make the failure behind an answer with an error status."""
+        raise NotImplementedError
+
     def failure(
         self, kind: FailureKind, message: str, *, wait: float | None = None, maybe_billed: bool = False
     ) -> ProviderFailure:

@@ -97,7 +97,7 @@ class OpenAIEmbedder(OpenAI, Embedder):
             body["dimensions"] = int(self.settings.options["dimensions"])
         answer, _ = await self._post("/embeddings", orjson.dumps(body))
         if not 200 <= answer.status < 300:
-            raise self.read_error(answer, native=False)
+            raise self.read_error(answer)
         billed: int | None = None
         try:
             data = parsed(answer.body)

@@ -150,7 +150,7 @@ class OpenAI(Hosted):
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
             raise self.unusable(unreadable(answer.body), usage) from None
 
-    def read_error(self, answer: http.Answer, *, native: bool, tools: bool = False) -> ProviderFailure:
+    def read_error(self, answer: http.Answer, *, native: bool = False, tools: bool = False) -> ProviderFailure:
         """Make the failure behind an error status; learns from it when the server knows no JSON schemas or no tools."""
         try:
             data = parsed(answer.body)
