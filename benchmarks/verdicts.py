@@ -22,12 +22,13 @@ import numpy as np
 
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.bridging import Line, bridge
-from titjudge.stats.generator_differences import GeneratorDifference, false_discoveries, gate, sign_flip_p
+from titjudge.stats.generator_differences import GeneratorDifference, gate
 from titjudge.stats.intervals import TAIL, mean_intervals, moments
 from titjudge.stats.planning import prompts_needed, variance_factor
 from titjudge.stats.replay_settling import replay_pairs, replay_race
 from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
 from titjudge.stats.sequential import OPEN, settle
+from titjudge.stats.significance import benjamini_hochberg, sign_flip_p
 from titjudge.stats.two_tier import two_tier
 
 HUMAN = Path(__file__).resolve().parents[1].parent / "shared" / "human" / "lmm4lmm_12_generators.csv.gz"
@@ -101,7 +102,7 @@ def false_slices(scores: Floats, repeats: int, slices: int = 12, seed: int = 3) 
         a, b = pairs[k % len(pairs)]
         d = exchanged(scores[:, a] - scores[:, b], rng)
         columns = np.stack([np.where(of == each, d, np.nan) for each in range(slices)], axis=1)
-        called.append(min(false_discoveries(sign_flip_p(columns, seed=k))) < 0.05)
+        called.append(min(benjamini_hochberg(sign_flip_p(columns, seed=k))) < 0.05)
     return float(np.mean(called))
 
 

@@ -19,7 +19,7 @@ from titjudge.report.table_cells import DASH, Json, cell, measured, number, p_va
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generator_differences import GeneratorDifference, generator_differences
-from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.intervals import mean_interval
 from titjudge.stats.part_scores import part_scores
 from titjudge.stats.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores_table import Entry, ScoreTable, score_table
@@ -162,7 +162,7 @@ def _board(
     for tier, members in enumerate(parts, 1):
         for k in members:
             name, own = scores.generators[k], scores.means[np.isfinite(scores.means[:, k]), k]
-            ends = mean_intervals(own, np.ones(len(own)), scores.bounds)[0]
+            ends = mean_interval(own, scores.bounds)
             mean = measured(
                 sign * float(own.mean()), judge.digits, sorted(sign * end for end in ends) if ends else None
             )

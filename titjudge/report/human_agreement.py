@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from titjudge.report.model import Entry, Judge, Report
-from titjudge.stats.bootstrap import codes, group_sums
+from titjudge.stats.bootstrap import codes
 from titjudge.stats.equality import same
-from titjudge.stats.intervals import share_intervals
+from titjudge.stats.intervals import share_interval
 
 _CATEGORY_KEYS = ("category", "type", "dimension", "theme", "class")
 
@@ -74,12 +74,11 @@ def by(report: Report, label: Callable[[int], str | None], order: Sequence[str])
 
 def _bin(report: Report, label: str, told: Sequence[tuple[int, bool]]) -> Bin:
     """Compute accuracy from (pair number, right); pairs of one prompt hang together, so the interval is over prompts."""
-    prompt, prompts = codes(report.entries[report.pairs[number][0]].prompt_id for number, _ in told)
+    prompt, _ = codes(report.entries[report.pairs[number][0]].prompt_id for number, _ in told)
     right = np.array([right for _, right in told], dtype=np.float64)
     if not told:
         return Bin(label, None, 0, None)
-    sums = group_sums(prompt, len(prompts), right, np.ones(len(told)))
-    return Bin(label, float(right.mean()), len(told), share_intervals(sums[:, 0], sums[:, 1])[0])
+    return Bin(label, float(right.mean()), len(told), share_interval(prompt, right))
 
 
 def by_length(report: Report, bins: int = 4) -> Cut:

@@ -13,13 +13,11 @@ from titjudge.report.human_agreement import value
 from titjudge.report.model import Loaded, Report
 from titjudge.report.table_cells import DASH, Json, cell, measured, number, table
 
-RESAMPLES = 1000
-
 
 def differences(report: Report) -> list[Json]:
     """Compare every other run with the first, by each metric they share, on the same pairs and the same images.
 
-    Accuracies where there are pairs, mean scores always; intervals and p-values resample or permute whole prompts.
+    Accuracies where there are pairs, mean scores always; intervals and p-values are over prompts.
     """
     rows = [row for metric in _shared(report) for row in _of(report, metric)]
     notes = [
@@ -80,9 +78,9 @@ def _of(report: Report, metric: str) -> list[list[Any]]:
             for a, b, sign in report.pairs
         ]
         pairs = list(dict.fromkeys(pairs))
-        found += paired_differences(pairs, values, baseline=baseline, resamples=RESAMPLES)
+        found += paired_differences(pairs, values, baseline=baseline)
     groups = {str(entry.slot): entry.prompt_id for entry in report.entries}
-    found += mean_differences(groups, values, baseline=baseline, resamples=RESAMPLES)
+    found += mean_differences(groups, values, baseline=baseline)
     return [_row(metric, one, digits) for one in found]
 
 

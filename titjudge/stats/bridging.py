@@ -17,7 +17,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.equality import with_ties
-from titjudge.stats.intervals import TAIL, mean_intervals
+from titjudge.stats.intervals import TAIL, mean_interval
 from titjudge.stats.scores_table import ScoreTable
 
 FEWEST = 4  # anchors
@@ -154,8 +154,7 @@ def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, 
     for k, name in enumerate(table.generators):
         known = means[np.isfinite(means[:, k]), k]
         if len(known) >= max(2, _SHARE * len(prompts)):
-            interval = mean_intervals(known, np.ones(len(known)), table.bounds)[0]
-            found[name] = float(known.mean()), interval, len(known)
+            found[name] = float(known.mean()), mean_interval(known, table.bounds), len(known)
     return found
 
 

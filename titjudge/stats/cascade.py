@@ -23,7 +23,7 @@ from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, group_sums
 from titjudge.stats.cascade_rules import Outcome, Recommendation, Rule
 from titjudge.stats.equality import reaches, with_ties
-from titjudge.stats.intervals import share_intervals
+from titjudge.stats.intervals import share_interval, share_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
 
 GRID = 17  # thresholds tried for the first of three judges; for the last but one, all that matter are tried
@@ -127,8 +127,7 @@ def recommend(
     accuracy, interval, price = None, None, None
     if right is not None and cost is not None:
         accuracy, price = float(right.mean()), float(cost.mean())
-        sums = group_sums(np.unique(group, return_inverse=True)[1], prompts, right, np.ones(len(right)))
-        interval = share_intervals(sums[:, 0], sums[:, 1])[0]
+        interval = share_interval(np.unique(group, return_inverse=True)[1], right)
         if chosen.accuracy - accuracy > 0.02:
             warnings.append(
                 f"the choice flatters itself by {100 * (chosen.accuracy - accuracy):.1f} points on the pairs that chose it"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.types import Table
-from titjudge.stats.bootstrap import Interval, codes, group_sums, multiplicities, number, percentile_interval
-from titjudge.stats.intervals import share_intervals
+from titjudge.stats.bootstrap import Interval, codes, multiplicities, number, percentile_interval
+from titjudge.stats.intervals import share_interval
 
 _RESAMPLES = 2000
 ALL = "all"
@@ -92,7 +92,6 @@ def _agreement(kind: str, marks: Sequence[Mark]) -> ElementAgreement:
     said, values = codes(value for mark in marks for value in (mark.judge, mark.people))
     judge, people = said[::2], said[1::2]
     right = (judge == people).astype(np.float64)
-    sums = group_sums(prompt, len(prompts), right, np.ones(len(marks)))
     table = np.zeros((len(prompts), len(values), len(values)))
     np.add.at(table, (prompt, judge, people), 1.0)
     draws = np.concatenate(
@@ -103,7 +102,7 @@ def _agreement(kind: str, marks: Sequence[Mark]) -> ElementAgreement:
         len(prompts),
         Counter((mark.judge, mark.people) for mark in marks),
         float(right.mean()),
-        share_intervals(sums[:, 0], sums[:, 1])[0],
+        share_interval(prompt, right),
         number(_kappas(table.sum(axis=0)[None])[0]),
         percentile_interval(draws, len(prompts)),
     )

@@ -1,11 +1,12 @@
-"""Intervals for shares and means over prompts that keep their level when there are few prompts.
+"""95% intervals for shares and means over prompts that keep their coverage when there are few prompts.
 
-Pairs of one prompt share images, so the prompt is the unit: everything here takes sums per prompt (linearised where prompts
-weigh differently). A share has Student's t over prompts on the scale of log odds, which cannot leave [0, 1]; where no sample
-of so few prompts could lie wholly above (or below) a share, the other end errs for both. A mean has Student's t, and reaches farther on the side of a long tail, which a few prompts may not have shown (Johnson 1978).
-Where all prompts agree there is no variance to go by, and the bound is exact: what all of n prompts show may still fail in
-a share of 1 - .025^(1/n) of prompts (46% for 6).
-`python -m benchmarks.coverage` measures how often these intervals hold.
+Pairs of one prompt share images, so the prompt is the unit: the functions take sums per prompt, and the variance of a ratio
+of sums is linearised. A share has a Student's t interval on the scale of log odds, which cannot leave [0, 1]; where a sample
+of so few prompts can exclude a share from one side only, that side takes the error probability of both. A mean has a
+Student's t interval, wider on the side of a long tail that a few prompts may not have shown (Johnson 1978).
+Where all prompts agree there is no variance to estimate, and the bound is exact: what all of n prompts show may still be
+absent in a share of 1 - .025^(1/n) of prompts (46% for 6).
+`python -m benchmarks.coverage` measures the coverage of these intervals.
 """
 
 from __future__ import annotations
@@ -15,38 +16,53 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.stats.bootstrap import LEVEL, Floats, Interval
+from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, group_sums
 
 TAIL = (1 - LEVEL) / 2
-_ALONE = 0.045  # of an end that errs alone; with .05 intervals cover down to 89.5% near the ends of the scale
+_ALONE = (
+    0.045  # error probability of an end that errs alone; with .05 coverage falls to 89.5% near the ends of the scale
+)
 WAY = "Student's t, of shares on the scale of log odds, where an end that cannot err leaves its part to the other"
-"""How intervals are computed, as results.json says it: whoever changes them changes this."""
+"""The method as results.json states it: change it whenever the intervals change."""
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding
 
 
 def share_intervals(hits: Floats, trials: Floats) -> list[Interval | None]:
-    """Compute for each statistic the interval of sum(hits) / sum(trials); None where fewer than two prompts have trials.
+    """Compute the interval of sum(hits) / sum(trials) of each statistic; None where fewer than two prompts have trials.
 
     Args:
         hits: Sums per prompt, shape (prompts,) or (prompts, statistics), at most those of `trials`.
         trials: Sums per prompt, of the same shape.
     """
-    found: list[Interval | None] = []
+    intervals: list[Interval | None] = []
     totals = np.atleast_1d(trials.sum(axis=0)).tolist()
     for (prompts, share, error, _), total in zip(moments(hits, trials), totals, strict=True):
         if prompts < 2:
-            found.append(None)
+            intervals.append(None)
         elif error <= _FLAT or min(share, 1 - share) <= _FLAT:
-            found.append(exact_bound(share, prompts, (0.0, 1.0)))
+            intervals.append(exact_bound(share, prompts, (0.0, 1.0)))
         else:
             (low, high), (inner_low, inner_high) = (_log_odds(share, error, prompts, tail) for tail in (TAIL, _ALONE))
             top = _highest_low(prompts, total)
             low, high = max(low, min(inner_low, 1 - top)), min(high, max(inner_high, top))
-            found.append((float(min(low, top)), float(max(high, 1 - top))))
-    return found
+            intervals.append((float(min(low, top)), float(max(high, 1 - top))))
+    return intervals
+
+
+def share_interval(prompt: Ints, hits: Floats, trials: Floats | None = None) -> Interval | None:
+    """Compute the interval of the share of hits, clustered by prompt.
+
+    Args:
+        prompt: Number of the prompt of each trial, from 0.
+        hits: 1 for a hit and 0 for a miss, same shape.
+        trials: 0 for rows that do not count; without it all do.
+    """
+    sums = group_sums(prompt, int(prompt.max(initial=-1)) + 1, hits, np.ones(len(hits)) if trials is None else trials)
+    return share_intervals(sums[:, 0], sums[:, 1])[0]
 
 
 def _log_odds(share: Any, error: Any, prompts: int, tail: float) -> tuple[Any, Any]:
+    """Compute the ends of the t interval on the scale of log odds, with the error probability `tail` on each side."""
     from scipy.special import expit, logit, stdtrit
 
     wide = -stdtrit(prompts - 1, tail) * error / (share * (1 - share))
@@ -55,9 +71,9 @@ def _log_odds(share: Any, error: Any, prompts: int, tail: float) -> tuple[Any, A
 
 @lru_cache(maxsize=4096)
 def _highest_low(prompts: int, trials: float) -> float:
-    """Compute the highest lower end that a sample can have.
+    """Compute the highest lower end that any sample can have.
 
-    It is that of complete agreement, or of one in which some prompts have one trial more right than the others.
+    Either all trials are hits, or some prompts have one miss more than the others.
     """
     agreed = max(0.5, exact_bound(1.0, prompts, (0.0, 1.0))[0])
     if trials < prompts:
@@ -68,58 +84,68 @@ def _highest_low(prompts: int, trials: float) -> float:
 
 
 def mean_intervals(sums: Floats, counts: Floats, bounds: Interval | None = None) -> list[Interval | None]:
-    """Compute for each statistic the interval of sum(sums) / sum(counts).
+    """Compute the interval of sum(sums) / sum(counts) of each statistic.
 
     It is None where fewer than two prompts have data, and where all prompts agree on a scale without ends.
 
     Args:
         sums: Per prompt, shape (prompts,) or (prompts, statistics).
         counts: Per prompt, of the same shape.
-        bounds: What the mean cannot leave.
+        bounds: Ends of the scale, which the interval is cut to.
     """
     from scipy.special import stdtrit
 
-    found: list[Interval | None] = []
+    intervals: list[Interval | None] = []
     for prompts, mean, error, skewness in moments(sums, counts):
         if prompts < 2:
-            found.append(None)
+            intervals.append(None)
         elif error <= _FLAT * max(1.0, abs(mean)):
-            found.append(exact_bound(mean, prompts, bounds) if bounds and np.isfinite(bounds).all() else None)
+            intervals.append(exact_bound(mean, prompts, bounds) if bounds and np.isfinite(bounds).all() else None)
         else:
             t = -float(stdtrit(prompts - 1, TAIL))
-            tail = _lean(prompts, skewness) * (1 + 2 * t**2)
+            shift = _skew(prompts, skewness) * (1 + 2 * t**2)
             low, high = bounds or (-np.inf, np.inf)
-            found.append(
-                (max(low, mean - (t + max(0.0, -tail)) * error), min(high, mean + (t + max(0.0, tail)) * error))
+            intervals.append(
+                (max(low, mean - (t + max(0.0, -shift)) * error), min(high, mean + (t + max(0.0, shift)) * error))
             )
-    return found
+    return intervals
+
+
+def mean_interval(values: Floats, bounds: Interval | None = None) -> Interval | None:
+    """Compute the interval of the mean of values, one a prompt; None as in `mean_intervals`."""
+    return mean_intervals(values, np.ones(len(values)), bounds)[0]
 
 
 def exact_bound(value: float, prompts: int, bounds: Interval) -> Interval:
-    """Compute the interval of a mean when every prompt shows the same: others may lie at the ends of the range."""
+    """Compute the interval of a mean when every prompt shows the same `value`: unseen ones may lie at the ends of the scale."""
     share = 1 - float(TAIL ** (1 / prompts))
     low, high = bounds
     return value - share * (value - low), value + share * (high - value)
 
 
 def mean_p(distance: float, prompts: int, skewness: float) -> float:
-    """One-sided p of a mean that lies `distance` standard errors below a limit: below .025 exactly where its interval is."""
+    """One-sided p of a mean `distance` standard errors below a limit: below .025 exactly where its interval is below the limit."""
     from scipy.special import stdtr
 
-    lean = max(0.0, _lean(prompts, skewness))
-    beyond = distance - lean
-    t = 2 * beyond / (1 + (1 + 8 * lean * beyond) ** 0.5) if beyond > 0 else beyond  # t + lean (1 + 2 t^2) = distance
+    skew = max(0.0, _skew(prompts, skewness))
+    beyond = distance - skew
+    t = 2 * beyond / (1 + (1 + 8 * skew * beyond) ** 0.5) if beyond > 0 else beyond  # t + skew (1 + 2 t^2) = distance
     return float(stdtr(prompts - 1, -t))
 
 
-def _lean(prompts: int, skewness: float) -> float:
+def _skew(prompts: int, skewness: float) -> float:
+    """Johnson's correction of t for skewness, in standard errors: multiplied by 1 + 2 t^2."""
     return float(skewness / (6 * prompts**0.5))
 
 
 def moments(tops: Floats, bottoms: Floats) -> list[tuple[int, float, float, float]]:
-    """For each statistic: prompts with data, the ratio of the sums, its standard error and the skewness between prompts.
+    """For each statistic: prompts with data, the ratio of the sums, its standard error and the skewness over prompts.
 
-    Few prompts look less skewed than they are; the factors are the usual one for samples, and 1 + 3 / n, by simulation.
+    Small samples underestimate skewness: it is multiplied by the usual factor for samples, and by 1 + 3 / n, found by simulation.
+
+    Args:
+        tops: Numerators, sums per prompt, shape (prompts,) or (prompts, statistics).
+        bottoms: Denominators, same shape; 0 is a prompt without data.
     """
     top, bottom = (each[:, None] if each.ndim == 1 else each for each in (tops, bottoms))
     prompts, total = np.count_nonzero(bottom > 0, axis=0), bottom.sum(axis=0)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import Floats, Interval, group_sums
+from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.equality import with_ties
-from titjudge.stats.intervals import share_intervals
+from titjudge.stats.intervals import share_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
 
 MOST = 3  # judges of a pool
@@ -83,9 +83,9 @@ def best_pool(
         pool, single = _choose(index, scores, train, most)
         right[test], alone[test] = _right(index, scores, pool)[test], _right(index, scores, single)[test]
     pool, single = _choose(index, scores, usable, most)
-    sums = group_sums(index.group, len(index.groups), right * usable, usable.astype(np.float64))
     return Pool(
-        tuple(names[k] for k in pool), float(right[usable].mean()), share_intervals(sums[:, 0], sums[:, 1])[0],
+        tuple(names[k] for k in pool), float(right[usable].mean()),
+        share_interval(index.group, right * usable, usable.astype(np.float64)),
         names[single[0]], float(alone[usable].mean()), int(usable.sum()), len(prompts),
     )  # fmt: skip
 

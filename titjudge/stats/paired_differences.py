@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
@@ -15,6 +16,7 @@ from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes,
 from titjudge.stats.equality import score_differences
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
+from titjudge.stats.significance import adjusted, benjamini_hochberg
 
 PERMUTATIONS = 9999
 EXCHANGES = 1999
@@ -22,12 +24,16 @@ EXCHANGES = 1999
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`first` minus `second` over what both have scored.
+    """`first` minus `second` over the pairs, or images, that both have scored.
 
-    `difference` with its 95% interval (Student's t over prompts, see `intervals`); `p_value` two-sided, by exchanging the two within
-    whole prompts (exact where 2^prompts is at most 9,999); `p_adjusted` after Benjamini-Hochberg over the comparisons
-    made together. For accuracies also McNemar's exact test, which takes pairs as independent: `only_first` pairs are
-    right with `first` alone, `only_second` with `second` alone.
+    Attributes:
+        n: Pairs or images that both have scored, of `prompts` prompts.
+        interval: Of the difference, 95%, Student's t over prompts (see `intervals`).
+        p_value: Two-sided; permutation test that exchanges the two within whole prompts, exact where 2^prompts is at
+            most 9,999.
+        p_adjusted: After Benjamini-Hochberg over the comparisons made together.
+        only_first: Pairs on which only `first` is right; likewise `only_second`. For accuracies only.
+        mcnemar_p: McNemar's exact test, which takes pairs as independent. For accuracies only.
     """
 
     first: str
@@ -47,17 +53,12 @@ class Difference:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Write the numbers as JSON has them."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the fields by name."""
+        return asdict(self)
 
 
 def paired_differences(
-    pairs: Sequence[Pair] | PairIndex,
-    values: Mapping[str, Values],
-    *,
-    baseline: str | None = None,
-    resamples: int = 2000,
-    seed: int = 0,
+    pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *, baseline: str | None = None, seed: int = 0
 ) -> list[Difference]:
     """Compare metrics, or runs, by pairwise accuracy (a predicted tie is wrong) over the same human pairs.
 
@@ -65,8 +66,7 @@ def paired_differences(
         pairs: Human pairs.
         values: Metric or run name -> score by image id, higher is better.
         baseline: Compare every other one with this; without it all against all.
-        resamples: Bootstrap draws of prompts.
-        seed: Of the draws.
+        seed: Of the permutation test.
 
     Raises:
         ConfigError: `baseline` is not among the names.
@@ -75,16 +75,16 @@ def paired_differences(
     predicted = {name: index.predictions(each) for name, each in values.items()}
     return _adjusted(
         [
-            _accuracy_difference(index, first, second, predicted[first], predicted[second], resamples, seed)
+            _accuracy_difference(index, first, second, predicted[first], predicted[second], seed)
             for first, second in _couples(list(values), baseline)
         ]
     )
 
 
 def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values], *, seed: int = 0) -> list[float | None]:
-    """Test whether each row is really less accurate than the best, which was chosen on the same pairs.
+    """Test whether each row is less accurate than the best one, which was chosen on the same pairs.
 
-    Multiple comparisons with the best: the rows up to the one in question are exchanged within each prompt, and p is how
+    Multiple comparisons with the best: the rows down to the one in question are exchanged within each prompt, and p is how
     often the best and the worst of them then lie so far apart; p never falls from a row to a worse one's (step-down).
 
     Args:
@@ -97,7 +97,8 @@ def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values], 
     """
     index = pair_index(pairs)
     predicted = [index.predictions(each) for each in values]
-    found: list[float | None] = []
+    ps: list[float | None] = []
+    worst = 0.0
     for k in range(1, len(predicted)):
         rows = np.array(predicted[: k + 1])
         both = (index.preference != 0) & ~np.isnan(rows).any(axis=0)
@@ -105,17 +106,15 @@ def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values], 
         sums = group_sums(index.group, len(index.groups), *right.astype(np.float64), both.astype(np.float64))
         sums = sums[sums[:, -1] > 0, :-1]
         gap = float(sums[:, 0].sum() - sums[:, k].sum()) if len(sums) else 0.0
-        found.append(_range_p(sums, gap, seed) if len(sums) > 1 else None)
-    worst = 0.0
-    for k in reversed(range(len(found))):
-        if found[k] is not None:
-            worst = max(worst, found[k] or 0.0)
-            found[k] = worst
-    return found
+        ps.append(_range_p(sums, gap, seed) if len(sums) > 1 else None)
+    for k, p in reversed(list(enumerate(ps))):
+        if p is not None:
+            ps[k] = worst = max(worst, p)
+    return ps
 
 
 def _range_p(sums: Floats, gap: float, seed: int) -> float:
-    """How often rows exchanged within prompts lie at least `gap` apart; sums is (prompts, rows)."""
+    """Share of exchanges within prompts after which the rows lie at least `gap` apart; `sums` is (prompts, rows)."""
     rng = np.random.default_rng(seed)
     larger = done = 0
     step = max(1, (1 << 21) // sums.size)
@@ -128,66 +127,42 @@ def _range_p(sums: Floats, gap: float, seed: int) -> float:
 
 
 def mean_differences(
-    groups: Mapping[str, str],
-    values: Mapping[str, Values],
-    *,
-    baseline: str | None = None,
-    resamples: int = 2000,
-    seed: int = 0,
+    prompt_of: Mapping[str, str], values: Mapping[str, Values], *, baseline: str | None = None, seed: int = 0
 ) -> list[Difference]:
-    """Compare mean scores over the images both have scored; needs no people.
+    """Compare mean scores over the images both have scored; needs no human pairs.
 
     Args:
-        groups: Prompt of each image id (both runs must use the same ids).
+        prompt_of: Prompt of each image id (both runs must use the same ids).
         values: Run name -> score by image id.
         baseline: Compare every other one with this; without it all against all.
-        resamples: Bootstrap draws of prompts.
-        seed: Of the draws.
+        seed: Of the permutation test.
 
     Raises:
         ConfigError: `baseline` is not among the names.
     """
     return _adjusted(
-        [
-            _mean_difference(groups, first, second, values, resamples, seed)
-            for first, second in _couples(list(values), baseline)
-        ]
+        [_mean_difference(prompt_of, first, second, values, seed) for first, second in _couples(list(values), baseline)]
     )
 
 
 def run_differences(
-    items: Iterable[Item | InvalidItem],
-    runs: Mapping[str, Sequence[Score]],
-    pairs: Sequence[Pair] = (),
-    *,
-    negate: Collection[str] = (),
-    baseline: str | None = None,
-    resamples: int = 2000,
-    seed: int = 0,
+    items: Iterable[Item | InvalidItem], runs: Mapping[str, Sequence[Score]], *, baseline: str | None = None
 ) -> list[Difference]:
-    """Compare runs side by side: for each metric that several runs share, the difference in accuracy and in mean score.
-
-    Accuracies need `pairs`; means only that the runs judged the same images (equal item ids).
+    """Compare the mean scores of runs that judged the same images, for each metric that several of them have.
 
     Raises:
         ConfigError: `baseline` is not among the runs.
     """
-    if baseline is not None:
-        _couples(list(runs), baseline)
+    _couples(list(runs), baseline)
     values = {run: values_by_metric(scores) for run, scores in runs.items()}
-    groups = {item.id: item.prompt_id or item.id for item in items}
-    index = pair_index(pairs)
-    found: list[Difference] = []
+    prompt_of = {item.id: item.prompt_id or item.id for item in items}
+    differences: list[Difference] = []
     for metric in dict.fromkeys(name for metrics in values.values() for name in metrics):
         shared = {run: metrics[metric] for run, metrics in values.items() if metric in metrics}
-        if len(shared) < 2 or (baseline is not None and baseline not in shared):
-            continue
-        better = {run: _negated(each) for run, each in shared.items()} if metric in negate else shared
-        options: dict[str, Any] = {"baseline": baseline, "resamples": resamples, "seed": seed}
-        some = paired_differences(index, better, **options) if len(index) else []
-        some += mean_differences(groups, shared, **options)
-        found += [replace(each, what=f"{each.what} of {metric}") for each in some]
-    return _adjusted(found)
+        if baseline is None or baseline in shared:
+            of_metric = mean_differences(prompt_of, shared, baseline=baseline)
+            differences += [replace(each, what=f"{each.what} of {metric}") for each in of_metric]
+    return _adjusted(differences)
 
 
 def prompt_differences(
@@ -198,46 +173,32 @@ def prompt_differences(
     Args:
         values: Name -> prompt -> the scores of its images, which are averaged.
         baseline: Compare every other one with this; without it all against all.
-        seed: Of the draws.
+        seed: Of the permutation test.
     """
-    means: dict[str, dict[str, float | None]] = {
-        name: {prompt: float(np.mean(known)) for prompt, all_ in prompts.items() if (known := _known(all_))}
+    means: dict[str, Values] = {
+        name: {
+            prompt: float(np.mean(known))
+            for prompt, scores in prompts.items()
+            if (known := [score for score in scores if score is not None])
+        }
         for name, prompts in values.items()
     }
-    groups = {prompt: prompt for prompts in means.values() for prompt in prompts}
-    found = mean_differences(groups, means, baseline=baseline, seed=seed)
-    return [replace(each, what="mean score over prompts") for each in found]
-
-
-def _known(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
-def _negated(values: Values) -> Values:
-    return {id: None if value is None else -value for id, value in values.items()}
+    prompt_of = {prompt: prompt for prompts in means.values() for prompt in prompts}
+    differences = mean_differences(prompt_of, means, baseline=baseline, seed=seed)
+    return [replace(each, what="mean score over prompts") for each in differences]
 
 
 def differences_table(differences: Sequence[Difference]) -> Table:
-    """Show the comparisons as people read them."""
+    """Tabulate the comparisons."""
     return Table(
         "Paired differences",
         ("first", "second", "what", "n", "difference", "low", "high", "p", "p adjusted", "McNemar p"),
         tuple(
-            (
-                d.first,
-                d.second,
-                d.what,
-                d.n,
-                d.difference,
-                *(d.interval or (None, None)),
-                d.p_value,
-                d.p_adjusted,
-                d.mcnemar_p,
-            )
+            (d.first, d.second, d.what, d.n, d.difference, *(d.interval or (None, None)), d.p_value, d.p_adjusted, d.mcnemar_p)
             for d in differences
         ),
         ("first minus second over what both scored; interval and p by prompts, p adjusted after Benjamini-Hochberg",),
-    )
+    )  # fmt: skip
 
 
 def _couples(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
@@ -248,66 +209,50 @@ def _couples(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
     return [(name, baseline) for name in names if name != baseline]
 
 
-def _accuracy_difference(
-    index: PairIndex, first: str, second: str, x: Floats, y: Floats, resamples: int, seed: int
-) -> Difference:
+def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y: Floats, seed: int) -> Difference:
     from scipy.stats import binomtest
 
     both = (index.preference != 0) & ~np.isnan(x) & ~np.isnan(y)
     right_x, right_y = both & (x == index.preference), both & (y == index.preference)
     only_x, only_y = int((right_x & ~right_y).sum()), int((right_y & ~right_x).sum())
     mcnemar = float(binomtest(only_x, only_x + only_y, 0.5).pvalue) if only_x + only_y else None
-    found = _paired(
-        index.group, len(index.groups), right_x.astype(float), right_y.astype(float), both, resamples, seed, (-1.0, 1.0)
-    )
+    paired = _paired(index.group, right_x.astype(float), right_y.astype(float), both, seed, (-1.0, 1.0))
     if not both.any():
-        found["reason"] = "no pair is scored by both"
-    return Difference(first, second, "accuracy", only_first=only_x, only_second=only_y, mcnemar_p=mcnemar, **found)
+        paired["reason"] = "no pair is scored by both"
+    return Difference(first, second, "accuracy", only_first=only_x, only_second=only_y, mcnemar_p=mcnemar, **paired)
 
 
 def _mean_difference(
-    groups: Mapping[str, str], first: str, second: str, values: Mapping[str, Values], resamples: int, seed: int
+    prompt_of: Mapping[str, str], first: str, second: str, values: Mapping[str, Values], seed: int
 ) -> Difference:
-    ids = [id for id in values[first] if id in groups]
-    x = np.array([_float(values[first].get(id)) for id in ids], dtype=np.float64)
-    y = np.array([_float(values[second].get(id)) for id in ids], dtype=np.float64)
+    ids = [id for id in values[first] if id in prompt_of]
+    x, y = (np.array([values[name].get(id) for id in ids], dtype=np.float64) for name in (first, second))
     both = np.isfinite(x) & np.isfinite(y)
-    group, labels = codes(groups[id] for id in ids)
-    found = _paired(group, len(labels), np.where(both, x, 0.0), np.where(both, y, 0.0), both, resamples, seed)
+    prompt, _ = codes(prompt_of[id] for id in ids)
+    paired = _paired(prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both, seed)
     if not both.any():
-        found["reason"] = "no image is scored by both"
-    return Difference(first, second, "mean score", **found)
-
-
-def _float(value: float | None) -> float:
-    return np.nan if value is None else float(value)
+        paired["reason"] = "no image is scored by both"
+    return Difference(first, second, "mean score", **paired)
 
 
 def _paired(
-    group: Ints,
-    groups: int,
-    x: Floats,
-    y: Floats,
-    both: np.ndarray[Any, Any],
-    resamples: int,
-    seed: int,
-    bounds: Interval | None = None,
+    prompt: Ints, x: Floats, y: Floats, both: NDArray[np.bool_], seed: int, bounds: Interval | None = None
 ) -> dict[str, Any]:
+    """Compute the fields of a difference from values of each pair or image, 0 where not `both` have one."""
     n = int(both.sum())
-    sums = group_sums(group, groups, x, y, both.astype(np.float64)) if groups else np.zeros((0, 3))
+    sums = group_sums(prompt, int(prompt.max(initial=-1)) + 1, x, y, both.astype(np.float64))
     sums = sums[sums[:, 2] > 0]
-    apart = score_differences(sums[:, 0], sums[:, 1])
-    interval = mean_intervals(apart, sums[:, 2], bounds)[0] if resamples else None
-    top_x, top_y = float(sums[:, 0].sum()), float(sums[:, 1].sum())
+    differences = score_differences(sums[:, 0], sums[:, 1])
+    interval = mean_intervals(differences, sums[:, 2], bounds)[0]
     return {
         "n": n,
         "prompts": len(sums),
-        "first_value": top_x / n if n else None,
-        "second_value": top_y / n if n else None,
-        "difference": float(apart.sum()) / n if n else None,
+        "first_value": float(sums[:, 0].sum()) / n if n else None,
+        "second_value": float(sums[:, 1].sum()) / n if n else None,
+        "difference": float(differences.sum()) / n if n else None,
         "interval": interval,
-        "p_value": _exchange_p(apart, seed) if len(sums) > 1 and resamples else None,
-        "reason": "" if interval or not resamples else FEW_PROMPTS if len(sums) < 2 else "every prompt shows the same",
+        "p_value": _exchange_p(differences, seed) if len(sums) > 1 else None,
+        "reason": "" if interval else FEW_PROMPTS if len(sums) < 2 else "every prompt shows the same",
     }
 
 
@@ -330,14 +275,6 @@ def _exchange_p(per_prompt: Floats, seed: int) -> float:
     return float(found.pvalue)
 
 
-def _adjusted(differences: list[Difference]) -> list[Difference]:
-    from scipy.stats import false_discovery_control
-
-    tested = [k for k, each in enumerate(differences) if each.p_value is not None]
-    if not tested:
-        return differences
-    adjusted = false_discovery_control([differences[k].p_value for k in tested])
-    done = list(differences)
-    for k, p in zip(tested, adjusted.tolist(), strict=True):
-        done[k] = replace(done[k], p_adjusted=p)
-    return done
+def _adjusted(differences: Sequence[Difference]) -> list[Difference]:
+    ps = adjusted([each.p_value for each in differences], benjamini_hochberg)
+    return [replace(each, p_adjusted=p) for each, p in zip(differences, ps, strict=True)]

@@ -56,8 +56,7 @@ class Pilot:
         columns = [table.column(a), table.column(b)]
         d = table.differences(*columns)
         if len(d) < 2:
-            said = f"{len(d)} prompt{'' if len(d) == 1 else 's'}"
-            raise DataError(f"'{a}' and '{b}' have {said} with a score in common: a pilot needs two", table.source)
+            raise table.too_few((a, b), len(d), "a pilot needs two")
         variance = float(d.var(ddof=1))
         if variance <= 1e-24:
             raise DataError(

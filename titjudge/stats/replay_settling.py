@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.errors import DataError
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import apart
@@ -29,7 +28,8 @@ def replay_pairs(
     for names in pairs:
         columns = [table.column(name) for name in names]
         differences = table.differences(*columns)
-        _check(names, len(differences), table)
+        if len(differences) < 2:
+            raise table.too_few(names, len(differences), "it takes two")
         span = _span(table.means[:, columns])
         found += [settle(names, rng.permutation(differences), span=span, margin=margin) for _ in range(repeat)]
     return found
@@ -45,7 +45,8 @@ def replay_race(
     """
     means = table.means[:, [table.column(name) for name in names]]
     means = means[np.isfinite(means).all(axis=1)]
-    _check(names, len(means), table)
+    if len(means) < 2:
+        raise table.too_few(names, len(means), "it takes two")
     rng, found = np.random.default_rng(seed), []
     for _ in range(repeat):
         race = Race(names, _span(means), margin)
@@ -60,13 +61,6 @@ def replay_race(
 
 def _span(scores: Floats) -> float:
     return apart(float(np.nanmin(scores)), float(np.nanmax(scores)), 1.0)  # nothing differs: nothing is settled soon
-
-
-def _check(names: Sequence[str], prompts: int, table: ScoreTable) -> None:
-    if prompts < 2:
-        said = f"{prompts} prompt{'' if prompts == 1 else 's'}"
-        both = "' and '".join(names)
-        raise DataError(f"'{both}' have {said} with a score in common: it takes two", table.source)
 
 
 def replay_tables(pairs: Sequence[Settled], races: Sequence[dict[str, Any]]) -> list[Table]:

@@ -98,6 +98,11 @@ class ScoreTable:
         both = np.isfinite(x) & np.isfinite(y)
         return score_differences(x[both], y[both])
 
+    def too_few(self, generators: Sequence[str], prompts: int, needed: str) -> DataError:
+        """Make the error that generators have fewer than two prompts in common; `needed` ends the message."""
+        names, plural = "' and '".join(generators), "" if prompts == 1 else "s"
+        return DataError(f"'{names}' have {prompts} prompt{plural} with a score in common: {needed}", self.source)
+
     def spans(self, *, declared: bool = False) -> Interval | None:
         """Return the ends between which a difference of two scores must lie.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.equality import score_differences, with_ties
-from titjudge.stats.generator_differences import holm, sign_flip_p
+from titjudge.stats.significance import holm, sign_flip_p
 
 K = TypeVar("K", bound=Hashable)
 

@@ -19,12 +19,11 @@ from titjudge.stats.generator_differences import (
     WORSE,
     gate,
     generator_differences,
-    holm,
-    sign_flip_p,
     verdict_tables,
 )  # fmt: skip
 from titjudge.stats.per_prompt import PerPrompt
 from titjudge.stats.scores_table import Entry, ScoreTable, read_scores, score_table
+from titjudge.stats.significance import holm, sign_flip_p
 
 
 def made(scores: dict[str, list[float | None]], **categories: list[str]) -> ScoreTable:
