@@ -1,4 +1,4 @@
-"""What several metrics do: insist on an image, wait for several answers, know a dry run's stand-ins."""
+"""Helpers of several metrics: require an image, wait for several replies, recognise the stand-ins of a dry run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def image_of(item: Item) -> Path:
     """Return the image of an item.
 
     Raises:
-        Unanswered: it has none; the item's score then says so.
+        Unanswered: The item has none; its score then says so.
     """
     if item.image is None:
         raise Unanswered(Status.BAD_INPUT, "this metric needs an image")
@@ -29,7 +29,7 @@ def image_of(item: Item) -> Path:
 async def gather_answers(*questions: Awaitable[T]) -> list[T | Unanswered]:
     """Ask several questions at once and return the answers in order, an `Unanswered` where there is none.
 
-    Anything else that goes wrong is raised, once all have ended: what is under way is paid for and belongs in the cache.
+    Any other exception is raised after all questions have ended: replies under way are paid for and belong in the cache.
     """
     answers: list[T | Unanswered] = []
     for result in await asyncio.gather(*questions, return_exceptions=True):
@@ -39,12 +39,32 @@ async def gather_answers(*questions: Awaitable[T]) -> list[T | Unanswered]:
     return answers
 
 
+async def all_answers(*questions: Awaitable[T]) -> list[T]:
+    """Ask several questions at once and return the answers in order.
+
+    Raises:
+        Unanswered: A question has no answer; names the first one, and how many have none.
+    """
+    answers = await gather_answers(*questions)
+    missing = [(number, answer) for number, answer in enumerate(answers, 1) if isinstance(answer, Unanswered)]
+    if missing:
+        number, first = missing[0]
+        reason = f"{len(missing)} of {len(answers)} questions without an answer; {number}: {first.reason}"
+        raise Unanswered(first.status, reason)
+    return [answer for answer in answers if not isinstance(answer, Unanswered)]
+
+
+def unreadable(reply: Reply, why: str) -> Unanswered:
+    """Make the exception for a reply that cannot be parsed."""
+    return Unanswered(Status.UNPARSED, f"the answer is {why}: {reply.text[:60]!r}", reply)
+
+
 def is_stand_in(ask: Ask, reply: Reply) -> bool:
-    """Tell whether a dry run made this reply up. One that it found in the cache is real."""
+    """Tell whether a dry run made this reply up; one that it found in the cache is real."""
     return ask.dry_run is not None and reply.model_version == STAND_IN
 
 
 def prompt_read(used: int, total: int) -> tuple[PromptRead, str]:
-    """Tell how many tokens of the prompt a model read of how many, and in words where it did not read them all."""
+    """Record how many tokens of the prompt a model read, with a reason for the score where it did not read them all."""
     read = PromptRead(prompt_tokens_used=used, prompt_tokens=total, cut=used < total)
     return read, f"only {used} of {total} tokens of the prompt were read" if read["cut"] else ""

@@ -1,28 +1,27 @@
 """DSG, the Davidsonian Scene Graph: yes/no questions with dependencies (ICLR 2024; github.com/j-min/DSG).
 
-The judge writes the questions, once for each prompt; the captioner model answers each about the image. The words of the
-request for questions are ours; its form, the aggregation and the request for an answer are DSG's.
+The judge writes the questions, once for each prompt; the captioner answers each of them about the image. The prompt that
+asks for questions is ours; its output format, the aggregation and the prompt that asks for an answer are DSG's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from pydantic import Field, model_validator
 
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics._questions import (
+from titjudge.metrics._question_generation import (
     MOST_QUESTIONS,
     QuestionModel,
-    all_answers,
     ask_captioner,
     ready_questions,
-    unreadable,
     write_questions,
 )
-from titjudge.metrics._shared import image_of, is_stand_in
+from titjudge.metrics._shared import all_answers, image_of, is_stand_in, unreadable
 from titjudge.metrics.answer_rules import read_yes_no
 
 
@@ -50,34 +49,30 @@ class SceneGraph(QuestionModel):
             unknown = [parent for parent in above if parent not in parents]
             if unknown:
                 raise ValueError(f"question {id_} has the parent {unknown[0]}, which does not exist")
-        _refuse_circles(parents)
+        try:
+            TopologicalSorter(parents).prepare()
+        except CycleError as error:
+            raise ValueError(f"question {error.args[1][0]} depends on itself by way of its parents") from error
         return self
 
 
-def _refuse_circles(parents: Mapping[int, Sequence[int]]) -> None:
-    settled: set[int] = set()
-    while len(settled) < len(parents):
-        ready = {id_ for id_, above in parents.items() if id_ not in settled and settled.issuperset(above)}
-        if not ready:
-            circle = next(id_ for id_ in parents if id_ not in settled)
-            raise ValueError(f"question {circle} depends on itself by way of its parents")
-        settled |= ready
-
-
 def valid_questions(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> dict[int, bool]:
-    """Whether a question makes sense: none of its direct parents was answered "no".
+    """Tell of each question whether it is valid: none of its direct parents was answered "no".
 
-    DSG's rule (`calc_vqa_score`): the parents' own answers count, whether or not they make sense themselves; parent 0 is
+    DSG's rule (`calc_vqa_score`): the parents' own answers count, whether or not they are valid themselves; parent 0 is
     the root.
     """
     return {id_: all(parent == 0 or yes[parent] for parent in parents.get(id_, ())) for id_ in yes}
 
 
 def dsg_score(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> tuple[float, float]:
-    """(with dependencies, without): the fraction of questions answered "yes", a question with a "no" above it being a "no".
+    """Compute the fraction of questions answered "yes".
+
+    Returns:
+        The score with dependencies, in which a question with a parent answered "no" counts as "no", and without them.
 
     Raises:
-        ValueError: there are no questions (upstream says 0.0).
+        ValueError: There are no questions (the official code returns 0.0).
     """
     if not yes:
         raise ValueError("no questions, no score")
@@ -94,7 +89,7 @@ def dsg_score(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> 
 async def dsg(item: Item, ask: Ask) -> Score:
     """Davidsonian Scene Graph: fraction of yes/no questions about the prompt's facts that hold; a child of a "no" does not.
 
-    `item.meta["dsg"]` may hold ready questions, [{"id", "question", "parents"}, ...]; else the judge writes them.
+    `item.meta["dsg"]` may hold the questions, [{"id", "question", "parents"}, ...]; else the judge writes them.
     """
     image_of(item)
     graph = await _scene_graph(item, ask)
@@ -111,8 +106,8 @@ async def dsg(item: Item, ask: Ask) -> Score:
     parents = {question.id: question.parents for question in graph.questions}
     value, plain = dsg_score(yes, parents)
     valid = valid_questions(yes, parents)
-    shown = [{**each.model_dump(), "yes": yes[each.id], "valid": valid[each.id]} for each in graph.questions]
-    return Score.of(value, without_dependencies=plain, questions=shown)
+    rows = [{**each.model_dump(), "yes": yes[each.id], "valid": valid[each.id]} for each in graph.questions]
+    return Score.of(value, without_dependencies=plain, questions=rows)
 
 
 async def _scene_graph(item: Item, ask: Ask) -> SceneGraph:

@@ -1,8 +1,8 @@
-"""Questions that the data bring along, asked of a judge one by one or all in one request; the score is their weighted mean."""
+"""Questions of the data set, put to a judge one by one or all in one request; the score is the weighted mean of its answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -11,8 +11,7 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._questions import unreadable
-from titjudge.metrics._shared import gather_answers, image_of, is_stand_in
+from titjudge.metrics._shared import gather_answers, image_of, is_stand_in, unreadable
 from titjudge.metrics.answer_rules import RULES, Question
 
 _SKIPPED = (Status.REFUSED, Status.TRUNCATED, Status.UNPARSED)  # anything else is asked again by the next run
@@ -25,20 +24,20 @@ def _known_rule(name: str) -> str:
 
 
 class Asking(BaseModel):
-    """How questions are put to a judge, and what becomes of its replies.
+    """How questions are put to a judge, and how its replies become a score.
 
     Attributes:
-        template: The prompt. It is given `prompt`, `fields` (what else is known of the prompt) and `question` (its words),
-            or, where all are asked in one request, `questions` (question, category, ...).
+        template: The prompt. Its variables are `prompt`, `fields` (the other columns of the prompt) and `question`, or,
+            where all questions go into one request, `questions` (objects with question, category and most).
         each: One request for each question, or one for each image.
-        answer: The rule that reads a reply.
-        tries: How often a reply that cannot be read is asked for again, in all.
+        answer: The rule that parses a reply (`answer_rules`).
+        tries: Most requests for a question whose reply cannot be parsed.
         max_tokens: Most tokens of a reply.
         temperature: Sampling temperature; null leaves it to the model.
-        unanswered: An image with a question without an answer has no score ("none"), or the mean of the others ("skip").
-        parents: A question whose parents were answered "no" counts as "no": by the parents' own answers ("direct"), or so
-            that a zero is handed down in the order of the questions ("chained").
-        image: The score of an image is the mean of its answers, or 1 where all of them are the best and else 0.
+        unanswered: An image with an unanswered question has no score ("none"), or the mean of the others ("skip").
+        parents: A question with a parent answered "no" counts as "no": by the parents' own answers ("direct"), or by
+            their counted ones, so that a "no" passes down the tree ("chained").
+        image: The score of an image is the mean of its answers, or 1 where every answer is the best one and else 0.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -61,8 +60,32 @@ class Asked(Asking):
 
 
 def has_questions(item: Item) -> bool:
-    """Whether questions come with the item."""
+    """Tell whether the data set has questions about the item."""
     return "asked" in item.meta
+
+
+def questions_of(item: Item) -> tuple[Asked, dict[str, Any]]:
+    """Return the questions of an item, and the template's variables that are the same for all of them.
+
+    Raises:
+        Unanswered: The item has no image, or its questions do not validate.
+    """
+    image_of(item)
+    try:
+        asked = Asked.model_validate(item.meta.get("asked"))
+    except ValidationError as error:
+        raise Unanswered(Status.BAD_INPUT, f"the item's questions: {first_problem(error)}") from error
+    return asked, {"prompt": item.prompt, "fields": {key: value for key, value in item.meta.items() if key != "asked"}}
+
+
+def answer_rows(
+    questions: Sequence[Question], answers: Sequence[float | None], counted: Sequence[float | None]
+) -> list[dict[str, Any]]:
+    """Return what a score keeps of each question: its answer, and what that counts for."""
+    return [
+        {"question": question.question, "category": question.category, "answer": answer, "counted": count}
+        for question, answer, count in zip(questions, answers, counted, strict=True)
+    ]
 
 
 @metric(
@@ -78,76 +101,71 @@ async def questions(item: Item, ask: Ask) -> Score:
 
     `item.meta["asked"]` is an `Asked`; suites of YAML files make it.
     """
-    image_of(item)
-    try:
-        asked = Asked.model_validate(item.meta.get("asked"))
-    except ValidationError as error:
-        return Score.none(Status.BAD_INPUT, f"the item's questions: {first_problem(error)}")
+    asked, shared = questions_of(item)
     together = asked.each == "image"
     batches = [asked.questions] if together else [[question] for question in asked.questions]
-    replies = await gather_answers(*(_answers(item, ask, asked, batch) for batch in batches))
+    replies = await gather_answers(*(_answers(item, ask, asked, batch, shared) for batch in batches))
     missing = [reply for reply in replies if isinstance(reply, Unanswered)]
     fatal = [each for each in missing if asked.unanswered == "none" or each.status not in _SKIPPED]
     if fatal or len(missing) == len(replies):
         worst = (fatal or missing)[0]
-        counted = "" if len(replies) == 1 else f"{len(missing)} of {len(replies)} questions without an answer; "
-        raise Unanswered(worst.status, f"{counted}{worst.reason}", worst.reply)
+        share = "" if len(replies) == 1 else f"{len(missing)} of {len(replies)} questions without an answer; "
+        raise Unanswered(worst.status, f"{share}{worst.reason}", worst.reply)
     answers: list[float | None] = []
     for batch, reply in zip(batches, replies, strict=True):
         answers += [None] * len(batch) if isinstance(reply, Unanswered) else reply
-    counted_answers = after_parents(asked, answers)
-    shown = [
-        {"question": question.question, "category": question.category, "answer": answer, "counted": counted}
-        for question, answer, counted in zip(asked.questions, answers, counted_answers, strict=True)
-    ]
-    mean = weighted_mean(asked.questions, counted_answers)
-    return Score.of(float(mean == 1) if asked.image == "all" else mean, questions=shown)
+    counted = after_parents(asked, answers)
+    mean = weighted_mean(asked.questions, counted)
+    rows = answer_rows(asked.questions, answers, counted)
+    return Score.of(float(mean == 1) if asked.image == "all" else mean, questions=rows)
 
 
-async def _answers(item: Item, ask: Ask, asked: Asked, batch: Sequence[Question]) -> list[float]:
-    fields = {key: value for key, value in item.meta.items() if key != "asked"}
-    given: dict[str, Any] = {"prompt": item.prompt, "fields": fields}
+async def _answers(
+    item: Item, ask: Ask, asked: Asked, batch: Sequence[Question], shared: Mapping[str, Any]
+) -> list[float]:
+    """Ask for the answers to a batch of questions, again where the reply cannot be parsed."""
+    variables = dict(shared)
     if asked.each == "question":
-        given["question"] = batch[0].question
+        variables["question"] = batch[0].question
     else:
-        given["questions"] = [question.model_dump(include={"question", "category", "most"}) for question in batch]
+        variables["questions"] = [question.model_dump(include={"question", "category", "most"}) for question in batch]
     params: dict[str, Any] = {"max_tokens": asked.max_tokens}
     if asked.temperature is not None:
         params["temperature"] = asked.temperature
     for attempt in range(asked.tries):
-        reply = await ask(asked.template, role="judge", images=[image_of(item)], params=params, sample=attempt, **given)
-        found = RULES[asked.answer](reply.text, batch)
-        if found:
-            return found
+        reply = await ask(
+            asked.template, role="judge", images=[image_of(item)], params=params, sample=attempt, **variables
+        )
+        answers = RULES[asked.answer](reply.text, batch)
+        if answers:
+            return answers
         if is_stand_in(ask, reply):
             return [0.0] * len(batch)
-        if found is not None:
+        if answers is not None:  # [] is a reply that the published script does not ask for again
             break
     raise unreadable(reply, f"not what the rule '{asked.answer}' reads")
 
 
 def after_parents(asked: Asked, answers: Sequence[float | None]) -> list[float | None]:
-    """Set to zero what makes no sense, because a parent was answered "no".
+    """Count as "no" (0) every question with a parent that was answered "no".
 
     Raises:
-        Unanswered: a parent does not exist.
+        Unanswered: A parent does not exist.
     """
     counted = list(answers)
-    places = {question.id: place for place, question in enumerate(asked.questions)}
-    for place, question in enumerate(asked.questions):
+    index = {question.id: i for i, question in enumerate(asked.questions)}
+    for i, question in enumerate(asked.questions):
         for parent in question.parents:
-            if parent not in places:
+            if parent not in index:
                 reason = f"question {question.id} has the parent {parent}, which does not exist"
                 raise Unanswered(Status.BAD_INPUT, reason)
-            if (counted if asked.parents == "chained" else answers)[places[parent]] == 0:
-                counted[place] = 0.0
+            if (counted if asked.parents == "chained" else answers)[index[parent]] == 0:
+                counted[i] = 0.0
                 break
     return counted
 
 
-def weighted_mean(asked: Sequence[Question], answers: Sequence[float | None]) -> float:
-    """Average the answers that there are, each as a share of the best one."""
-    given = [
-        (each.weight, answer / each.most) for each, answer in zip(asked, answers, strict=True) if answer is not None
-    ]
-    return sum(weight * share for weight, share in given) / sum(weight for weight, _ in given)
+def weighted_mean(questions: Sequence[Question], answers: Sequence[float | None]) -> float:
+    """Compute the weighted mean of the answers that are not None, each as a share of the best answer."""
+    shares = [(q.weight, answer / q.most) for q, answer in zip(questions, answers, strict=True) if answer is not None]
+    return sum(weight * share for weight, share in shares) / sum(weight for weight, _ in shares)

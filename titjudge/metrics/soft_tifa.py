@@ -1,4 +1,4 @@
-"""Soft-TIFA (GenEval 2): how likely a model's answer to each question is the right one, at its first token."""
+"""Soft-TIFA (GenEval 2): the probability of the right answer to each question, at the first token of the reply."""
 
 from __future__ import annotations
 
@@ -6,25 +6,22 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
+from titjudge.core.answer_probabilities import Probability
 from titjudge.core.score_parts import Bounds
-from titjudge.core.structured_output import first_problem
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics._questions import all_answers
-from titjudge.metrics._shared import image_of
+from titjudge.metrics._shared import all_answers, image_of
 from titjudge.metrics.answer_rules import Question
-from titjudge.metrics.questions import Asked, has_questions
+from titjudge.metrics.questions import answer_rows, has_questions, questions_of
 
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 def tokens_of(question: Question, *, official: bool) -> list[str]:
-    """List the tokens that are the right answer: its spellings, and of a number to "How many" also the digits.
+    """List the tokens that count as the right answer: its spellings, and for a "How many" question also the digits.
 
-    The script reads the first token of each spelling: of a digit behind a blank that is the blank alone, in the tokens of its
-    model, and of a count that has no digits the word "other" stands in their place.
+    The official script takes the first token of each spelling: for a digit after a space that is the space alone, in its
+    model's vocabulary, and for a count above ten it uses the word "other" in place of the digits.
     """
     if not question.question.startswith("How many"):
         spellings = ["Yes", "yes"] if official else ["Yes", "yes", "YES"]
@@ -48,34 +45,23 @@ def tokens_of(question: Question, *, official: bool) -> list[str]:
 async def soft_tifa(item: Item, ask: Ask) -> Score:
     """Soft-TIFA: how likely the right answers to the questions on a prompt are, as their geometric mean.
 
-    `item.meta["asked"]` is as for `questions`. Parts: am (the arithmetic mean) and questions; where only the likeliest
-    tokens are known, the others count for nothing, and lower and upper are what the geometric mean is at least and at most.
+    `item.meta["asked"]` is as for `questions`. Parts: am (the arithmetic mean) and questions. Where only the likeliest
+    tokens are known, the others count as 0, and lower and upper bound the geometric mean.
     """
-    image = image_of(item)
-    try:
-        asked = Asked.model_validate(item.meta.get("asked"))
-    except ValidationError as error:
-        return Score.none(Status.BAD_INPUT, f"the item's questions: {first_problem(error)}")
-    fields = {key: value for key, value in item.meta.items() if key != "asked"}
+    asked, variables = questions_of(item)
 
-    async def chance(question: Question) -> tuple[float, float]:
+    async def probability(question: Question) -> Probability:
         choices = {"right": tokens_of(question, official=ask.protocol == "official")}
         reply = await ask(
-            asked.template, role="judge", images=[image], choices=choices, prompt=item.prompt,
-            question=question.question, fields=fields,
+            asked.template, role="judge", images=[image_of(item)], choices=choices, question=question.question, **variables
         )  # fmt: skip
-        found = reply.probabilities["right"]
-        return found.lower, found.upper
+        return reply.probabilities["right"]
 
-    chances = await all_answers(*map(chance, asked.questions))
-    lower, upper = zip(*chances, strict=True)
-    shown = [
-        {"question": question.question, "category": question.category, "answer": low, "counted": low}
-        for question, low in zip(asked.questions, lower, strict=True)
-    ]
+    lower, upper = zip(*await all_answers(*map(probability, asked.questions)), strict=True)
     value, most = geometric_mean(lower), geometric_mean(upper)
-    told: dict[str, Any] = {**Bounds(lower=value, upper=most)} if most > value else {}
-    return Score.of(value, am=sum(lower) / len(lower), questions=shown, **told)
+    bounds: dict[str, Any] = {**Bounds(lower=value, upper=most)} if most > value else {}
+    rows = answer_rows(asked.questions, lower, lower)
+    return Score.of(value, am=sum(lower) / len(lower), questions=rows, **bounds)
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -1,11 +1,12 @@
 """TIFA: multiple-choice questions on the elements of a prompt (ICCV 2023; github.com/Yushi-Hu/tifa).
 
-The judge writes the questions, once for each prompt; the captioner model answers each about the image. The words of the
-requests are ours; their forms and the aggregation are TIFA's.
+The judge writes the questions, once for each prompt; the captioner answers each of them about the image. The prompts are
+ours; their output formats and the aggregation are TIFA's.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -16,16 +17,14 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._questions import (
+from titjudge.metrics._question_generation import (
     MOST_QUESTIONS,
     QuestionModel,
-    all_answers,
     ask_captioner,
     ready_questions,
-    unreadable,
     write_questions,
 )
-from titjudge.metrics._shared import image_of, is_stand_in
+from titjudge.metrics._shared import all_answers, image_of, is_stand_in, unreadable
 
 _LETTER = re.compile(r"\W*(?:[Aa]nswer\s*:)?\W*([A-J])(?:[).:,]|\W*$|\s+(.*)$)")
 _KIND = Literal[
@@ -66,13 +65,11 @@ class Quiz(QuestionModel):
 
 def usable(drafts: Sequence[DraftQuestion]) -> list[ChoiceQuestion]:
     """Keep the questions whose choices differ and hold the answer."""
-    found = []
+    questions = []
     for draft in drafts:
-        try:
-            found.append(ChoiceQuestion.model_validate(draft.model_dump()))
-        except ValidationError:
-            continue
-    return found
+        with contextlib.suppress(ValidationError):
+            questions.append(ChoiceQuestion.model_validate(draft.model_dump()))
+    return questions
 
 
 class _ReadyQuiz(QuestionModel):
@@ -80,30 +77,23 @@ class _ReadyQuiz(QuestionModel):
 
 
 def plain(text: str) -> str:
-    """Write a choice as it is compared: case, outer signs and runs of blanks do not count."""
+    """Normalise a choice for comparison: lower case, single spaces, no punctuation around it."""
     return re.sub(r"\s+", " ", text.casefold()).strip(" .,;:!?'\"()*`")
 
 
 def read_choice(text: str, choices: Sequence[str]) -> int | None:
-    """Which choice an answer names, by its letter or its words; None where it names none, or two by two readings.
+    """Return the index of the choice that an answer names, by its letter or its words; None where it names none, or two.
 
     TIFA takes the nearest choice by sentence similarity instead; here nothing is guessed.
     """
-    said = after_thinking(text).strip()
-    words = plain(said.split("\n", 1)[0])
-    by_words = [n for n, choice in enumerate(choices) if plain(choice) == words]
-    match = _LETTER.match(said.split("\n", 1)[0])
-    by_letter = [ord(match[1]) - ord("A")] if match else []
-    found = {
-        *by_words,
-        *(n for n in by_letter if n < len(choices) and _agrees(match[2] if match else None, choices[n])),
-    }
-    return found.pop() if len(found) == 1 else None
-
-
-def _agrees(rest: str | None, choice: str) -> bool:
-    """Whether what follows a letter without a sign between them is the choice itself ("A dog" is no choice A)."""
-    return rest is None or plain(rest) == plain(choice)
+    first_line = after_thinking(text).strip().split("\n", 1)[0]
+    named = {n for n, choice in enumerate(choices) if plain(choice) == plain(first_line)}
+    if match := _LETTER.match(first_line):
+        letter, rest = ord(match[1]) - ord("A"), match[2]
+        # Words right after a letter must be the choice itself: "A dog" does not name choice A.
+        if letter < len(choices) and (rest is None or plain(rest) == plain(choices[letter])):
+            named.add(letter)
+    return named.pop() if len(named) == 1 else None
 
 
 @metric(
@@ -115,14 +105,13 @@ def _agrees(rest: str | None, choice: str) -> bool:
 async def tifa(item: Item, ask: Ask) -> Score:
     """TIFA: fraction of multiple-choice questions about the prompt's elements that the image answers as the prompt does.
 
-    `item.meta["tifa"]` may hold ready questions, [{"question", "choices", "answer", "type"}, ...].
+    `item.meta["tifa"]` may hold the questions, [{"question", "choices", "answer", "type"}, ...].
     """
     image_of(item)
     questions, dropped = await _quiz(item, ask)
 
     async def answer(question: ChoiceQuestion) -> str:
-        asked = {"question": question.question, "choices": question.choices}
-        reply = await ask_captioner(item, ask, "tifa/answer", **asked)
+        reply = await ask_captioner(item, ask, "tifa/answer", question=question.question, choices=question.choices)
         chosen = read_choice(reply.text, question.choices)
         if chosen is None and not is_stand_in(ask, reply):
             raise unreadable(reply, "none of the choices")
@@ -130,15 +119,15 @@ async def tifa(item: Item, ask: Ask) -> Score:
 
     answers = await all_answers(*map(answer, questions))
     right = [plain(answer) == plain(each.answer) for each, answer in zip(questions, answers, strict=True)]
-    shown = [
+    rows = [
         {**each.model_dump(), "chosen": answer, "right": hit}
         for each, answer, hit in zip(questions, answers, right, strict=True)
     ]
-    return Score.of(sum(right) / len(right), by_type=by_type(questions, right), dropped=dropped, questions=shown)
+    return Score.of(sum(right) / len(right), by_type=by_type(questions, right), dropped=dropped, questions=rows)
 
 
 def by_type(questions: Sequence[ChoiceQuestion], right: Sequence[bool]) -> dict[str, float]:
-    """Compute the fraction of right answers for each type of question; humans and animals are one type, as in TIFA's tables."""
+    """Compute the fraction of right answers by type of question; humans and animals are one type, as in TIFA's tables."""
     hits: dict[str, list[bool]] = {}
     for question, hit in zip(questions, right, strict=True):
         hits.setdefault(_MERGED.get(question.type, question.type), []).append(hit)

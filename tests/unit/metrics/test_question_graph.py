@@ -23,7 +23,7 @@ from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
-from titjudge.metrics._questions import MOST_QUESTIONS
+from titjudge.metrics._question_generation import MOST_QUESTIONS
 from titjudge.metrics.answer_rules import read_yes_no
 from titjudge.metrics.dsg import SceneGraph, dsg, dsg_score, valid_questions
 from titjudge.metrics.tifa import ChoiceQuestion, by_type, read_choice, tifa
