@@ -14,17 +14,17 @@ __all__ = ["Metric", "metric"]
 
 MetricFunction = Callable[..., Awaitable[Score]]
 Scope = Literal["item", "prompt"]
-SIBLINGS = "siblings"  # among `needs`: how metrics asked for the other images, in `item.meta`, before there was a scope
+SIBLINGS = "siblings"  # in `needs`: the older way to say scope="prompt"; the images are then in `item.meta["siblings"]`
 
 
 def everywhere(item: Item) -> bool:
-    """Most metrics apply to every item."""
+    """Apply to every item: the default of `Metric.applies`."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric function and its facts.
+    """A metric function with its metadata.
 
     Attributes:
         name: What `--metric` takes.
@@ -36,10 +36,11 @@ class Metric:
         needs: Keys that it reads from `item.meta`.
         higher_is_better: Whether a higher value is a better image.
         summary: The first line of the function's docstring.
-        extra: The optional extra without which it cannot run at all.
-        package: The module that shows whether that extra is installed.
-        options: Values for the function's keyword-only parameters, where some were given.
-        applies: Says of an item whether there is anything to measure: one without it gets no score, and lacks none.
+        extra: The optional extra (`titjudge[EXTRA]`) without which it cannot run.
+        package: A module of that extra, by which it is known to be installed.
+        options: Values of the function's keyword-only parameters, other than their defaults.
+        applies: Tells whether there is anything to measure in an item; one to which the metric does not apply gets no
+            score and does not lower the coverage.
         scope: "prompt" where a score depends on the other images of the prompt (`ask.siblings`), else "item".
     """
 
@@ -69,36 +70,36 @@ class Metric:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The options there are: name and default of each keyword-only parameter of the function."""
+        """Name and default of every option, which are the keyword-only parameters of the function."""
         parameters = inspect.signature(self.function).parameters.values()
-        return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
+        return {option.name: option.default for option in parameters if option.kind is option.KEYWORD_ONLY}
 
     @property
     def about_options(self) -> dict[str, str]:
-        """What each option is, in a line; empty where its annotation has no `Field(description=...)`."""
+        """A line of help on every option, from its `Field(description=...)`; empty where its annotation has none."""
         hints = get_type_hints(self.function, include_extras=True)
-        found = {name: getattr(hints.get(name), "__metadata__", ()) for name in self.defaults}
+        fields = {name: getattr(hints.get(name), "__metadata__", ()) for name in self.defaults}
         return {
-            name: next((text for each in facts if (text := getattr(each, "description", None))), "")
-            for name, facts in found.items()
+            name: next((text for field in metadata if (text := getattr(field, "description", None))), "")
+            for name, metadata in fields.items()
         }
 
-    def configured(self, given: Mapping[str, Any]) -> Metric:
-        """Make the metric with these options, each read as its parameter's annotation says ("8" is the whole number 8).
+    def configured(self, options: Mapping[str, Any]) -> Metric:
+        """Make the metric with these options, each validated by its parameter's annotation ("8" is the whole number 8).
 
         Raises:
-            ConfigError: an option it does not have, or a value that does not fit; says what there is.
+            ConfigError: The metric has no such option, or the value does not fit.
         """
-        return (
-            replace(self, options={name: self._read(name, value) for name, value in given.items()}) if given else self
-        )
+        if not options:
+            return self
+        return replace(self, options={name: self._validated(name, value) for name, value in options.items()})
 
-    def _read(self, name: str, value: Any) -> Any:
+    def _validated(self, name: str, value: Any) -> Any:
         from pydantic import TypeAdapter, ValidationError
 
         known = self.defaults
         if name not in known:
-            has = ", ".join(f"{each} (default {default})" for each, default in known.items())
+            has = ", ".join(f"{option} (default {default})" for option, default in known.items())
             raise ConfigError(
                 f"the metric {self.name} has no option '{name}'.{nearest(name, known)} It has: {has or 'none'}"
             )
@@ -126,8 +127,9 @@ def metric(
 ) -> Callable[[MetricFunction], Metric]:
     """Declare a metric: `@metric(name, roles=..., range=...)` above an async function `(item, ask) -> Score`.
 
-    The first line of the function's docstring becomes the summary, its keyword-only parameters (annotated, with defaults) the
-    options. Raise `version` whenever the same answers would give another number; `Metric` says what the others are.
+    The first line of the function's docstring becomes the summary, its keyword-only parameters (annotated, with defaults)
+    become the options. Raise `version` whenever the same answers would give another number. The other arguments are
+    described at `Metric`.
     """
 
     def declare(function: MetricFunction) -> Metric:

@@ -1,8 +1,8 @@
-"""VQAScore, the expected-value LMM score and Q-Eval with any captioner that tells how likely its answers are.
+"""VQAScore, the expected-value LMM score and Q-Eval with any captioner that returns token probabilities.
 
-The rows of `titjudge.metrics.learned` of the same name run fixed models in this process; these ask the captioner the same
-question, wherever it runs, and compute the same number. Where a server tells its likeliest tokens only, the score is that
-of these tokens, and `lower` and `upper` among its parts are how far the others can move it.
+The metrics of similar names in `titjudge.metrics.learned` run fixed models in this process; these ask the captioner the
+same question, wherever it runs, and compute the same number. Where a server returns only its likeliest tokens, the score
+is computed from these, and the parts `lower` and `upper` bound what it would be with all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
 
-_WIDE = 0.005  # of the score's range: beyond it the score says that it is not sure
+_WIDE = 0.005  # of the score's range: wider bounds are named in the score's reason
 _VQA, _DIGIT, _Q_EVAL = (
     TABLE["vqascore-qwen2.5-vl-7b"],
     TABLE["lmm-score-expected-qwen2.5-vl-7b"],
@@ -27,8 +27,8 @@ _VQA, _DIGIT, _Q_EVAL = (
 )
 
 
-async def _chances(item: Item, ask: Ask, template: str, answers: Mapping[str, Any]) -> Mapping[str, Probability]:
-    """Ask how likely each answer is; as in the official code an answer is one token, spelled as it stands."""
+async def _probabilities(item: Item, ask: Ask, template: str, answers: Mapping[str, Any]) -> Mapping[str, Probability]:
+    """Ask for the probability of each answer, which is one token exactly as spelled, as in the official code."""
     choices = {answer: (answer,) for answer in answers}
     text = filled(template, item.prompt)
     reply = await ask("baselines/text", role="captioner", images=[image_of(item)], prompt=text, choices=choices)
@@ -36,6 +36,7 @@ async def _chances(item: Item, ask: Ask, template: str, answers: Mapping[str, An
 
 
 def _score(value: float, bounds: Probability | Expectation, span: float, **parts: Any) -> Score:
+    """Make a score; with bounds among its parts where they differ, and a reason where they differ by much of `span`."""
     if bounds.lower == bounds.upper:
         return Score.of(value, **parts)
     wide = bounds.upper - bounds.lower > _WIDE * span
@@ -46,28 +47,28 @@ def _score(value: float, bounds: Probability | Expectation, span: float, **parts
 
 async def _expected(item: Item, ask: Ask, options: Mapping[str, Any]) -> Score:
     values: Mapping[str, float] = options["labels"]
-    chances = await _chances(item, ask, options["template"], values)
-    found = expectation(chances, values)
-    if found is None:
+    probabilities = await _probabilities(item, ask, options["template"], values)
+    expected = expectation(probabilities, values)
+    if expected is None:
         raise Unanswered(Status.UNPARSED, f"none of {', '.join(values)} is among the likeliest tokens of the answer")
-    mass = sum(each.lower for each in chances.values())
-    return _score(found.value, found, max(values.values()) - min(values.values()), mass=mass)
+    mass = sum(probability.lower for probability in probabilities.values())
+    return _score(expected.value, expected, max(values.values()) - min(values.values()), mass=mass)
 
 
 @metric("vqascore", roles=("captioner",), range=_VQA.range, source="github.com/linzhiqiu/t2v_metrics 3.1")
 async def vqascore(item: Item, ask: Ask) -> Score:
     """VQAScore with the captioner: P(Yes) at the first token of its answer."""
-    chance = (await _chances(item, ask, _VQA.options["template"], {_VQA.options["answer"]: 1}))["Yes"]
-    return _score(chance.lower, chance, 1.0)
+    yes = (await _probabilities(item, ask, _VQA.options["template"], {_VQA.options["answer"]: 1}))["Yes"]
+    return _score(yes.lower, yes, 1.0)
 
 
 @metric("lmm-score-expected", roles=("captioner",), range=_DIGIT.range, source=_DIGIT.source)
 async def lmm_score_expected(item: Item, ask: Ask) -> Score:
-    """LMM score as an expected value with the captioner: ten digits weighted by their chance; few ties."""
+    """LMM score as an expected value with the captioner: ten digits weighted by their probability; few ties."""
     return await _expected(item, ask, _DIGIT.options)
 
 
 @metric("q-eval", roles=("captioner",), range=_Q_EVAL.range, source=f"{_Q_EVAL.source}; captioner {_Q_EVAL.weights}")
 async def q_eval(item: Item, ask: Ask) -> Score:
-    """Q-Eval-Score with the captioner: five words from Excellent (1) to Bad (0), weighted by their chance."""
+    """Q-Eval-Score with the captioner: five words from Excellent (1) to Bad (0), weighted by their probability."""
     return await _expected(item, ask, _Q_EVAL.options)

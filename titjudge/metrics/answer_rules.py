@@ -1,8 +1,8 @@
-"""How a judge's reply becomes numbers: the rules that suites of questions name (`answer:` in their YAML files).
+"""Answer rules: how a judge's reply to questions becomes numbers (`answer:` in the YAML file of a suite).
 
-A rule takes the text of a reply and the questions it answers, and gives a number for each of them, or None where the reply
-does not say what was asked (nothing at all, `[]`, where a published script then does not ask again either). What a reasoning model thinks aloud is never an answer. The rules that follow a published script
-to the letter name it.
+A rule takes the text of a reply and the questions it answers, and returns a number for each of them. It returns None where
+the reply cannot be parsed, and `[]` where in addition the published script does not ask again. The thoughts of a reasoning
+model are never read. A rule that follows a published script to the letter names it.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from titjudge.core.structured_output import after_thinking
 
 _YES_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
-_LONGEST = 100_000  # characters of a list that is read
+_LONGEST = 100_000  # characters of a list that is parsed
 
 
 class Question(BaseModel):
     """A question about an image.
 
     Attributes:
-        id: What `parents` name it by.
-        question: Its words; of a rule that reads labels, the label.
-        category: Where its answer counts in tables of answers.
-        weight: Its share in the score of the image.
+        id: The name by which other questions refer to it in `parents`.
+        question: Its text; for a rule that parses labels, the label.
+        category: The group of questions in which tables count its answer.
+        weight: Its weight in the score of the image.
         most: The best answer.
-        parents: Questions without which it makes no sense: where one of them is answered "no", it counts as "no".
-        answer: What is asked for, where that is not "yes".
+        parents: Ids of the questions it depends on: where one of them is answered "no", it counts as "no".
+        answer: The right answer, where that is not "yes".
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -49,22 +49,22 @@ Rule = Callable[[str, Sequence[Question]], Answers]
 
 
 def read_yes_no(text: str) -> bool | None:
-    """Read True, False, or None where an answer starts with neither yes nor no (any case, signs before it ignored)."""
+    """Return whether an answer starts with yes or no (in any case, after any punctuation); None where with neither."""
     match = _YES_NO.match(after_thinking(text))
     return None if match is None else match[1].lower() == "yes"
 
 
 def _first_word(text: str, questions: Sequence[Question]) -> Answers:
-    said = read_yes_no(text)
-    return None if said is None else [float(said)]
+    answer = read_yes_no(text)
+    return None if answer is None else [float(answer)]
 
 
 def _any_word(text: str, questions: Sequence[Question]) -> Answers:
     """T2I-CoReBench, evaluate.py: the word yes anywhere is a yes, even beside a no."""
-    found = after_thinking(text).strip().lower()
-    if re.search(r"\byes\b", found):
+    answer = after_thinking(text).strip().lower()
+    if re.search(r"\byes\b", answer):
         return [1.0]
-    return [0.0] if re.search(r"\bno\b", found) else None
+    return [0.0] if re.search(r"\bno\b", answer) else None
 
 
 def _exactly_yes(text: str, questions: Sequence[Question]) -> Answers:
@@ -78,19 +78,19 @@ def _plain_yes(text: str, questions: Sequence[Question]) -> Answers:
 
 
 def _labels(text: str, questions: Sequence[Question]) -> Answers:
-    """Each label once, at the start of a line, with a whole number on its scale."""
-    found = []
+    """Read each label, which must stand once, at the start of a line, with a whole number on its scale."""
+    answers = []
     for question in questions:
         label = re.escape(question.question)
         values = re.findall(rf"(?im)^[\s*#-]*{label}[\s*]*[:：]?[\s*]*(\d+)[\s*.]*$", after_thinking(text))
         if len(values) != 1 or float(values[0]) > question.most:
             return None
-        found.append(float(values[0]))
-    return found
+        answers.append(float(values[0]))
+    return answers
 
 
 def _wise_labels(text: str, questions: Sequence[Question]) -> Answers:
-    """WISE, gpt_eval.py: of a label that stands twice the last counts; without labels, the first lines that are a number."""
+    """WISE, gpt_eval.py: the last value of a label counts; without labels, the first lines that are a number."""
     text = after_thinking(text)
     names = "|".join(re.escape(question.question) for question in questions)
     matches = re.findall(rf"\*{{0,2}}({names})\*{{0,2}}\s*:?\s*(\d)", text, re.IGNORECASE)
@@ -99,10 +99,8 @@ def _wise_labels(text: str, questions: Sequence[Question]) -> Answers:
         lines = re.findall(r"(?m)^\s*([0-2])\s*$", text)[: len(questions)]
         last = {question.question.lower(): float(line) for question, line in zip(questions, lines, strict=False)}
     values = [last.get(question.question.lower()) for question in questions]
-    given = [
-        value for value, question in zip(values, questions, strict=True) if value is not None and value <= question.most
-    ]
-    return given if len(given) == len(questions) else None
+    answers = [value for value, q in zip(values, questions, strict=True) if value is not None and value <= q.most]
+    return answers if len(answers) == len(questions) else None
 
 
 def _wise_score(text: str, questions: Sequence[Question]) -> Answers:
@@ -116,6 +114,7 @@ def _wise_score(text: str, questions: Sequence[Question]) -> Answers:
 
 
 def _between(text: str, tag: str) -> Any:
+    """Evaluate the Python literal inside a tag; None where there is none."""
     match = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
     if match is None or len(match[1]) > _LONGEST:
         return None
@@ -126,37 +125,33 @@ def _between(text: str, tag: str) -> Any:
 
 
 def _score_list(text: str, questions: Sequence[Question]) -> Answers:
-    """`<score>[1, 0]</score>`: a 0 or 1 for each question."""
+    """Read `<score>[1, 0]</score>`: a 0 or 1 for each question."""
     marks = _between(after_thinking(text), "score")
-    fits = isinstance(marks, list) and len(marks) == len(questions)
-    return (
-        [float(mark) for mark in marks]
-        if fits and all(type(mark) is int and mark in (0, 1) for mark in marks)
-        else None
-    )
+    if not isinstance(marks, list) or len(marks) != len(questions):
+        return None
+    return [float(mark) for mark in marks] if all(type(mark) is int and mark in (0, 1) for mark in marks) else None
 
 
 def _unigenbench(text: str, questions: Sequence[Question]) -> Answers:
-    """UniGenBench, eval_common.py: as many analyses as marks; only a mark of 1 counts, anything else is a 0."""
+    """UniGenBench, eval_common.py: as many analyses as marks; a mark of 1 is a 1, anything else is a 0."""
     text = after_thinking(text)
     analysis, marks = _between(text, "analysis"), _between(text, "score")
     try:
-        fits = len(analysis) == len(marks) == len(questions)
+        if not len(analysis) == len(marks) == len(questions):
+            return None
     except TypeError:
         return None
-    if not fits:
-        return None
-    if not isinstance(marks, list | tuple) or not (_kept(analysis) and _kept(marks)):
+    if not isinstance(marks, list | tuple) or not (_survives_json(analysis) and _survives_json(marks)):
         return []
     return [float(mark == 1) for mark in marks]
 
 
-def _kept(value: Any) -> bool:
-    """Tell whether what upstream writes as JSON is also what it reads as Python: no true, false or null."""
+def _survives_json(value: Any) -> bool:
+    """Tell whether a value, written as JSON by the official code, is a Python literal again: no true, false or null."""
     if isinstance(value, list | tuple):
-        return all(map(_kept, value))
+        return all(map(_survives_json, value))
     if isinstance(value, dict):
-        return all(isinstance(key, str | int | float) and _kept(each) for key, each in value.items())
+        return all(isinstance(key, str | int | float) and _survives_json(item) for key, item in value.items())
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 

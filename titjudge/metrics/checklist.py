@@ -1,7 +1,8 @@
 """Qwen-Image-Bench: five pillars of facets that a judge marks 0, 1, 2 or N/A (paper, 3.3 and 3.4; official code @b6b556b).
 
-Everything between a judge's answer and its numbers stands here: extraction, correction, marks, means. The rubric (5
-pillars, 23 sub-capabilities, 56 facets, with their criteria) is `prompts/qwen_image_bench/rubric.json`.
+A judge's answer becomes numbers in four steps, all of them here: extract the JSON, put facets under the sub-capabilities
+of the rubric, turn marks into points, average. The rubric (5 pillars, 23 sub-capabilities, 56 facets, each with its
+criterion) is `prompts/qwen_image_bench/rubric.json`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
 
 Rubric = Mapping[str, Mapping[str, Mapping[str, str]]]  # pillar -> sub-capability -> facet -> criterion
-Facets = dict[str, dict[str, Any]]  # sub-capability -> facet -> what the judge wrote
+Facets = dict[str, dict[str, Any]]  # sub-capability -> facet -> the judge's mark, as written
 Activated = Mapping[str, Sequence[Sequence[str]]]  # pillar -> (sub-capability, facet) pairs that a prompt targets
 
 POINTS = {0: 0.0, 1: 60.0, 2: 100.0}
@@ -45,7 +46,7 @@ DECODING = {  # of Q-Judger (judge.py and the paper, 4.1)
     "max_tokens": 4096,
     "chat_template_kwargs": {"enable_thinking": True},
 }
-FACETS = (56, 38)  # of the paper's rubric; of the one that Stability AI's fork of the code has cut it to (@1e8e78c)
+FACETS = (56, 38)  # in the paper's rubric; in the shorter one of Stability AI's fork of the code (@1e8e78c)
 _FORK_LACKS = {
     "Aesthetics": {"Emotional Expression"},
     "Alignment": {"Containment", "Real-world Scene", "Virtual Scene"},
@@ -63,51 +64,56 @@ def rubric(facets: int = FACETS[0]) -> Rubric:
     """Read the published rubric: pillar -> sub-capability -> facet -> criterion, in the published order.
 
     Args:
-        facets: How many it has: 56, or the 38 of the fork.
+        facets: Number of facets: 56, or the 38 of the fork.
     """
     from titjudge.core.paths import bundled_root
 
     loaded: Rubric = json.loads((bundled_root() / "qwen_image_bench" / "rubric.json").read_text(encoding="utf-8"))
     if facets == FACETS[0]:
         return loaded
-    kept = {
-        pillar: {
-            sub: {facet: text for facet, text in of.items() if facet not in _FORK_LACKS.get(pillar, ())}
-            for sub, of in subs.items()
-        }
-        for pillar, subs in loaded.items()
-    }
-    return {pillar: {sub: of for sub, of in subs.items() if of} for pillar, subs in kept.items()}
+    shorter: dict[str, dict[str, dict[str, str]]] = {pillar: {} for pillar in loaded}
+    for pillar, subs in loaded.items():
+        for sub, criteria in subs.items():
+            if kept := {facet: text for facet, text in criteria.items() if facet not in _FORK_LACKS.get(pillar, ())}:
+                shorter[pillar][sub] = kept
+    return shorter
 
 
 @functools.cache
 def checklist_text(pillar: str, facets: int = FACETS[0]) -> str:
-    """Write the checklist of one pillar as it stands in the published prompt.
+    """Write the checklist of one pillar as the published prompt has it.
 
     Raises:
-        ConfigError: there is no such pillar.
+        ConfigError: There is no such pillar.
     """
     if pillar not in rubric():
         raise ConfigError(f"there is no pillar '{pillar}'; there are: {', '.join(rubric())}")
     lines = []
-    for sub, of in rubric(facets)[pillar].items():
-        lines += [f"## {sub}", *(f"- {facet}: {criterion}" for facet, criterion in of.items())]
+    for sub, criteria in rubric(facets)[pillar].items():
+        lines += [f"## {sub}", *(f"- {facet}: {criterion}" for facet, criterion in criteria.items())]
     return "\n".join(lines)
 
 
 @functools.cache
 def homes(pillar: str, facets: int = FACETS[0]) -> Mapping[str, str]:
-    """Facet -> sub-capability within one pillar."""
-    return {facet: sub for sub, of in rubric(facets).get(pillar, {}).items() for facet in of}
+    """Map each facet of a pillar to its sub-capability."""
+    return {facet: sub for sub, criteria in rubric(facets).get(pillar, {}).items() for facet in criteria}
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one answer on one pillar says.
+    """The judge's marks for one pillar, parsed.
 
-    `status` is ok, parse_failure (no JSON object) or invalid (JSON on which the official code crashes: a list, a number,
-    a score of Infinity). The levels are in [0, 100], None where nothing was marked, and empty unless `status` is ok.
-    `foreign` are names that the rubric does not have in this pillar; `unread` facets whose mark is neither 0, 1, 2 nor N/A.
+    Attributes:
+        status: ok, parse_failure (no JSON object) or invalid (JSON on which the official code crashes: a list, a number,
+            a score of Infinity).
+        reason: Why there is no level, in words.
+        level1: Points of the pillar, 0 to 100: the mean of `level2`. None where no facet was marked.
+        level2: Points by sub-capability: the means of `level3`.
+        level3: Points by sub-capability and facet; None for N/A.
+        corrected: The judge's marks under the sub-capabilities of the rubric.
+        foreign: Facets that the rubric does not have in this pillar, as `sub-capability / facet`.
+        unread: Facets whose mark is neither 0, 1, 2 nor N/A.
     """
 
     status: str
@@ -121,13 +127,13 @@ class Verdict:
 
 
 def extract(text: str) -> Any:
-    """Read the JSON value in an answer by the official rule, or None when there is none (or it is `null`).
+    """Read the JSON value in an answer by the official rule; None when there is none (or it is `null`).
 
-    What follows the last `</think>`, stripped; as a whole, else from its first `{` to its last `}`. So two objects, a
-    brace in the prose, comments, trailing commas and truncated JSON have no value.
+    The text behind the last `</think>` is parsed as a whole, else from its first `{` to its last `}`. Two objects, a
+    brace in the prose, comments, trailing commas and truncated JSON thus cannot be read.
 
     Raises:
-        ValueError, RecursionError: JSON that Python refuses to hold (an integer of thousands of digits, deep nesting).
+        ValueError, RecursionError: JSON that Python refuses to load (an integer of thousands of digits, deep nesting).
     """
     answer = after_thinking(text).strip()
     match = _OBJECT.search(answer)
@@ -141,29 +147,29 @@ def extract(text: str) -> Any:
 
 
 def correct(marks: Mapping[str, Any], pillar: str, facets: int = FACETS[0]) -> Facets:
-    """Facets under their sub-capabilities, by the official rule.
+    """Put the marks of an answer under their sub-capabilities, by the official rule.
 
     If the first value is an object with "score", every key is taken for a facet. Else two levels are read, and values that
-    are no objects are dropped. A facet of the pillar goes to its own sub-capability wherever it stood; names that the
+    are not objects are dropped. A facet of the pillar goes to its own sub-capability wherever it was; names that the
     pillar does not have stay where they are (and count). The later of two marks for one facet counts.
     """
     rename, home = RENAMED.get(pillar, {}), homes(pillar, facets)
     first = next(iter(marks.values()), None)
     flat = isinstance(first, dict) and "score" in first
-    found: Facets = {}
+    corrected: Facets = {}
     for key, value in marks.items():
-        placed = {key: value} if flat else value if isinstance(value, dict) else {}
-        for written, mark in placed.items():
-            facet = without_surrogates(rename.get(written, written))
-            found.setdefault(home.get(facet, facet if flat else without_surrogates(key)), {})[facet] = mark
-    return found
+        of_key = {key: value} if flat else value if isinstance(value, dict) else {}
+        for name, mark in of_key.items():
+            facet = without_surrogates(rename.get(name, name))
+            corrected.setdefault(home.get(facet, facet if flat else without_surrogates(key)), {})[facet] = mark
+    return corrected
 
 
 def official_points(mark: Any) -> float | None:
-    """Points of a mark by the official code: whatever `int()` makes 0, 1 or 2; all else, like N/A, is left out.
+    """Return the points of a mark by the official code: of whatever `int()` makes 0, 1 or 2; None for all else.
 
     Raises:
-        OverflowError: the mark is Infinity.
+        OverflowError: The mark is Infinity.
     """
     if isinstance(mark, str) and mark.upper() == "N/A":
         return None
@@ -174,7 +180,7 @@ def official_points(mark: Any) -> float | None:
 
 
 def plain_points(mark: Any) -> float | None:
-    """Points of a mark that is 0, 1 or 2, as a number or its digit; nothing else is a mark."""
+    """Return the points of a mark that is 0, 1 or 2, as a number or as a digit; None for all else."""
     if isinstance(mark, str) and mark.strip() in ("0", "1", "2"):
         return POINTS[int(mark)]
     if isinstance(mark, int | float) and not isinstance(mark, bool) and mark in POINTS:
@@ -185,14 +191,14 @@ def plain_points(mark: Any) -> float | None:
 def judge_answer(
     text: Any, pillar: str, targeted: Sequence[Sequence[str]] | None = None, facets: int = FACETS[0]
 ) -> Verdict:
-    """Read the verdict in a judge's answer on one pillar.
+    """Parse a judge's answer on one pillar.
 
     Args:
-        text: the answer; None and blank texts are parse failures, other types invalid.
-        pillar: one of the five.
+        text: The answer; None and blank texts are parse failures, other types invalid.
+        pillar: One of the five.
         targeted: (sub-capability, facet) pairs that the prompt activates: only they enter the levels (paper, Eq. 8 to
             10). None: all that the judge marked (official code).
-        facets: How many the rubric has.
+        facets: Number of facets in the rubric.
     """
     if text is None:
         return Verdict("parse_failure", "no answer")
@@ -207,55 +213,42 @@ def judge_answer(
     if not isinstance(value, dict):
         return Verdict("invalid", f"the answer is a JSON {type(value).__name__}, not an object")
     corrected = correct(value, pillar, facets)
-    known = homes(pillar, facets)
-    foreign = tuple(sorted(_foreign(corrected, known)))
+    home = homes(pillar, facets)
+    foreign = {f"{sub} / {facet}" for sub, marks in corrected.items() for facet in marks if home.get(facet) != sub}
+    counted = corrected
+    if targeted is not None:  # a targeted facet that the judge left out counts as one without a mark
+        counted = {}
+        for sub, facet in targeted:
+            if facet in home:
+                counted.setdefault(sub, {})[facet] = corrected.get(sub, {}).get(facet)
+    points_of = official_points if targeted is None else plain_points
     try:
-        counted = (
-            corrected if targeted is None else _targeted(corrected, [each for each in targeted if each[1] in known])
-        )
         level3 = {
-            sub: {name: _points(mark, targeted is None) for name, mark in of.items()} for sub, of in counted.items()
+            sub: {facet: points_of(_score_in(mark)) for facet, mark in marks.items()} for sub, marks in counted.items()
         }
     except OverflowError:
-        return Verdict("invalid", "a score is Infinity", corrected=corrected, foreign=foreign)
-    level2 = {sub: mean(of.values()) for sub, of in level3.items()}
-    unread = tuple(
-        name
-        for sub, of in level3.items()
-        for name, points in of.items()
-        if points is None and not _is_na(counted[sub][name])
-    )
-    reason = "" if any(level2[sub] is not None for sub in level2) else "no facet was marked 0, 1 or 2"
-    return Verdict("ok", reason, mean(level2.values()), level2, level3, corrected, foreign, unread)
+        return Verdict("invalid", "a score is Infinity", corrected=corrected, foreign=tuple(sorted(foreign)))
+    level2 = {sub: mean(points.values()) for sub, points in level3.items()}
+    unread = [
+        facet
+        for sub, marks in counted.items()
+        for facet, mark in marks.items()
+        if level3[sub][facet] is None and str(_score_in(mark)).strip().upper() != "N/A"
+    ]
+    level1 = mean(level2.values())
+    reason = "no facet was marked 0, 1 or 2" if level1 is None else ""
+    return Verdict("ok", reason, level1, level2, level3, corrected, tuple(sorted(foreign)), tuple(unread))
 
 
-def _points(mark: Any, official: bool) -> float | None:
-    raw = mark.get("score") if isinstance(mark, dict) else mark
-    return official_points(raw) if official else plain_points(raw)
-
-
-def _is_na(mark: Any) -> bool:
-    raw = mark.get("score") if isinstance(mark, dict) else mark
-    return isinstance(raw, str) and raw.strip().upper() == "N/A"
-
-
-def _targeted(corrected: Facets, targeted: Sequence[Sequence[str]]) -> Facets:
-    """Keep the activated facets only; one that the judge left out stands there without a mark."""
-    kept: Facets = {}
-    for sub, facet in targeted:
-        kept.setdefault(sub, {})[facet] = corrected.get(sub, {}).get(facet)
-    return kept
-
-
-def _foreign(corrected: Facets, known: Mapping[str, str]) -> set[str]:
-    return {f"{sub} / {facet}" for sub, of in corrected.items() for facet in of if known.get(facet) != sub}
+def _score_in(mark: Any) -> Any:
+    return mark.get("score") if isinstance(mark, dict) else mark
 
 
 def gate(protocol: str, activated: Activated, pillar: str) -> Sequence[Sequence[str]] | None:
-    """List the facets that count in a pillar under a protocol; None means all of them.
+    """Return the facets that count in a pillar under a protocol; None means all of them.
 
     Raises:
-        ConfigError: the protocol is none of official, strict, paper-gated.
+        ConfigError: The protocol is none of official, strict, paper-gated.
     """
     if protocol in GATED:
         return activated.get(pillar, ())
@@ -281,14 +274,14 @@ async def checklist(item: Item, ask: Ask) -> Score:
     usable answer is named in `parts["failed"]` and the mean is over the others. `item.meta["rubric_facets"]` is 38 for
     the rubric of Stability AI's fork of the code.
     """
-    facets = activated_facets(item)
+    activated = activated_facets(item)
     image = image_of(item)
     official = ask.protocol == "official"
     verdicts: dict[str, Verdict] = {}
     outputs: dict[str, str] = {}
     failed: dict[str, tuple[Status, str]] = {}
-    size = FACETS[1] if item.meta.get("rubric_facets") == FACETS[1] else FACETS[0]
-    for pillar in facets:
+    facets = FACETS[1] if item.meta.get("rubric_facets") == FACETS[1] else FACETS[0]
+    for pillar in activated:
         try:
             reply = await ask(
                 "qwen_image_bench/pillar",
@@ -298,13 +291,13 @@ async def checklist(item: Item, ask: Ask) -> Score:
                 accept_truncated=official,
                 prompt=item.prompt,
                 pillar=pillar,
-                checklist=checklist_text(pillar, size),
+                checklist=checklist_text(pillar, facets),
             )
         except Unanswered as failure:
             failed[pillar] = (failure.status, failure.reason)
             continue
         outputs[pillar] = reply.text
-        verdict = judge_answer(reply.text, pillar, gate(ask.protocol, facets, pillar), size)
+        verdict = judge_answer(reply.text, pillar, gate(ask.protocol, activated, pillar), facets)
         if verdict.status == "ok":
             verdicts[pillar] = verdict
         else:
@@ -313,28 +306,28 @@ async def checklist(item: Item, ask: Ask) -> Score:
 
 
 def activated_facets(item: Item) -> Activated:
-    """Read the facets that an item's prompt activates: all of the rubric, where it names none.
+    """Return the facets that an item's prompt activates: all of the rubric where the item does not name them.
 
     Raises:
-        Unanswered: it names what is not in the rubric.
+        Unanswered: The item names facets that are not in the rubric.
     """
     given = item.meta.get("facets")
     if given is None:
         return {pillar: [[sub, facet] for facet, sub in homes(pillar).items()] for pillar in rubric()}
     try:
-        found = {str(pillar): [(str(sub), str(facet)) for sub, facet in pairs] for pillar, pairs in given.items()}
+        activated = {str(pillar): [(str(sub), str(facet)) for sub, facet in pairs] for pillar, pairs in given.items()}
     except (AttributeError, TypeError, ValueError) as error:
         reason = "its facets are no object of pillar: [[sub-capability, facet], ...]"
         raise Unanswered(Status.BAD_INPUT, reason) from error
-    for pillar, pairs in found.items():
+    for pillar, pairs in activated.items():
         if pillar not in rubric():
             raise Unanswered(Status.BAD_INPUT, f"the rubric has no pillar '{pillar}'")
         for sub, facet in pairs:
             if homes(pillar).get(facet) != sub:
                 raise Unanswered(Status.BAD_INPUT, f"the rubric has no facet '{facet_name(pillar, sub, facet)}'")
-    if not any(found.values()):
+    if not any(activated.values()):
         raise Unanswered(Status.BAD_INPUT, "it names no facets to judge")
-    return found
+    return activated
 
 
 def _score(
@@ -344,7 +337,8 @@ def _score(
         "level1": {pillar: verdict.level1 for pillar, verdict in verdicts.items()},
         "level2": {pillar: dict(verdict.level2) for pillar, verdict in verdicts.items()},
         "level3": {
-            pillar: {sub: dict(of) for sub, of in verdict.level3.items()} for pillar, verdict in verdicts.items()
+            pillar: {sub: dict(points) for sub, points in verdict.level3.items()}
+            for pillar, verdict in verdicts.items()
         },
         "foreign": {pillar: list(verdict.foreign) for pillar, verdict in verdicts.items() if verdict.foreign},
         "unread": {pillar: list(verdict.unread) for pillar, verdict in verdicts.items() if verdict.unread},

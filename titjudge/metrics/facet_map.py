@@ -1,4 +1,4 @@
-"""Which facets of the Qwen-Image-Bench rubric a prompt puts to the test (paper, 3.2, Eq. 4); the command `facets` runs it."""
+"""Map a prompt to the facets of the Qwen-Image-Bench rubric that it tests (paper, 3.2, Eq. 4); run by the command `facets`."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ class FacetMap(BaseModel):
 
 
 def closed_list() -> str:
-    """Write the facets a line each, with the question that each asks of an image."""
+    """Write the facets, one a line, each with its criterion."""
     return "\n".join(f"- {name}: {rubric()[pillar][sub][facet]}" for name, (pillar, sub, facet) in FACETS.items())
 
 
 def by_pillar(names: Container[str]) -> dict[str, list[list[str]]]:
-    """Sort facets by pillar, as (sub-capability, facet), in the order of the rubric."""
-    found: dict[str, list[list[str]]] = {}
+    """Group facets by pillar, as [sub-capability, facet], in the order of the rubric."""
+    groups: dict[str, list[list[str]]] = {}
     for name, (pillar, sub, facet) in FACETS.items():
         if name in names:
-            found.setdefault(pillar, []).append([sub, facet])
-    return found
+            groups.setdefault(pillar, []).append([sub, facet])
+    return groups
 
 
 async def mapped(ask: Ask, prompt: str) -> dict[str, str]:
-    """Name the facets that a prompt puts to the test, each with what of the prompt it is about.
+    """Have the judge name the facets that a prompt tests, each with a note on the part of the prompt that does.
 
     Raises:
-        Unanswered: The answer names fewer than three.
+        Unanswered: The answer names fewer than three facets.
     """
     reply = await ask("facets/map", role="judge", schema=FacetMap, prompt=prompt, facets=closed_list())
-    notes = {str(each.facet): each.note for each in reply.data.facets}
+    notes = {str(named.facet): named.note for named in reply.data.facets}
     if len(notes) < FEWEST and not is_stand_in(ask, reply):
         raise Unanswered(Status.UNPARSED, f"the answer names {len(notes)} facets, fewer than {FEWEST}", reply)
     return notes
@@ -73,9 +73,9 @@ async def mapped(ask: Ask, prompt: str) -> dict[str, str]:
     source="Qwen-Image-Bench paper, 3.2, Eq. 4; template ours",
 )
 async def facet_map(item: Item, ask: Ask) -> Score:
-    """Count the rubric facets that a prompt puts to the test, and name them in `parts`. No image is looked at.
+    """Count the rubric facets that a prompt tests, and name them in `parts`; no image is read.
 
-    A name that is not in the closed list, and fewer than three facets, are no answer.
+    An answer with a name that is not in the rubric, or with fewer than three facets, is invalid.
     """
     notes = await mapped(ask, item.prompt)
     return Score.of(len(notes), facets=by_pillar(notes), notes=notes)

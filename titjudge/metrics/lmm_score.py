@@ -1,4 +1,4 @@
-"""LMM score: the vision-language model rates image and prompt directly (TIT-Score paper, Table 4)."""
+"""LMM score: the vision-language model rates how well an image matches its prompt (TIT-Score paper, Table 4)."""
 
 from __future__ import annotations
 

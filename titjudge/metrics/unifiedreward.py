@@ -16,12 +16,12 @@ _AXES = ("alignment", "coherence", "style")
 
 
 def read_final_score(text: str) -> float | None:
-    """Read the number after the last "Final Score:"; None where there is none from 1 to 5."""
+    """Return the number after the last "Final Score:"; None unless there is one from 1 to 5."""
     return _in_range(_FINAL.findall(after_thinking(text)))
 
 
 def read_axes(text: str) -> dict[str, float] | None:
-    """Read alignment, coherence and style from their lines ("Alignment Score (1-5): 2.69"); None unless all are there."""
+    """Return alignment, coherence and style ("Alignment Score (1-5): 2.69"); None unless all three are from 1 to 5."""
     answer = after_thinking(text)
     scores = {
         axis: _in_range(re.findall(rf"{axis} score\**\s*\(1-5\)\**\s*:{_NUMBER}", answer, re.IGNORECASE))
@@ -52,7 +52,7 @@ async def unifiedreward(item: Item, ask: Ask) -> Score:
     reply = await _rate(item, ask, "unifiedreward/point", 512)
     value = read_final_score(reply.text)
     if value is None:
-        return _unread(ask, reply, "no 'Final Score:' from 1 to 5")
+        return _unparsed(ask, reply, "no 'Final Score:' from 1 to 5")
     return Score.of(value, output=reply.text)
 
 
@@ -67,12 +67,12 @@ async def unifiedreward_2(item: Item, ask: Ask) -> Score:
     reply = await _rate(item, ask, "unifiedreward/point_2", 4096)
     axes = read_axes(reply.text)
     if axes is None:
-        return _unread(ask, reply, "no alignment, coherence and style score from 1 to 5 each")
+        return _unparsed(ask, reply, "no alignment, coherence and style score from 1 to 5 each")
     parts: dict[str, Any] = {**axes, "output": reply.text}
     return Score.of(axes["alignment"], **parts)
 
 
-def _unread(ask: Ask, reply: Reply, why: str) -> Score:
+def _unparsed(ask: Ask, reply: Reply, why: str) -> Score:
     if is_stand_in(ask, reply):
         return Score.of(1.0, output=reply.text)
     return Score.none(Status.UNPARSED, f"the answer has {why}", output=reply.text)
