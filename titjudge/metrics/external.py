@@ -1,6 +1,6 @@
-"""Learned metrics that a command of the person's own computes: LMM4LMM, VisionReward, and any other by `external`.
+"""Learned metrics computed by a command of the user's: LMM4LMM, VisionReward, and any other by `external`.
 
-The command and its lines: `titjudge.providers.learned.external`.
+`titjudge.providers.learned.external` describes the command's input and output.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from titjudge.core.learned_metrics import EXTERNAL, Baseline
+from titjudge.core.learned_metrics import EXTERNAL
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import Metric, metric
 from titjudge.metrics._shared import image_of, prompt_read
@@ -30,12 +30,12 @@ class Answer(BaseModel):
 def external(
     name: str, *, range: tuple[float, float], source: str, summary: str, higher_is_better: bool = True
 ) -> Metric:
-    """Declare a metric computed by the command of `external/NAME`, for an entry point of your own.
+    """Declare a metric that the command of the model `external/NAME` computes, for an entry point of your own.
 
     Args:
         name: Name of the metric and of its command (`TITJUDGE_EXTERNAL_NAME`).
-        range: The ends of its values.
-        source: Where the formula stands.
+        range: Its lowest and highest value.
+        source: The paper or code that defines it.
         summary: One line for the list of metrics.
         higher_is_better: Whether a higher value is a better image.
     """
@@ -52,18 +52,16 @@ def external(
     )
 
 
-def _score(found: Answer) -> Score:
-    parts: dict[str, Any] = dict(found.parts)
-    reasons = [found.reason]
-    if found.tokens_used is not None and found.tokens_total is not None:
-        read, cut = prompt_read(found.tokens_used, found.tokens_total)
-        parts, reasons = {**parts, **read}, [cut, found.reason]
-    return Score.of(found.score, reason="; ".join(filter(None, reasons)), **parts)
+def _score(answer: Answer) -> Score:
+    parts: dict[str, Any] = dict(answer.parts)
+    reasons = [answer.reason]
+    if answer.tokens_used is not None and answer.tokens_total is not None:
+        read, cut = prompt_read(answer.tokens_used, answer.tokens_total)
+        parts, reasons = {**parts, **read}, [cut, answer.reason]
+    return Score.of(answer.score, reason="; ".join(filter(None, reasons)), **parts)
 
 
-def _declare(row: Baseline) -> Metric:
-    return external(row.key, range=row.range, source=row.source, summary=row.summary)
-
-
-METRICS: dict[str, Metric] = {row.key: _declare(row) for row in EXTERNAL}
-globals().update(METRICS)  # the registry takes their names for attributes of this module
+METRICS: dict[str, Metric] = {
+    row.key: external(row.key, range=row.range, source=row.source, summary=row.summary) for row in EXTERNAL
+}
+globals().update(METRICS)  # the registry loads them as attributes of this module

@@ -1,6 +1,6 @@
 """LongT2IBench: entities, attributes and relations of a long prompt, each aligned with the image or not (paper, HA-CoT).
 
-An element is a tuple of texts: `(entity,)`, `(entity, attribute)` or `(entity1, relation, entity2)`.
+An element of the graph is a tuple of strings: `(entity,)`, `(entity, attribute)` or `(entity1, relation, entity2)`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class GraphVerdict(_Model):
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The elements of a prompt, without verdicts."""
+    """The elements of a prompt."""
 
     entities: tuple[str, ...]
     attributes: tuple[tuple[str, str], ...] = ()
@@ -94,7 +94,7 @@ class Graph:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """`{"entities": [...], "attributes": [[entity, attribute], ...], "relations": [[...], ...]}`."""
+        """Return `{"entities": [entity], "attributes": [[entity, attribute]], "relations": [[entity, relation, entity]]}`."""
         return {
             "entities": list(self.entities),
             "attributes": [list(pair) for pair in self.attributes],
@@ -103,10 +103,10 @@ class Graph:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Graph:
-        """Read what `to_json` wrote, or a graph as LongT2IBench annotates: attributes by entity and name, relations as objects."""
+        """Read a graph of `to_json`, or one of LongT2IBench's annotations (attributes by entity and name, relations as objects)."""
         attributes = raw.get("attributes", ())
         if isinstance(attributes, Mapping):
-            attributes = [(one, f"{name}: {value}") for one, of in attributes.items() for name, value in of.items()]
+            attributes = [(entity, f"{name}: {text}") for entity, of in attributes.items() for name, text in of.items()]
         relations = [
             (each["entity1"], each["relation"], each["entity2"]) if isinstance(each, Mapping) else each
             for each in raw.get("relations", ())
@@ -119,33 +119,32 @@ class Graph:
 
 
 def forced(alignment: Alignment) -> tuple[Alignment, int]:
-    """Make the alignment with every attribute and relation of a misaligned entity misaligned, and how many that changed."""
+    """Mark every attribute and relation of a misaligned entity as misaligned; also return how many that changed."""
     absent = {element[0].casefold() for element, aligned in alignment["entity"] if not aligned}
-    present = {element[0].casefold() for element, aligned in alignment["entity"] if aligned}
-    absent -= present
+    absent -= {element[0].casefold() for element, aligned in alignment["entity"] if aligned}
     changed = 0
-    found: dict[str, Marks] = {"entity": alignment["entity"]}
+    consistent: dict[str, Marks] = {"entity": alignment["entity"]}
     for category, ends in (("attribute", (0,)), ("relation", (0, 2))):
         marks = []
         for element, aligned in alignment[category]:
             keep = aligned and not any(element[end].casefold() in absent for end in ends)
             changed += aligned and not keep
             marks.append((element, keep))
-        found[category] = marks
-    return found, changed
+        consistent[category] = marks
+    return consistent, changed
 
 
 def ratio(alignment: Alignment) -> float | None:
-    """Aligned elements over all elements, in [0, 1], each entity, attribute and relation counting alike; None of none."""
+    """Return the share of aligned elements, in [0, 1], all categories weighing the same; None without elements."""
     verdicts = [aligned for category in CATEGORIES for _, aligned in alignment[category]]
     return sum(verdicts) / len(verdicts) if verdicts else None
 
 
 async def extract_graph(prompt: str, ask: Ask) -> Graph:
-    """Extract the graph of a prompt, by a language model.
+    """Have the judge extract the graph of a prompt.
 
     Raises:
-        Unanswered: there is no usable answer.
+        Unanswered: There is no usable answer.
     """
     reply = await ask(
         "longt2ibench/extract_graph", role="judge", schema=PromptGraph, params=STRICT_DECODING, prompt=prompt
@@ -157,38 +156,37 @@ async def extract_graph(prompt: str, ask: Ask) -> Graph:
 
 
 def read_verdict(graph: Graph, verdict: GraphVerdict) -> tuple[Alignment | None, str]:
-    """Read the alignment of a graph by a judge's numbered verdicts; None and the reason when one is missing or given twice.
+    """Combine a judge's numbered verdicts with the elements of the graph.
 
-    Attributes and relations of an entity that is not there need no verdict: they are misaligned.
+    Attributes and relations of an entity that is not in the image need no verdict: they are misaligned.
+
+    Returns:
+        The alignment; or None and the reason, where an element has no verdict, or two that differ.
     """
-    given = {"entity": verdict.entities, "attribute": verdict.attributes, "relation": verdict.relations}
-    found: dict[str, Marks] = {}
+    verdicts = {"entity": verdict.entities, "attribute": verdict.attributes, "relation": verdict.relations}
+    alignment: dict[str, Marks] = {}
     absent: set[str] = set()
-    missing, doubled = [], []
+    missing, contradictory = [], []
     for category, elements in graph.elements.items():
         by_number: dict[int, bool] = {}
-        for each in given[category]:
-            if by_number.setdefault(each.number, each.aligned) != each.aligned:
-                doubled.append(f"{category} {each.number}")
+        for of_element in verdicts[category]:
+            if by_number.setdefault(of_element.number, of_element.aligned) != of_element.aligned:
+                contradictory.append(f"{category} {of_element.number}")
         marks = []
         for number, element in enumerate(elements, 1):
-            free = category != "entity" and absent.intersection(
-                {element[0], element[-1]} if category == "relation" else {element[0]}
-            )
+            ends = {element[0], element[-1]} if category == "relation" else {element[0]}
             if number in by_number:
                 marks.append((element, by_number[number]))
-            elif free:
+            elif absent & ends:
                 marks.append((element, False))
             else:
                 missing.append(f"{category} {number}")
-        found[category] = marks
+        alignment[category] = marks
         if category == "entity":
             absent = {element[0] for element, aligned in marks if not aligned}
-    if missing or doubled:
-        reasons = [f"no verdict on {', '.join(missing[:5])}"] if missing else []
-        reasons += [f"two verdicts on {', '.join(doubled[:5])}"] if doubled else []
-        return None, "; ".join(reasons)
-    return found, ""
+    reasons = [f"no verdict on {', '.join(missing[:5])}"] if missing else []
+    reasons += [f"two verdicts on {', '.join(contradictory[:5])}"] if contradictory else []
+    return (None if reasons else alignment), "; ".join(reasons)
 
 
 @metric(
@@ -200,9 +198,9 @@ def read_verdict(graph: Graph, verdict: GraphVerdict) -> tuple[Alignment | None,
 async def graph_alignment(item: Item, ask: Ask) -> Score:
     """Share of the entities, attributes and relations of a prompt that the image shows.
 
-    Strict: the graph is `item.meta["graph"]` where there is one, else a language model extracts it; then the judge gives
-    one verdict for each element in one answer. Official: the judge lists and marks the elements itself, asked with the
-    published prompt and decoding. In both, what belongs to a misaligned entity is misaligned.
+    Strict: the graph is `item.meta["graph"]` where there is one, else the judge extracts it from the prompt; then the judge
+    sees the image and gives a verdict on each element, all in one answer. Official: the judge lists and marks the elements
+    itself, with the published prompt and decoding. In both, attributes and relations of a misaligned entity are misaligned.
     """
     image = image_of(item)
     if not item.prompt.strip():
@@ -221,16 +219,16 @@ async def _official(item: Item, image: Path, ask: Ask) -> Score:
     )
     parsed = parse_target(reply.text)
     if parsed is None:
-        return _unread(reply, "no entity_score, attribute_score and relation_score in the answer")
+        return _unparsed(reply, "no entity_score, attribute_score and relation_score in the answer")
     if not parsed.complete:
-        return _unread(reply, f"the lists are incomplete: {parsed.problems[-1]}")
+        return _unparsed(reply, f"the lists are incomplete: {parsed.problems[-1]}")
     return _scored(parsed.alignment, "the judge", reply.text, list(parsed.problems))
 
 
-def _unread(reply: Reply, reason: str) -> Score:
-    cut = reply.status is Status.TRUNCATED
-    status = Status.TRUNCATED if cut else Status.UNPARSED
-    return Score.none(status, f"the answer hit its token limit: {reason}" if cut else reason, output=reply.text)
+def _unparsed(reply: Reply, reason: str) -> Score:
+    if reply.status is Status.TRUNCATED:
+        return Score.none(Status.TRUNCATED, f"the answer hit its token limit: {reason}", output=reply.text)
+    return Score.none(Status.UNPARSED, reason, output=reply.text)
 
 
 async def _strict(item: Item, image: Path, ask: Ask) -> Score:
@@ -254,10 +252,10 @@ async def _strict(item: Item, image: Path, ask: Ask) -> Score:
 
 
 def graph_of(item: Item) -> Graph | None:
-    """Return the graph that the data give for an item, if they give one with entities.
+    """Return the graph in the data of an item; None where there is none, or one without entities.
 
     Raises:
-        Unanswered: It has another form.
+        Unanswered: It does not have the form of a graph.
     """
     given = item.meta.get("graph")
     try:
@@ -268,11 +266,11 @@ def graph_of(item: Item) -> Graph | None:
 
 
 def _scored(alignment: Alignment, source: str, output: str, problems: Sequence[str], summary: str = "") -> Score:
-    mended, changed = forced(alignment)
-    value = ratio(mended)
+    consistent, changed = forced(alignment)
+    value = ratio(consistent)
     parts: dict[str, Any] = {
         "alignment": {
-            category: [[list(element), aligned] for element, aligned in mended[category]] for category in CATEGORIES
+            category: [[list(element), aligned] for element, aligned in consistent[category]] for category in CATEGORIES
         },
         "forced": changed,
         "ratio_as_answered": ratio(alignment),

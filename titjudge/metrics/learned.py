@@ -1,10 +1,10 @@
-"""The learned baselines as metrics: CLIPScore, PickScore, HPSv2 and 3, MPS, ImageReward, BLIP-2, VQAScore, Q-Eval-Score...
+"""Learned metrics: CLIPScore, PickScore, HPSv2 and v3, MPS, ImageReward, BLIP-2, VQAScore, Q-Eval-Score and others.
 
-Each is a row of `titjudge.core.learned_metrics.TABLE`; its model runs as the provider `scorer` and says how much of the prompt it
-read. Registry names are the keys of `METRICS`.
+Each is a row of `titjudge.core.learned_metrics.TABLE`; its model runs as the provider `scorer`, which also returns how
+many tokens of the prompt the model read.
 
-FGA-BLIP2 also scores the elements of a prompt, words as they stand in it, where `item.meta["elements"]` lists them; a type
-in parentheses behind them (`red cube (color)`, as EvalMuse writes it) is not read by the model.
+FGA-BLIP2 also scores elements of the prompt (phrases that occur in it) where `item.meta["elements"]` lists them; a type in
+parentheses (`red cube (color)`, as EvalMuse writes it) is not passed to the model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import Metric, metric
 from titjudge.metrics._shared import image_of, prompt_read
 
-_ELEMENT = "element: "  # begins the names of an element's numbers among the parts of a measurement
+_ELEMENT = "element: "  # prefix of the elements' scores among the parts of a measurement
 
 
 class Measurement(BaseModel):
@@ -34,45 +34,41 @@ class Measurement(BaseModel):
 
 
 def _elements(item: Item) -> list[str]:
-    """List the item's elements.
+    """Return the item's elements.
 
     Raises:
-        ValueError: they are no list of texts.
+        ValueError: They are not a list of texts.
     """
-    found = item.meta.get("elements") or []
-    if not isinstance(found, list) or not all(isinstance(each, str) and each.strip() for each in found):
+    elements = item.meta.get("elements") or []
+    if not isinstance(elements, list) or not all(isinstance(element, str) and element.strip() for element in elements):
         raise ValueError("the item's elements are no list of texts")
-    return found
+    return elements
 
 
-def _score(found: Measurement, elements: list[str]) -> Score:
-    read, cut = prompt_read(found.tokens_used, found.tokens_total)
+def _score(measured: Measurement, elements: list[str]) -> Score:
+    read, cut = prompt_read(measured.tokens_used, measured.tokens_total)
     reasons = [cut] if cut else []
-    own = {name: value for name, value in found.parts.items() if not name.startswith(_ELEMENT)}
+    own = {name: value for name, value in measured.parts.items() if not name.startswith(_ELEMENT)}
     parts: dict[str, Any] = {**own, **read}
     if elements:
-        told = {each: found.parts.get(f"{_ELEMENT}{element_words(each)[0]}") for each in elements}
-        parts |= ElementScores(elements=told)
-        missing = [each for each, value in told.items() if value is None]
+        scores = {element: measured.parts.get(f"{_ELEMENT}{element_words(element)[0]}") for element in elements}
+        parts |= ElementScores(elements=scores)
+        missing = [element for element, value in scores.items() if value is None]
         if missing:
             reasons.append(
                 f"{len(missing)} of {len(elements)} elements are not in the prompt as read: {', '.join(missing[:3])}"
             )
-    return Score.of(found.score, reason="; ".join(reasons), **parts)
+    return Score.of(measured.score, reason="; ".join(reasons), **parts)
 
 
 def _declare(row: Baseline) -> Metric:
     async def measure(item: Item, ask: Ask) -> Score:
         elements = _elements(item) if row.options.get("elements") else []
-        more: dict[str, Any] = {"elements": [element_words(each)[0] for each in elements]} if elements else {}
-        reply = await ask(
-            "baselines/elements" if elements else "baselines/text",
-            role=f"scorer/{row.key}",
-            images=[image_of(item)],
-            schema=Measurement,
-            prompt=item.prompt,
-            **more,
-        )
+        template, variables = "baselines/text", {"prompt": item.prompt}
+        if elements:
+            template = "baselines/elements"
+            variables["elements"] = [element_words(element)[0] for element in elements]
+        reply = await ask(template, role=f"scorer/{row.key}", images=[image_of(item)], schema=Measurement, **variables)
         return _score(reply.data, elements)
 
     measure.__doc__ = row.summary
@@ -80,4 +76,4 @@ def _declare(row: Baseline) -> Metric:
 
 
 METRICS: dict[str, Metric] = {row.key: _declare(row) for row in BUILT_IN}
-globals().update(METRICS)  # the registry takes their names for attributes of this module
+globals().update(METRICS)  # the registry loads them as attributes of this module

@@ -1,4 +1,6 @@
-"""The text form of LongT2IBench alignments (dataset.py, train.py @e47380b), read with brackets and commas in names.
+"""Read and write alignments in LongT2IBench's text format (dataset.py, train.py @e47380b).
+
+Names may hold commas and brackets, as some of its prompts do; where the names are known, they are recognised whole.
 
 all entity:
  cat,mat
@@ -36,7 +38,14 @@ _TAIL = " \t\r\n'\"`*."
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a text says. `complete` is False when a list or a section is cut off or absent; `problems` say why."""
+    """A parsed text.
+
+    Attributes:
+        alignment: The elements of each category with their verdicts.
+        entities: The names listed under "all entity".
+        complete: False when a list or a section is missing or cut off.
+        problems: Entries that cannot be read, then what is missing or cut off.
+    """
 
     alignment: Alignment
     entities: tuple[str, ...]
@@ -67,11 +76,11 @@ def _entries(marks: Marks, category: str, wanted: bool) -> list[str]:
 
 
 def parse_target(text: str, known: Mapping[str, Collection[str]] | None = None) -> Parsed | None:
-    """Read the alignment that a text states; None when it has none of the three score sections.
+    """Parse an alignment; None when the text has none of the three score sections.
 
     Args:
-        text: an answer; what comes before the first "all entity:" (and before the last `</think>`) is left out.
-        known: names by category (`entity`: names, `relation`: `entity1[relation]entity2`) that may hold commas or
+        text: An answer; what comes before the first "all entity:" (and before the last `</think>`) is ignored.
+        known: Names by category (`entity`: names, `relation`: `entity1[relation]entity2`) that may hold commas or
             brackets; they are recognised whole.
     """
     answer = after_thinking(text)
@@ -101,20 +110,20 @@ def parse_target(text: str, known: Mapping[str, Collection[str]] | None = None) 
 
 
 def _sections(text: str) -> dict[str, tuple[str, bool]]:
-    """Find the body of each section (the first of its name), and whether it is the last thing in the text."""
+    """Find the body of each section (the first of its name), and whether it is the last one of the text."""
     labels = list(_SECTION.finditer(text))
-    found: dict[str, tuple[str, bool]] = {}
+    sections: dict[str, tuple[str, bool]] = {}
     for i, label in enumerate(labels):
         last = i + 1 == len(labels)
         body = text[label.end() : len(text) if last else labels[i + 1].start()]
-        found.setdefault(label[1].lower(), (body, last))
-    return found
+        sections.setdefault(label[1].lower(), (body, last))
+    return sections
 
 
 def _lists(body: str, last: bool) -> dict[bool, tuple[str, bool]]:
-    """Find the inside of the lists by verdict (True: align), and whether it is cut off by the end of the text."""
+    """Find the inside of each list by its verdict (True: align), and whether the end of the text cuts it off."""
     labels = list(_LIST.finditer(body))
-    found: dict[bool, tuple[str, bool]] = {}
+    lists: dict[bool, tuple[str, bool]] = {}
     for i, label in enumerate(labels):
         final = i + 1 == len(labels)
         region = body[label.end() : len(body) if final else labels[i + 1].start()]
@@ -124,12 +133,13 @@ def _lists(body: str, last: bool) -> dict[bool, tuple[str, bool]]:
             end = len(region) if cut else max(region.rfind("]"), 0)
         elif not (final and last) and region[end + 1 :].strip(_TAIL) and "]" in region[end + 1 :]:
             end = region.rfind("]")  # a stray bracket in a name closed the list early
-        found.setdefault(label[1] is None, (region[:end], cut))
-    return found
+        lists.setdefault(label[1] is None, (region[:end], cut))
+    return lists
 
 
-def _closing(text: str, depth: int = 1) -> int | None:
-    """Where the bracket that was opened before `text` closes."""
+def _closing(text: str) -> int | None:
+    """Return the index of the bracket that closes one opened just before `text`."""
+    depth = 1
     for at, letter in enumerate(text):
         depth += (letter == "[") - (letter == "]")
         if depth == 0:
@@ -138,34 +148,35 @@ def _closing(text: str, depth: int = 1) -> int | None:
 
 
 def _pieces(text: str) -> list[str]:
-    """`text` cut at the commas outside brackets."""
-    found, depth, start = [], 0, 0
+    """Split a text at the commas outside brackets."""
+    pieces, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         if letter in "[]":
             depth = max(0, depth + (1 if letter == "[" else -1))
         elif letter == "," and depth == 0:
-            found.append(text[start:at])
+            pieces.append(text[start:at])
             start = at + 1
-    return [*found, text[start:]]
+    return [*pieces, text[start:]]
 
 
 def split_list(text: str, known: Collection[str] = ()) -> list[str]:
-    """Split the names in a comma-separated list; those in `known` (compared case-folded) are kept whole with their commas."""
+    """Split a comma-separated list; names in `known` (compared case-folded) are kept whole with their commas."""
     merged = _merge(_pieces(text), {_folded(name) for name in known if "," in name})
     return [name.strip() for name in merged if name.strip()]
 
 
-def _merge(pieces: Sequence[str], whole: Collection[str]) -> list[str]:
-    found, at = [], 0
-    longest = 1 + max((name.count(",") for name in whole), default=0)
+def _merge(pieces: Sequence[str], known: Collection[str]) -> list[str]:
+    """Join the pieces that together are a known name (folded), the longest name first."""
+    merged, at = [], 0
+    longest = 1 + max((name.count(",") for name in known), default=0)
     while at < len(pieces):
         for end in range(min(len(pieces), at + longest), at, -1):
             name = ",".join(pieces[at:end])
-            if end == at + 1 or _folded(name) in whole:
-                found.append(name)
+            if end == at + 1 or _folded(name) in known:
+                merged.append(name)
                 at = end
                 break
-    return found
+    return merged
 
 
 def _folded(name: str) -> str:
@@ -175,16 +186,19 @@ def _folded(name: str) -> str:
 def read_elements(
     body: str, category: str, known: Mapping[str, Collection[str]] | None = None, *, cut: bool = False
 ) -> tuple[list[Element], list[str]]:
-    """Read the elements in the inside of a list, and the entries that are none. `cut` drops the last entry, which is not whole."""
+    """Parse the elements of a list (its inside), and return the entries that cannot be parsed beside them.
+
+    `cut` drops the last entry, which is incomplete.
+    """
     known = known or {}
     if category == "entity":
         names = split_list(body, known.get("entity", ()))
         return [(name,) for name in (names[:-1] if cut else names)], []
     if category == "attribute":
-        entries = _glued(_pieces(body), lambda piece: piece.strip().startswith("["))
+        entries = _joined(_pieces(body), lambda piece: piece.strip().startswith("["))
     else:
-        whole = {_folded(name): None for name in known.get("relation", ())}
-        entries = _glued(_merge(_pieces(body), whole), lambda piece: "[" in piece)
+        relations = {_folded(name) for name in known.get("relation", ())}
+        entries = _joined(_merge(_pieces(body), relations), lambda piece: "[" in piece)
     entries = [entry.strip() for entry in entries if entry.strip()]
     elements: list[Element] = []
     bad: list[str] = []
@@ -197,19 +211,19 @@ def read_elements(
     return elements, bad
 
 
-def _glued(pieces: Sequence[str], starts: Callable[[str], bool]) -> list[str]:
-    """Pieces that begin no entry joined to the entry before them (or, at the very start, to the one after)."""
-    found: list[str] = []
+def _joined(pieces: Sequence[str], starts: Callable[[str], bool]) -> list[str]:
+    """Join pieces that do not start an entry to the entry before them (at the very start, to the one after)."""
+    entries: list[str] = []
     for piece in pieces:
-        if found and (not starts(piece) or not starts(found[-1])):
-            found[-1] = f"{found[-1]},{piece}"
+        if entries and (not starts(piece) or not starts(entries[-1])):
+            entries[-1] = f"{entries[-1]},{piece}"
         else:
-            found.append(piece)
-    return found
+            entries.append(piece)
+    return entries
 
 
 def _attributes(entry: str, known: Mapping[str, Collection[str]]) -> list[Element] | None:
-    """Read `[a, b]entity` as single attributes; None when it has another form."""
+    """Parse `[a, b]entity` into an element for each attribute; None when it has another form."""
     end = _closing(entry[1:]) if entry.startswith("[") else None
     if end is None:
         return None
@@ -219,7 +233,7 @@ def _attributes(entry: str, known: Mapping[str, Collection[str]]) -> list[Elemen
 
 
 def _relation(entry: str, known: Mapping[str, Collection[str]]) -> list[Element] | None:
-    """`entity1[relation]entity2`; known entity names may hold brackets."""
+    """Parse `entity1[relation]entity2`, where known entity names may hold brackets; None when it has another form."""
     first = next(
         (name for name in sorted(known.get("entity", ()), key=len, reverse=True) if entry.startswith(f"{name}[")), None
     )

@@ -1,12 +1,12 @@
 """Pairwise judging: two images of one prompt, always in both orders.
 
-An image's score is the mean of its comparisons with the other images of its prompt. A comparison is asked twice, with the
-sides exchanged; where the two answers contradict each other the judge followed the order, and the comparison is a tie.
-Comparisons are shared: those of one image are those of the other, asked and paid once.
+An image's score is the mean of its comparisons with the other images of its prompt. Each comparison is asked in both
+orders; where the two answers contradict each other the judge followed the order, and the comparison is a tie. Both images
+of a comparison use the same two answers, which are asked and paid once.
 
-With `duels=0.1` a tenth of the comparisons of each prompt is drawn at random and asked, in both orders. An image then meets few
-others, strong or weak ones by chance: rank generators by their strengths over all comparisons (results.json has that
-table), not by their mean scores.
+With `duels=0.1` a random tenth of the comparisons of each prompt is asked, in both orders. An image is then compared with few
+others, strong or weak ones by chance: rank generators by the Bradley-Terry strengths over all comparisons (a table of
+results.json), not by their mean scores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from titjudge.metrics.tit import describe
 
 POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 Share = Annotated[float, Field(gt=0, le=1, description="share of the comparisons of a prompt that is drawn and asked")]
-Seed = Annotated[int, Field(description="of the draw, with `duels` below 1")]
+Seed = Annotated[int, Field(description="random seed of the draw, with `duels` below 1")]
 
 
 class Preference(BaseModel):
@@ -41,20 +41,21 @@ class Preference(BaseModel):
 
 
 async def _both_orders(item: Item, other: Item, ask: Ask, *, look: bool) -> Duel:
-    """Points of `item` against `other`, 0 to 1, and whether the order decided."""
-    forth, back = await asyncio.gather(_once(item, other, ask, look=look), _once(other, item, ask, look=look))
-    first, second = POINTS[forth.better], 1 - POINTS[back.better]
+    """Compare `item` with `other` in both orders: points of `item`, 0 to 1, and whether the order decided."""
+    forward, back = await asyncio.gather(_once(item, other, ask, look=look), _once(other, item, ask, look=look))
+    first, second = POINTS[forward.better], 1 - POINTS[back.better]
     return Duel(
         other=other.id,
         points=(first + second) / 2,
         order_decided={first, second} == {0.0, 1.0},
         shown_first=first,
         shown_second=second,
-        reason=forth.reason,
+        reason=forward.reason,
     )
 
 
 async def _once(first: Item, second: Item, ask: Ask, *, look: bool) -> Preference:
+    """Ask which of two items is better; with `look` by their images, else by their descriptions."""
     if look:
         images = [image for image in (first.image, second.image) if isinstance(image, Path)]
         reply = await ask("pairwise/images", role="judge", images=images, schema=Preference, prompt=first.prompt)
@@ -73,20 +74,20 @@ async def _once(first: Item, second: Item, ask: Ask, *, look: bool) -> Preferenc
 
 
 def drawn(ids: Iterable[str], share: float, seed: int) -> set[frozenset[str]]:
-    """Draw a share of all pairs at random, every pair with the same chance and every image into one at least.
+    """Draw a share of all pairs at random: each pair with the same probability, each image in at least one pair.
 
-    The images stand in a circle in random order; neighbours are drawn first, every other one before those between, then
-    those two apart, and so on.
+    The images are put on a circle in random order. Pairs of neighbours are drawn first (every second one, then those in
+    between), then pairs at distance two, and so on.
     """
-    circle = sorted(ids, key=lambda each: hashlib.sha256(f"{seed}\x00{each}".encode(errors="replace")).digest())
+    circle = sorted(ids, key=lambda id_: hashlib.sha256(f"{seed}\x00{id_}".encode(errors="replace")).digest())
     count = len(circle)
     wanted = max((count + 1) // 2, round(share * count * (count - 1) / 2))
-    found: dict[frozenset[str], None] = {}
-    for apart in range(1, count // 2 + 1):
+    pairs: set[frozenset[str]] = set()
+    for distance in range(1, count // 2 + 1):
         for at in (*range(0, count, 2), *range(1, count, 2)):
-            if len(found) < wanted:
-                found[frozenset((circle[at], circle[(at + apart) % count]))] = None
-    return set(found)
+            if len(pairs) < wanted:
+                pairs.add(frozenset((circle[at], circle[(at + distance) % count])))
+    return pairs
 
 
 async def _score(item: Item, ask: Ask, *, look: bool, share: float, seed: int) -> Score:
@@ -122,5 +123,5 @@ async def pairwise(item: Item, ask: Ask, *, duels: Share = 1.0, seed: Seed = 0) 
 
 @metric("pairwise-text", roles=("captioner", "judge"), range=(0, 1), source="titjudge", scope="prompt")
 async def pairwise_text(item: Item, ask: Ask, *, duels: Share = 1.0, seed: Seed = 0) -> Score:
-    """Compare descriptions in place of images: the judge sees two texts with the prompt, in both orders."""
+    """Compare descriptions in place of images: the judge reads two descriptions with the prompt, in both orders."""
     return await _score(item, ask, look=False, share=duels, seed=seed)

@@ -1,4 +1,4 @@
-"""Text that a vision model reads in an image, against the text that was asked for: LongText-Bench, OneIG-Bench."""
+"""Text rendering as LongText-Bench and OneIG-Bench measure it: the text that a vision model reads, against the text asked for."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
 
-_KEPT = "\u4e00-\u9fa5a-zA-Z0-9àâäéèêëîïôöùûüçÀÂÄÉÈÊËÎÏÔÖÙÛÜÇ"
-_NOISE = "addCriterion"  # what Qwen2.5-VL writes into texts that it reads
-_NOTHING = "No text recognized"
+_LETTERS = "\u4e00-\u9fa5a-zA-Z0-9àâäéèêëîïôöùûüçÀÂÄÉÈÊËÎÏÔÖÙÛÜÇ"
+_NOISE = "addCriterion"  # which Qwen2.5-VL writes into text that it reads
+_NOTHING = "No text recognized"  # the answer that the prompt asks for where there is no text
 
 
 class Wanted(BaseModel):
-    """The text that an image is to show (`item.meta["text"]`).
+    """The text that the prompt asks for (`item.meta["text"]`).
 
     Attributes:
         texts: The texts.
-        rule: How texts are compared: words, or signs, without regard to their order; `oneig` also by edit distance.
-        source: The texts as a published script has them, where that is not one after the other.
+        rule: How texts are compared: by words, or by characters (`signs`), in any order; `oneig` also by edit distance.
+        source: The whole text in the form of the published script, where that is not the texts joined by spaces.
         max_tokens: Most tokens of a reply.
     """
 
@@ -39,24 +39,25 @@ class Wanted(BaseModel):
 
 
 def tidied(text: str, *, signs: bool) -> str:
-    """Keep letters, digits and Chinese signs; single spaces between words, or no spaces at all."""
+    """Keep letters, digits and Chinese characters; with single spaces between words, or with `signs` without spaces."""
     if signs:
-        return "".join(re.findall(f"[{_KEPT}]", text))
-    return re.sub(r"\s+", " ", re.sub(rf"[^{_KEPT}\s]", "", text)).strip()
+        return "".join(re.findall(f"[{_LETTERS}]", text))
+    return re.sub(r"\s+", " ", re.sub(rf"[^{_LETTERS}\s]", "", text)).strip()
 
 
 def has_chinese(text: str) -> bool:
-    """Tell whether there is a Chinese sign in a text."""
+    """Tell whether a text has a Chinese character."""
     return re.search("[\u4e00-\u9fff]", text) is not None
 
 
 def read_reply(reply: str, *, official: str = "") -> str:
-    """Take the text out of a reply; nothing where the model found none.
+    """Return the text that the model read; empty where it found none.
 
     Args:
-        reply: What the model wrote.
-        official: A published script's way: `words` and `signs` (LongText-Bench) drop only the last of their two phrases, and
-            both this and `oneig` take "No text recognized" without a full stop, which the prompt asks for, for text.
+        reply: The model's reply.
+        official: The rule whose published script is followed to the letter, else empty. `words` and `signs`
+            (LongText-Bench) drop only the last of their two phrases; all three take "No text recognized" without a full
+            stop, which is what the prompt asks for, for text.
     """
     if official:
         phrases = [f"{_NOTHING}."] if official != "oneig" else [_NOISE, f"{_NOTHING}."]
@@ -68,15 +69,15 @@ def read_reply(reply: str, *, official: str = "") -> str:
 
 
 def units(text: str, *, signs: bool) -> Counter[str]:
-    """Count the words, or the signs, of a tidied text."""
+    """Count the words, or the characters, of a tidied text."""
     return Counter(text if signs else text.split())
 
 
 def compare(wanted: Wanted, read: str, *, official: bool) -> dict[str, float] | None:
-    """Compare what was read with what is wanted; None where nothing is wanted.
+    """Compare the text that was read with the text that was asked for; None where that has no words.
 
     Returns:
-        `matched` of `wanted` words or signs; by the rule `oneig` also the edit `distance`.
+        `matched` of `wanted` words or characters; by the rule `oneig` also the edit `distance`.
     """
     gold = wanted.source if official and wanted.source else " ".join(wanted.texts)
     if wanted.rule == "oneig":
@@ -90,19 +91,19 @@ def compare(wanted: Wanted, read: str, *, official: bool) -> dict[str, float] | 
     asked = units(gold, signs=signs)
     if not asked:
         return None
-    found: dict[str, float] = {"matched": (asked & units(read, signs=signs)).total(), "wanted": asked.total()}
+    counts: dict[str, float] = {"matched": (asked & units(read, signs=signs)).total(), "wanted": asked.total()}
     if wanted.rule == "oneig":
         from rapidfuzz.distance import Levenshtein
 
-        found["distance"] = Levenshtein.distance(read, gold)
-    return found
+        counts["distance"] = Levenshtein.distance(read, gold)
+    return counts
 
 
 def listed(cell: str) -> list[str]:
-    """Read a cell that is a list of texts as Python writes it.
+    """Parse a cell that holds a Python list of strings.
 
     Raises:
-        ValueError: it is none.
+        ValueError: It does not.
     """
     try:
         texts = ast.literal_eval(cell)
@@ -114,7 +115,7 @@ def listed(cell: str) -> list[str]:
 
 
 def asks_for_text(item: Item) -> bool:
-    """Whether there is text to look for."""
+    """Tell whether the prompt asks for text."""
     return "text" in item.meta
 
 
@@ -127,7 +128,7 @@ def asks_for_text(item: Item) -> bool:
     applies=asks_for_text,
 )
 async def text_reading(item: Item, ask: Ask) -> Score:
-    """Share of the words (in Chinese: signs) asked for that a vision model reads in the image, in any order.
+    """Share of the words (in Chinese: characters) asked for that a vision model reads in the image, in any order.
 
     `item.meta["text"]` is a `Wanted`; suites make it. Parts: matched, wanted, read, and distance (OneIG-Bench).
     """
@@ -140,14 +141,14 @@ async def text_reading(item: Item, ask: Ask) -> Score:
     params = {"max_tokens": wanted.max_tokens, **({} if official else {"temperature": 0.0})}
     reply = await ask("text_reading/read", role="judge", images=[image], params=params)
     read = read_reply(reply.text, official=wanted.rule if official else "")
-    found = compare(wanted, read, official=official)
-    if found is None:
+    counts = compare(wanted, read, official=official)
+    if counts is None:
         return Score.none(Status.BAD_INPUT, "no words are asked for in this image")
-    parts: dict[str, Any] = {"read": read, **found}
-    return Score.of(found["matched"] / found["wanted"], **parts)
+    parts: dict[str, Any] = {"read": read, **counts}
+    return Score.of(counts["matched"] / counts["wanted"], **parts)
 
 
 def matched_share(scores: Sequence[Score]) -> float | None:
-    """Share of all words asked for that were read: long texts count more."""
+    """Return the share of all words asked for that were read, so that long texts count more; None without words."""
     wanted = sum(score.parts["wanted"] for score in scores)
     return sum(score.parts["matched"] for score in scores) / wanted if wanted else None

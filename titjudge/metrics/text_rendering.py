@@ -1,4 +1,4 @@
-"""Text rendering: the words that were asked for against the words that OCR finds (TIIF-Bench paper, 3.3, Figure A5)."""
+"""Text rendering as TIIF-Bench measures it: the words that OCR reads, against the words asked for (paper, 3.3, Figure A5)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.text_reading import read_reply
 
-_MOST_TOKENS = 512  # of what a model reads
+_MOST_TOKENS = 512  # of a model's reply
 
 
 def gold_words(item: Item) -> list[str] | None:
-    """`meta["text_words"]`, else the words that the questions ask for; None when `text_words` is no list of words."""
+    """Return `meta["text_words"]`, else the words that the questions ask for; None when `text_words` is not a list of words."""
     words = item.meta.get("text_words")
     if words is None:
         return ocr.words_from_questions(str(question) for question in item.meta.get("questions") or ())
@@ -25,7 +25,7 @@ def gold_words(item: Item) -> list[str] | None:
 
 
 def asks_for_words(item: Item) -> bool:
-    """Whether there are words to look for (or a list of words that is none, which the score then says)."""
+    """Tell whether the prompt asks for words; an invalid `text_words` counts, so that its score names the mistake."""
     return gold_words(item) != []
 
 
@@ -43,8 +43,8 @@ def asks_for_words(item: Item) -> bool:
 async def text_rendering(item: Item, ask: Ask) -> Score:
     """GNED: how far the words in the image are from those that were asked for; 0 is perfect, 1 is worst.
 
-    Needs the extra `ocr`. Parts: recall, pned, gold, read (the strings as OCR gave them), engine. To an item without words
-    to look for it does not apply; an image that cannot be read has none (bad input).
+    Needs the extra `ocr`. Parts: recall, pned, gold, read (the strings as OCR gave them), engine. It does not apply to an
+    item without words to look for; an image that cannot be decoded is bad input.
 
     Raises:
         MissingExtra: rapidocr is not installed.
@@ -62,7 +62,7 @@ async def text_rendering(item: Item, ask: Ask) -> Score:
     applies=asks_for_words,
 )
 async def text_rendering_vlm(item: Item, ask: Ask) -> Score:
-    """GNED as `text-rendering`, the words being read by the captioner model instead of an OCR engine."""
+    """GNED as in `text-rendering`, with the words read by the captioner in place of an OCR engine."""
 
     async def read(image: Path) -> tuple[list[str], str]:
         params = {"max_tokens": _MOST_TOKENS, "temperature": 0.0}
@@ -77,7 +77,7 @@ async def _by_ocr(image: Path) -> tuple[list[str], str]:
 
 
 async def _measured(item: Item, reader: Callable[[Path], Awaitable[tuple[list[str], str]]]) -> Score:
-    """Measure the words that a reader finds in an item's image; the reader says who it is."""
+    """Score the words of an image; `reader` returns the strings that it read, and the engine or model that read them."""
     gold = gold_words(item)
     if gold is None:
         return Score.none(Status.BAD_INPUT, "text_words is not a list of words")
@@ -88,5 +88,5 @@ async def _measured(item: Item, reader: Callable[[Path], Awaitable[tuple[list[st
         read, engine = await reader(image)
     except ValueError as error:
         return Score.none(Status.BAD_INPUT, str(error))
-    found = ocr.text_errors(gold, read)
-    return Score.of(found.gned, recall=found.recall, pned=found.pned, gold=gold, read=read, engine=engine)
+    errors = ocr.text_errors(gold, read)
+    return Score.of(errors.gned, recall=errors.recall, pned=errors.pned, gold=gold, read=read, engine=engine)

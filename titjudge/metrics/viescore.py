@@ -1,7 +1,7 @@
 """VIEScore: a vision-language model rates semantic consistency and perceptual quality (github.com/TIGER-AI-Lab/VIEScore).
 
-The prompts are quoted exactly. Where upstream draws a random integer for an answer that it cannot read
-(`give_up_parsing`), here there is no score.
+The prompts are quoted exactly. Where the official code draws a random integer for an answer that it cannot parse
+(`give_up_parsing`), there is no score here.
 """
 
 from __future__ import annotations

@@ -16,16 +16,16 @@ from titjudge.metrics._shared import image_of, is_stand_in
 
 TEMPLATES = ("tiif/questions_1", "tiif/questions_2", "tiif/questions_3")
 PAPER_TEMPLATE = "tiif/questions_3"  # the one that the paper shows
-TRIES = 3  # upstream tries for ever
+TRIES = 3  # the official code has no limit
 _ANSWER = re.compile(r"(yes|no)\b", re.IGNORECASE)
 
 
 def parse(text: str, count: int, *, drop_thinking: bool = False) -> list[str] | None:
-    """Read the answers in a model's reply by the official rule, or None when there are not exactly `count`.
+    """Read the answers in a model's reply by the official rule; None when there are not exactly `count`.
 
-    Lines are stripped, blank ones dropped, and those that start with the word yes or no (any case) are the answers;
-    every other line is ignored. With `drop_thinking` what a reasoning model thought aloud is cut off first: everything
-    up to the last `</think>`, and everything when a `<think>` is never closed.
+    The lines that start with the word yes or no (any case) are the answers; every other line is ignored. With
+    `drop_thinking` the thoughts of a reasoning model are cut off first: everything up to the last `</think>`, and
+    everything when a `<think>` is never closed.
     """
     if drop_thinking:
         text = after_thinking(text)
@@ -37,13 +37,13 @@ def parse(text: str, count: int, *, drop_thinking: bool = False) -> list[str] | 
 
 
 def draw_template(item_id: str, seed: int, sample: int) -> str:
-    """One of the three official templates: upstream draws at random at every call, here item, seed and try decide."""
+    """Draw one of the three official templates: by item, seed and attempt, where the official code draws at every call."""
     digest = hashlib.sha256(f"{item_id}\x00{seed}\x00{sample}".encode()).digest()
     return TEMPLATES[int.from_bytes(digest[:8], "big") % len(TEMPLATES)]
 
 
 def choose_template(item: Item, protocol: str, sample: int) -> str:
-    """Choose the template of one try: the one in `meta["template"]` (1, 2, 3, a prompt name), else by the protocol."""
+    """Choose the template of an attempt: that of `meta["template"]` (1, 2, 3 or a prompt name), else the protocol's."""
     wanted = item.meta.get("template")
     if wanted in (1, 2, 3):
         return TEMPLATES[wanted - 1]
@@ -62,7 +62,7 @@ def _whole(seed: Any) -> int:
 
 
 def _checked(item: Item) -> tuple[list[str], list[str]] | Score:
-    """Questions and gold answers (lowercase) of an item, or the Score that says why there are none."""
+    """Return the questions and the gold answers (lowercase) of an item, or the Score that names what is wrong with them."""
     questions, gold = item.meta.get("questions"), item.meta.get("gold_answers")
     if not questions or not gold:
         return Score.none(Status.MISSING, "the item has no questions, or no gold answers to them")
@@ -92,8 +92,8 @@ async def yes_no(item: Item, ask: Ask) -> Score:
     """Fraction of yes/no questions about the image that the judge answers as expected.
 
     `item.meta` holds `questions` and `gold_answers`, two lists of one length; `template` (1, 2, 3, "random" or a prompt
-    name) and `template_seed` are optional. Temperature is 1 under the official protocol and 0 under the strict one. A
-    reply with another number of answers is asked again, three tries in all, and then the item is unparsed: no number.
+    name) and `template_seed` are optional. Temperature is 1 under the official protocol and 0 under the strict one. Where
+    a reply has another number of answers, the question is asked again, three times in all; then the item is unparsed.
     """
     checked = _checked(item)
     if isinstance(checked, Score):
