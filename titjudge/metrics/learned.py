@@ -64,7 +64,7 @@ def _score(measured: Measurement, elements: list[str]) -> Score:
 def _declare(row: Baseline) -> Metric:
     async def measure(item: Item, ask: Ask) -> Score:
         elements = _elements(item) if row.options.get("elements") else []
-        template, variables = "baselines/text", {"prompt": item.prompt}
+        template, variables = "baselines/text", dict[str, Any](prompt=item.prompt)
         if elements:
             template = "baselines/elements"
             variables["elements"] = [element_words(element)[0] for element in elements]

@@ -1,4 +1,4 @@
-"""What all recipes do: ask, check by code, and ask again with what was wrong."""
+"""Helpers of all recipes: ask for a draft, check it by code, and ask again with the problems found."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from titjudge.metrics._shared import is_stand_in
 DRAFTS = 3
 IN_ENGLISH = "in English"
 _COMMON = frozenset({"the", "a", "an", "of", "and", "with", "in", "on", "is", "to"})
-_TELLING = 50  # words from which on the commonest ones tell a language
+_LONG_ENOUGH = 50  # words of a text whose language can be told by its commonest words
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 M = TypeVar("M", bound="Draft")
-Checked = dict[str, list[str]]  # checks by code: their names, and what each sees is wrong
+Checked = dict[str, list[str]]  # the problems that each check found, by the check's name
 Check = Callable[[Any], Sequence[str] | Awaitable[Sequence[str]]]
 
 
 class Draft(BaseModel):
-    """Base of what a language model answers to a recipe."""
+    """Base of the structured answers of a recipe."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
@@ -33,18 +33,18 @@ class Draft(BaseModel):
 async def drafted(
     ask: Ask, template: str, schema: type[M], check: Check, expected: Mapping[str, Any], **variables: Any
 ) -> M:
-    """Ask for a draft until it passes a check, at most three times, each time with the problems of the one before.
+    """Ask for a draft until one passes its check, at most three times, each time with the problems of the one before.
 
     Args:
-        ask: Of the metric.
-        template: The prompt; it declares `problems` beside the variables.
-        schema: What is answered.
-        check: Names the problems of a draft.
-        expected: What stands in the place of a draft in a dry run, so that what follows from it is priced.
-        variables: Of the template.
+        ask: Asks the models.
+        template: The prompt template; `problems` is one of its variables.
+        schema: The structured answer.
+        check: Returns the problems of a draft.
+        expected: Fields of the draft in a dry run, so that the questions that follow from it are priced by its length.
+        variables: Further variables of the template.
 
     Raises:
-        Unanswered: none passed; the reason names what was wrong with the last.
+        Unanswered: No draft passed; the reason names the problems of the last one.
     """
     problems: Sequence[str] = ()
     for attempt in range(DRAFTS):
@@ -54,19 +54,18 @@ async def drafted(
         draft: M = reply.data
         if is_stand_in(ask, reply):
             if ask.dry_run is DryRun.WORST and attempt < DRAFTS - 1:
-                continue  # room is kept for all drafts
+                continue  # the worst case is all drafts
             return draft.model_copy(update=dict(expected))
-        found = check(draft)
-        problems = found if isinstance(found, Sequence) else await found
+        checked = check(draft)
+        problems = checked if isinstance(checked, Sequence) else await checked
         if not problems:
             return draft
     raise Unanswered(Status.UNPARSED, f"{DRAFTS} drafts failed their checks: {'; '.join(problems)}", reply)
 
 
 def filler(item: Item, count: int) -> str:
-    """Write a text of about so many words that no other item has, for dry runs."""
-    there = len(item.prompt.split())
-    return " ".join([item.prompt] * max(1, round(count / there)))
+    """Write a text of about `count` words that is different for each item: the draft of a dry run."""
+    return " ".join([item.prompt] * max(1, round(count / len(item.prompt.split()))))
 
 
 def flat(checked: Checked) -> list[str]:
@@ -90,28 +89,31 @@ def words(text: str) -> list[str]:
 
 
 def not_english(text: str) -> list[str]:
-    """Say that a prompt is not in English: by its letters, and in a long one by the share of the commonest words."""
+    """Check that a prompt is in English: by its letters, and in a long one by the share of the commonest words."""
     letters = [character for character in text if character.isalpha()]
-    there = words(text)
+    in_text = words(text)
     foreign = sum(not character.isascii() for character in letters) > 0.1 * len(letters)
-    unlike = len(there) >= _TELLING and sum(word in _COMMON for word in there) < 0.1 * len(there)
-    return ["it is not in English"] if foreign or unlike else []
+    unusual = len(in_text) >= _LONG_ENOUGH and sum(word in _COMMON for word in in_text) < 0.1 * len(in_text)
+    return ["it is not in English"] if foreign or unusual else []
 
 
 def keeps(text: str, phrase: str) -> bool:
-    """Tell whether a text has every word of a phrase, in any form of the word and any order."""
-    there = {_stem(word) for word in words(text)}
-    return all(_stem(word) in there for word in words(phrase))
+    """Tell whether a text has every word of a phrase, in any inflection and order."""
+    return _stems(text).issuperset(_stems(phrase))
 
 
 def kept_share(text: str, block: str) -> float:
-    """Compute the share of a block's longer words that a text has."""
-    there = {_stem(word) for word in words(text)}
+    """Compute the share of a block's longer words that a text has, in any inflection."""
     wanted = {_stem(word) for word in words(block) if len(word) > 4}
-    return sum(word in there for word in wanted) / len(wanted) if wanted else 1.0
+    return len(wanted & _stems(text)) / len(wanted) if wanted else 1.0
+
+
+def _stems(text: str) -> set[str]:
+    return set(map(_stem, words(text)))
 
 
 def _stem(word: str) -> str:
+    """Strip the commonest English inflections."""
     for ending in ("ing", "ies", "ied", "es", "ed", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]

@@ -1,4 +1,4 @@
-"""What judges need beside a prompt: a graph, facets, yes / no questions with gold answers, by the steps of the other recipes."""
+"""Annotations that judges need beside a prompt: a graph, facets, and yes / no questions, made by the steps of the other recipes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from titjudge.metrics.graph_alignment import Graph, graph_of
 from titjudge.metrics.recipes.long_graph import GRAPH_CHECKS, as_lists, qualified_graph
 from titjudge.metrics.recipes.tiif import QUESTION_CHECKS, checked_questions
 
-_MOST = 20  # concepts that are asked about
+_MOST = 20  # concepts to write questions about
 
 
 @metric(
@@ -21,15 +21,15 @@ _MOST = 20  # concepts that are asked about
     source="steps of LongT2IBench, Qwen-Image-Bench and TIIF-Bench, as in long-graph, facets and tiif",
 )
 async def elements(item: Item, ask: Ask) -> Score:
-    """Add to a prompt what it lacks of a graph, facets, and questions with gold answers; what it has stays as it is."""
+    """Annotate a prompt with a graph, facets, and questions with gold answers, where it has none of its own."""
     line: dict[str, Any] = dict(item.meta)
     checks = list(line.get("checks", ()))
     if "provenance" in line:
         line["written"] = line.pop("provenance")
     graph = graph_of(item)
     if graph is None:
-        made, line["relation_categories"] = await qualified_graph(ask, item.prompt)
-        line["graph"] = as_lists(made)
+        qualified, line["relation_categories"] = await qualified_graph(ask, item.prompt)
+        line["graph"] = as_lists(qualified)
         graph = Graph.from_json(line["graph"])
         checks += GRAPH_CHECKS
     if not line.get("facets"):
@@ -37,15 +37,17 @@ async def elements(item: Item, ask: Ask) -> Score:
         line["facets"] = by_pillar(line["notes"])
         checks.append("facets of the rubric, three or more")
     if not line.get("questions"):
-        asked = (await checked_questions(ask, [item.prompt], _things(graph))).questions
-        line["questions"] = [each.question for each in asked]
-        line["gold_answers"] = [each.answer for each in asked]
+        questions = (await checked_questions(ask, [item.prompt], _concepts(graph))).questions
+        line["questions"] = [question.question for question in questions]
+        line["gold_answers"] = [question.answer for question in questions]
         checks += QUESTION_CHECKS
     return Score.of(1, lines=[{**line, "checks": checks}])
 
 
-def _things(graph: Graph) -> list[str]:
-    """List the entities of a graph, each with what is said of it; light, mood and style of the image are none."""
-    said = {name: [text for entity, text in graph.attributes if entity == name] for name in graph.entities}
-    things = [f"{name} ({', '.join(texts)})" if texts else name for name, texts in said.items()]
-    return [thing for name, thing in zip(said, things, strict=True) if name != "image"][:_MOST] or things
+def _concepts(graph: Graph) -> list[str]:
+    """List the entities of a graph, each with its attributes; without the entity "image", which has light, mood and style."""
+    concepts = {}
+    for name in graph.entities:
+        attributes = ", ".join(text for entity, text in graph.attributes if entity == name)
+        concepts[name] = f"{name} ({attributes})" if attributes else name
+    return [concept for name, concept in concepts.items() if name != "image"][:_MOST] or list(concepts.values())

@@ -1,4 +1,4 @@
-"""Qwen-Image-Bench (paper, 3.2): target facets become a bilingual prompt, short and long, with the facets it puts to the test."""
+"""Qwen-Image-Bench (paper, 3.2): write a bilingual prompt, short and long, for target facets, and map it to facets again."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from titjudge.metrics.checklist import rubric
 from titjudge.metrics.facet_map import FACETS, by_pillar, mapped
 from titjudge.metrics.recipes._drafts import Checked, Draft, bullets, drafted, filler, flat, kept_share, not_english
 
-SHORT_EN, SHORT_ZH = 235, 70  # characters that a short prompt has at most, and a long one more
-_KEPT = 0.6  # of the short prompt's longer words, at least
-MOST_MORE = 5  # facets of the finished prompt beyond those aimed at (Eq. 4)
+SHORT_EN, SHORT_ZH = 235, 70  # most characters of a short prompt; a long one has more
+_KEPT = 0.6  # least share of the short prompt's longer words that the long one has
+MOST_MORE = 5  # most facets of the finished prompt beyond its targets (Eq. 4)
 
 
 class Note(Draft):
@@ -30,7 +30,7 @@ class Bilingual(Draft):
     prompt_zh: str = Field(min_length=1)
 
     def checked_texts(self, long: bool) -> Checked:
-        """Name the checks by code of both texts, and what each sees is wrong."""
+        """Check length and language of both texts."""
         lengths = [
             f"the {name} prompt has {len(text)} characters, {'not ' if long else ''}more than {most}"
             for name, text, most in (("English", self.prompt_en, SHORT_EN), ("Chinese", self.prompt_zh, SHORT_ZH))
@@ -49,7 +49,7 @@ class FacetDraft(Bilingual):
     notes: list[Note]
 
     def checked(self, targets: list[str]) -> Checked:
-        """Name the checks by code, and what each sees is wrong."""
+        """Check the notes and both texts."""
         noted = {note.facet for note in self.notes}
         unnoted = [f"no note on '{facet}'" for facet in targets if facet not in noted]
         return {"a note on each target": unnoted, **self.checked_texts(long=False)}
@@ -57,21 +57,21 @@ class FacetDraft(Bilingual):
 
 @metric("facets", roles=("judge",), range=(0, 1), source="Qwen-Image-Bench paper, 3.2, Eq. 1 to 4; templates ours")
 async def facets(item: Item, ask: Ask) -> Score:
-    """Write a bilingual prompt, short and long, that puts the target facets to the test, and name the facets it does."""
-    targets = [str(each) for each in item.meta["facets"]]
+    """Write a bilingual prompt, short and long, that tests the target facets, and name all facets that it tests."""
+    targets = [str(name) for name in item.meta["facets"]]
     listed = bullets(f"{name}: {_criterion(name)}" for name in targets)
-    found: dict[bool, dict[str, str]] = {}
+    tested: dict[bool, dict[str, str]] = {}  # the facets of the short prompt (False) and of the long one (True)
 
     async def align(draft: Bilingual, long: bool) -> list[str]:
         try:
-            found[long] = await mapped(ask, draft.prompt_en)
+            tested[long] = await mapped(ask, draft.prompt_en)
         except Unanswered as failure:
             if failure.status is not Status.UNPARSED:
                 raise
             return [f"which facets it puts to the test cannot be said: {failure.reason}"]
-        left = [f"it does not put '{facet}' to the test" for facet in targets if facet not in found[long]]
-        over = len(found[long]) - len(targets) - MOST_MORE
-        return left + ([f"it puts {len(found[long])} facets to the test, {over} too many"] if over > 0 else [])
+        missing = [f"it does not put '{facet}' to the test" for facet in targets if facet not in tested[long]]
+        over = len(tested[long]) - len(targets) - MOST_MORE
+        return missing + ([f"it puts {len(tested[long])} facets to the test, {over} too many"] if over > 0 else [])
 
     async def check_short(draft: FacetDraft) -> list[str]:
         return flat(draft.checked(targets)) or await align(draft, long=False)
@@ -89,7 +89,7 @@ async def facets(item: Item, ask: Ask) -> Score:
         length=f"of more than {SHORT_EN} characters in English and more than {SHORT_ZH} in Chinese",
     )  # fmt: skip
     if ask.dry_run is not None:
-        found = {False: await mapped(ask, short.prompt_en), True: await mapped(ask, long.prompt_en)}
+        tested = {False: await mapped(ask, short.prompt_en), True: await mapped(ask, long.prompt_en)}
     notes = {note.facet: note.note for note in short.notes}
     lines = [
         {
@@ -98,9 +98,9 @@ async def facets(item: Item, ask: Ask) -> Score:
             "prompt_zh": draft.prompt_zh,
             "length": "long" if is_long else "short",
             "pair": item.prompt_id,
-            "facets": by_pillar(found[is_long]),
-            "dims_en": "; ".join(found[is_long]),
-            "notes": {name: notes.get(name, note) for name, note in found[is_long].items()},
+            "facets": by_pillar(tested[is_long]),
+            "dims_en": "; ".join(tested[is_long]),
+            "notes": {name: notes.get(name, note) for name, note in tested[is_long].items()},
             "targets": targets,
             "checks": [*checked, "every target found again", f"at most {MOST_MORE} more"],
         }

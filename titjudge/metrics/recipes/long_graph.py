@@ -1,4 +1,4 @@
-"""LongT2IBench (paper, "Generate - Refine - Qualify"): a prompt of a wanted length, and its graph of elements."""
+"""LongT2IBench (paper, "Generate - Refine - Qualify"): write a prompt of a given length, and its graph of elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from titjudge.metrics.recipes._drafts import (
     not_english,
     numbered,
     words,
-)
+)  # fmt: skip
 
 IN_INTERVAL, ENTITIES_SAID = "words in the interval", "entities in the words of the prompt"
 GRAPH_CHECKS = (ENTITIES_SAID, "refined", "qualified: complete, faithful")
@@ -56,24 +56,17 @@ class RefinedGraph(PromptGraph, Draft):
     source="LongT2IBench paper, data preparation and annotation; templates ours",
 )
 async def long_graph(item: Item, ask: Ask) -> Score:
-    """Write a prompt of so many words with its graph of entities, attributes and relations, refined and qualified."""
+    """Write a prompt of a given length with its graph of entities, attributes and relations, refined and qualified."""
     fewest, most = int(item.meta["fewest"]), int(item.meta["most"])
 
     def check_length(draft: Text) -> list[str]:
         return outside(draft.prompt, fewest, most) + not_english(draft.prompt)
 
-    prompt = (
-        await drafted(
-            ask,
-            "recipes/long_graph",
-            Text,
-            check_length,
-            {"prompt": filler(item, most)},
-            subject=item.prompt,
-            fewest=fewest,
-            most=most - 1,
-        )
-    ).prompt
+    draft = await drafted(
+        ask, "recipes/long_graph", Text, check_length, {"prompt": filler(item, most)},
+        subject=item.prompt, fewest=fewest, most=most - 1,
+    )  # fmt: skip
+    prompt = draft.prompt
     graph, categories = await qualified_graph(ask, prompt)
     return Score.of(
         1,
@@ -88,7 +81,7 @@ async def long_graph(item: Item, ask: Ask) -> Score:
 
 
 async def qualified_graph(ask: Ask, prompt: str) -> tuple[RefinedGraph, list[str]]:
-    """Take a prompt apart into a graph, refined until it is qualified, and the category of each relation."""
+    """Extract the graph of a prompt, refined until it is qualified; also return the category of each relation."""
     first = (await ask("longt2ibench/extract_graph", role="judge", schema=PromptGraph, prompt=prompt)).data
     qualified: list[Qualified] = []
 
@@ -108,7 +101,7 @@ async def qualified_graph(ask: Ask, prompt: str) -> tuple[RefinedGraph, list[str
 
 
 def as_lists(graph: PromptGraph) -> dict[str, list[Any]]:
-    """Write a graph in the form that the metric `graph-alignment` reads."""
+    """Convert a graph to the form of `item.meta["graph"]`."""
     return {
         "entities": [entity.name for entity in graph.entities],
         "attributes": [[entity.name, text] for entity in graph.entities for text in entity.attributes],
@@ -117,13 +110,13 @@ def as_lists(graph: PromptGraph) -> dict[str, list[Any]]:
 
 
 def outside(prompt: str, fewest: int, most: int) -> list[str]:
-    """Say that a prompt has fewer words than `fewest`, or `most` or more."""
+    """Check that a prompt has from `fewest` words to fewer than `most`."""
     count = len(words(prompt))
     return [] if fewest <= count < most else [f"it has {count} words, not {fewest} to {most - 1}"]
 
 
 def unsaid(names: Iterable[str], prompt: str) -> list[str]:
-    """Name the entities that a prompt has no word of."""
+    """Check that the prompt has a word of each entity; `image` stands for the whole and needs none."""
     return [
         f"the prompt does not say '{name}'"
         for name in names
@@ -141,8 +134,8 @@ async def _qualify(ask: Ask, prompt: str, graph: PromptGraph) -> Qualified:
         graph=_json(graph),
         relations=numbered(relations) or bullets(["there are no relations"]),
     )
-    found: Qualified = reply.data
-    return found
+    verdict: Qualified = reply.data
+    return verdict
 
 
 def _json(graph: PromptGraph) -> str:

@@ -1,7 +1,8 @@
-"""Runs the checks by code of the recipes again, on a line whose prompt a person has edited."""
+"""Run the recipes' checks again on a prompt that a person has edited."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,26 +16,18 @@ Line = Mapping[str, Any]
 
 
 def check_again(line: Line) -> dict[str, list[str] | None]:
-    """Run the checks that a line names on its present text.
-
-    Args:
-        line: Of `make-prompts`, with another `prompt`.
+    """Run the checks that a line of `make-prompts` names on its present prompt.
 
     Returns:
-        For each check what is wrong; None where no code can tell: a model has made that check, or it takes the whole set.
+        The problems by check; None for a check that code cannot do: a model made it, or it is about the whole set.
     """
-    found: Checked = {}
-    for again in (_english, _six_blocks, _facets, _concepts, _interval, _entities):
-        try:
-            found |= again(line)
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            AttributeError,
-        ):  # of another recipe, or damaged: nothing is known of it
-            continue
-    return {str(name): found.get(str(name)) for name in line.get("checks") or ()}
+    problems: Checked = {}
+    for check in (_english, _six_blocks, _facets, _concepts, _interval, _entities):
+        with contextlib.suppress(
+            KeyError, TypeError, ValueError, AttributeError
+        ):  # a line of another recipe, or damaged
+            problems |= check(line)
+    return {str(name): problems.get(str(name)) for name in line.get("checks") or ()}
 
 
 def _english(line: Line) -> Checked:

@@ -1,4 +1,4 @@
-"""Seeds of prompts, drawn by lot and balanced: the same recipe, number and seed give the same ones."""
+"""Seeds of prompts, drawn at random and balanced: the same recipe, number and random seed give the same ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from titjudge.metrics.facet_map import FACETS
 
 Seed = dict[str, Any]
-"""`prompt_id`, `prompt` (what the recipe starts from, in words) and what else the recipe reads."""
+"""An item's fields: `prompt_id`, `prompt` (the text that the recipe starts from), and further ones that the recipe reads."""
 
 THEMES = {  # TIT-Score paper, A.6.1
     "Sci-Fi & Future": "space, cyberpunk, artificial intelligence, robots, time travel, life after a catastrophe",
@@ -26,48 +26,22 @@ TAGS = {  # examples of A.6.2
 }
 INTERVALS = ((30, 50), (50, 70), (70, 90), (90, 110), (110, 150))  # words; LongT2IBench, the last one open there
 SUBJECTS = (
-    *("a harbour at dawn", "a kitchen where bread is baked", "a bicycle workshop", "a market under a bridge"),
-    *("a greenhouse in winter", "a chess club", "a lighthouse keeper's room", "a mountain rescue", "a puppet theatre"),
-    *(
-        "a train compartment at night",
-        "a beekeeper's garden",
-        "a flooded street",
-        "a music lesson",
-        "a school laboratory",
-    ),
-    *(
-        "a picnic on a roof",
-        "a fishing village",
-        "a carpenter's bench",
-        "a dog show",
-        "a desert camp",
-        "a tailor's shop",
-    ),
-)
+    "a harbour at dawn", "a kitchen where bread is baked", "a bicycle workshop", "a market under a bridge",
+    "a greenhouse in winter", "a chess club", "a lighthouse keeper's room", "a mountain rescue",
+    "a puppet theatre", "a train compartment at night", "a beekeeper's garden", "a flooded street",
+    "a music lesson", "a school laboratory", "a picnic on a roof", "a fishing village", "a carpenter's bench",
+    "a dog show", "a desert camp", "a tailor's shop",
+)  # fmt: skip
 _OBJECTS = (
-    *(
-        "apple",
-        "backpack",
-        "bench",
-        "bicycle",
-        "bird",
-        "boat",
-        "bottle",
-        "bucket",
-        "camera",
-        "candle",
-        "chair",
-        "clock",
-    ),
-    *("cup", "dog", "door", "drum", "fence", "fox", "guitar", "hat", "horse", "kettle", "ladder", "lamp", "mirror"),
-    *("pear", "piano", "pillow", "rabbit", "sheep", "shoe", "suitcase", "table", "teapot", "umbrella", "vase"),
-)
-_MATERIALS = ("wooden", "metallic", "leather", "woollen", "porcelain", "paper", "marble", "wicker")
+    "apple", "backpack", "bench", "bicycle", "bird", "boat", "bottle", "bucket", "camera", "candle", "chair",
+    "clock", "cup", "dog", "door", "drum", "fence", "fox", "guitar", "hat", "horse", "kettle", "ladder", "lamp",
+    "mirror", "pear", "piano", "pillow", "rabbit", "sheep", "shoe", "suitcase", "table", "teapot", "umbrella",
+    "vase",
+)  # fmt: skip
+_COLORS = ["red", "blue", "green", "yellow", "orange", "purple", "white", "black", "brown", "pink"]
+_MATERIALS = ["wooden", "metallic", "leather", "woollen", "porcelain", "paper", "marble", "wicker"]
 _POOLS: dict[str, Sequence[str]] = {
-    "color": tuple(
-        f"{colour} {{0}}"
-        for colour in ("red", "blue", "green", "yellow", "orange", "purple", "white", "black", "brown", "pink")
-    ),
+    "color": tuple(f"{color} {{0}}" for color in _COLORS),
     "shape": tuple(f"{shape} {{0}}" for shape in ("round", "square", "oval", "triangular", "heart-shaped", "conical")),
     "texture": tuple(f"{material} {{0}}" for material in _MATERIALS),
     "action": tuple(
@@ -80,7 +54,7 @@ _POOLS: dict[str, Sequence[str]] = {
     "differentiation": ("one {0} open and another {0} closed", "one {0} new and another {0} old", "one {0} tall and another {0} short"),
     "negation": ("table without {0}", "no {0}", "{0} not beside {1}"),
 }  # fmt: skip
-"""The ten pools of concepts (TIIF-Bench paper, Table A1), with things of our own."""
+"""The ten pools of concepts (TIIF-Bench paper, Table A1), with our own objects; {0} and {1} are filled with objects."""
 POOL_TASKS = {
     "color": "a thing has a colour",
     "shape": "a thing has a shape",
@@ -93,7 +67,7 @@ POOL_TASKS = {
     "differentiation": "two of the same kind are told apart",
     "negation": "something is not there, or not so",
 }
-"""What an image has to show of a concept of each pool: the meta prompt of a combination names it for both."""
+"""What a concept of each pool asks of an image, as the meta prompt of a combination says it."""
 TIIF_TYPES: dict[str, tuple[str, str]] = {
     "shape+color": ("shape", "color"), "color+texture": ("color", "texture"),
     "texture+color": ("texture", "color"), "shape+texture": ("shape", "texture"),
@@ -112,33 +86,33 @@ TIIF_TYPES: dict[str, tuple[str, str]] = {
 
 
 def six_block_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
-    """Draw classes of themes in turn, each with one tag of every kind."""
+    """Take the classes of themes in turn, each with a random tag of every kind."""
     classes = list(THEMES)
-    for place in range(number):
-        name = classes[place % len(classes)]
-        tags = ", ".join(draw.choice(of) for of in TAGS.values())
+    for i in range(number):
+        name = classes[i % len(classes)]
+        tags = ", ".join(draw.choice(kind) for kind in TAGS.values())
         yield {
-            "prompt_id": f"six_block_{place + 1:03}",
+            "prompt_id": f"six_block_{i + 1:03}",
             "prompt": f"{name}: {tags}",
             "theme_class": name,
             "about": THEMES[name],
             "tags": tags,
-            "number": place // len(classes) + 1,
+            "number": i // len(classes) + 1,
         }
 
 
 def tiif_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
-    """Draw concepts for the 36 combinations in turn; no thing stands in two concepts of a prompt by chance."""
+    """Take the 36 combinations in turn, with random concepts; the two concepts of a prompt have different objects."""
     kinds = list(TIIF_TYPES)
-    for place in range(number):
-        kind = kinds[place % len(kinds)]
-        things = draw.sample(_OBJECTS, 4)
+    for i in range(number):
+        kind = kinds[i % len(kinds)]
+        objects = draw.sample(_OBJECTS, 4)
         first, second = (draw.choice(_POOLS[pool]) for pool in TIIF_TYPES[kind])
-        concepts = [first.format(things[0], things[1]), second.format(things[2], things[3])]
+        concepts = [first.format(objects[0], objects[1]), second.format(objects[2], objects[3])]
         if TIIF_TYPES[kind][0] == TIIF_TYPES[kind][1]:
             concepts = concepts[:1]
         yield {
-            "prompt_id": f"tiif_{place + 1:03}",
+            "prompt_id": f"tiif_{i + 1:03}",
             "prompt": f"{kind}: {'; '.join(concepts)}",
             "type": kind,
             "concepts": concepts,
@@ -146,34 +120,30 @@ def tiif_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
 
 
 def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
-    """Draw three to five facets of at least three pillars, those first that were drawn least."""
+    """Draw three to five facets of at least three pillars, among those that were drawn least so far."""
     drawn = dict.fromkeys(FACETS, 0)
     pillars = dict.fromkeys((pillar for pillar, _, _ in FACETS.values()), 0)
-    for place in range(number):
+    for i in range(number):
         chosen: list[str] = []
         for rank in range(draw.randint(3, 5)):
             taken = {FACETS[name][0] for name in chosen}
             free = [name for name in FACETS if name not in chosen and (rank >= 3 or FACETS[name][0] not in taken)]
-            least = min((pillars[FACETS[name][0]], drawn[name]) for name in free)
-            pick = draw.choice([name for name in free if (pillars[FACETS[name][0]], drawn[name]) == least])
+            counts = {name: (pillars[FACETS[name][0]], drawn[name]) for name in free}
+            pick = draw.choice([name for name in free if counts[name] == min(counts.values())])
             chosen.append(pick)
             drawn[pick] += 1
             pillars[FACETS[pick][0]] += 1
-        yield {
-            "prompt_id": f"facets_{place + 1:03}",
-            "prompt": "; ".join(chosen),
-            "facets": chosen,
-        }
+        yield {"prompt_id": f"facets_{i + 1:03}", "prompt": "; ".join(chosen), "facets": chosen}
 
 
 def long_graph_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
-    """Take the five intervals of words in turn, with subjects and a thing in each drawn by lot."""
+    """Take the five intervals of words in turn, each with a random subject and an object in it."""
     subjects = draw.sample(SUBJECTS, len(SUBJECTS))
-    for place in range(number):
-        fewest, most = INTERVALS[(place + place // len(subjects)) % len(INTERVALS)]
+    for i in range(number):
+        fewest, most = INTERVALS[(i + i // len(subjects)) % len(INTERVALS)]
         yield {
-            "prompt_id": f"long_graph_{place + 1:03}",
-            "prompt": f"{subjects[place % len(subjects)]}, and in it a {draw.choice(_OBJECTS)}",
+            "prompt_id": f"long_graph_{i + 1:03}",
+            "prompt": f"{subjects[i % len(subjects)]}, and in it a {draw.choice(_OBJECTS)}",
             "fewest": fewest,
             "most": most,
         }
@@ -192,7 +162,7 @@ def seeds(recipe: str, number: int, seed: int) -> list[Seed]:
 
     Args:
         recipe: One of `RECIPES`.
-        number: How many.
-        seed: The same number draws the same seeds.
+        number: How many seeds.
+        seed: Random seed.
     """
     return list(RECIPES[recipe](number, random.Random(f"{recipe} {seed}")))

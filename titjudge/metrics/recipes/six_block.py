@@ -1,4 +1,4 @@
-"""Six blocks (TIT-Score paper, 3.1, A.3 and A.6): a theme becomes a paragraph of at least 250 words."""
+"""Six blocks, as in LPG-Bench (TIT-Score paper, 3.1, A.3 and A.6): write a paragraph of at least 250 words on a theme."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from titjudge.metrics.recipes._drafts import (
     kept_share,
     not_english,
     words,
-)
+)  # fmt: skip
 
 FEWEST_WORDS = 250
 BLOCKS = ("core_subject", "environment", "composition", "lighting", "style", "details")
-_KEPT = 0.4  # of a block's longer words, at least; a paragraph may say the rest in others
+_KEPT = 0.4  # least share of a block's longer words that the paragraph has; it may say the rest in other words
 
 
 class Theme(Draft):
@@ -42,7 +42,7 @@ class SixBlocks(Draft):
     prompt: str = Field(min_length=1)
 
     def checked(self) -> Checked:
-        """Name the checks by code, and what each sees is wrong."""
+        """Check length, language and form of the paragraph, and that every block is in it."""
         count = len(words(self.prompt))
         few = [f"it has {count} words, fewer than {FEWEST_WORDS}"] if count < FEWEST_WORDS else []
         left_out = [name for name in BLOCKS if kept_share(self.prompt, getattr(self, name)) < _KEPT]

@@ -1,4 +1,4 @@
-"""TIIF-Bench (paper, 3.2, 3.3 and A3.1): concepts from two pools become a short and a long prompt with yes / no questions."""
+"""TIIF-Bench (paper, 3.2, 3.3 and A3.1): write a short and a long prompt on concepts of two pools, with yes / no questions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from titjudge.metrics.recipes._drafts import (
     not_english,
     numbered,
     words,
-)
+)  # fmt: skip
 from titjudge.metrics.recipes.seeds import POOL_TASKS, TIIF_TYPES
 
 CONCEPTS_KEPT = "every concept kept"
 QUESTION_CHECKS = ("a question for each concept", "some answers no", "answers hold for the text")
-_LONGER = 1.5  # times the words of the short prompt, at least
-_MOST_SHORT = 40  # words
+_LONGER = 1.5  # least number of words of the long prompt, as a multiple of the short one's
+_MOST_SHORT = 40  # most words of the short prompt
 
 
 class Sentence(Draft):
@@ -60,34 +60,27 @@ class Answers(Draft):
 @metric("tiif", roles=("judge",), range=(0, 1), source="TIIF-Bench paper, 3.2, 3.3; A3.1 quoted, other templates ours")
 async def tiif(item: Item, ask: Ask) -> Score:
     """Write a short and a long prompt of the same concepts, and yes / no questions with gold answers, some of them no."""
-    concepts, kind = [str(each) for each in item.meta["concepts"]], str(item.meta["type"])
+    concepts, kind = [str(concept) for concept in item.meta["concepts"]], str(item.meta["type"])
 
-    def wrong(text: str) -> list[str]:
+    def check(text: str) -> list[str]:
         return [*unsaid_concepts(text, concepts), *not_english(text)]
 
     def check_short(draft: Sentence) -> list[str]:
         count = len(words(draft.prompt))
-        return wrong(draft.prompt) + ([f"it has {count} words, more than {_MOST_SHORT}"] if count > _MOST_SHORT else [])
+        return check(draft.prompt) + ([f"it has {count} words, more than {_MOST_SHORT}"] if count > _MOST_SHORT else [])
 
-    short = (
-        await drafted(
-            ask,
-            "recipes/tiif_short",
-            Sentence,
-            check_short,
-            {"prompt": filler(item, 15)},
-            kind=meta_prompt(kind),
-            concepts=numbered(concepts),
-        )
-    ).prompt
-    long = await _longer(item, ask, short, wrong)
-
-    made = await checked_questions(ask, [short, long], concepts)
+    draft = await drafted(
+        ask, "recipes/tiif_short", Sentence, check_short, {"prompt": filler(item, 15)},
+        kind=meta_prompt(kind), concepts=numbered(concepts),
+    )  # fmt: skip
+    short = draft.prompt
+    long = await _longer(item, ask, short, check)
+    questions = (await checked_questions(ask, [short, long], concepts)).questions
     shared = {
         "type": kind,
         "concepts": concepts,
-        "questions": [each.question for each in made.questions],
-        "gold_answers": [each.answer for each in made.questions],
+        "questions": [question.question for question in questions],
+        "gold_answers": [question.answer for question in questions],
         "checks": [CONCEPTS_KEPT, IN_ENGLISH, *QUESTION_CHECKS],
     }
     lines = [
@@ -98,24 +91,25 @@ async def tiif(item: Item, ask: Ask) -> Score:
 
 
 def meta_prompt(kind: str) -> str:
-    """Say what the prompts of a combination of pools are about; a combination that is not TIIF-Bench's is its name alone."""
+    """Write the meta prompt of a combination of pools: its name, and what it asks of an image where TIIF-Bench has it."""
     tasks = [POOL_TASKS[pool] for pool in dict.fromkeys(TIIF_TYPES.get(kind, ()))]
     return f"{kind}: {'; '.join(tasks)}" if tasks else kind
 
 
 def unsaid_concepts(text: str, concepts: Sequence[str]) -> list[str]:
-    """Name the concepts that a prompt does not say in any form of their words."""
+    """Check that a prompt says every concept, in any inflection of its words."""
     return [f"it does not say '{concept}'" for concept in concepts if not keeps(text, concept)]
 
 
-async def _longer(item: Item, ask: Ask, short: str, wrong: Callable[[str], list[str]]) -> str:
+async def _longer(item: Item, ask: Ask, short: str, check: Callable[[str], list[str]]) -> str:
+    """Have the short prompt expanded, with TIIF-Bench's prompt, until the long one passes the checks."""
     problems: Sequence[str] = ()
     for attempt in range(DRAFTS):
         reply = await ask("recipes/tiif_long", role="judge", sample=attempt, prompt=short)
         text = " ".join(reply.text.split())
         if is_stand_in(ask, reply):
             return filler(item, 60)
-        problems = wrong(text)
+        problems = check(text)
         if len(words(text)) < _LONGER * len(words(short)):
             problems = [*problems, f"it is shorter than {_LONGER} times the short one"]
         if not problems:
@@ -124,36 +118,36 @@ async def _longer(item: Item, ask: Ask, short: str, wrong: Callable[[str], list[
 
 
 async def checked_questions(ask: Ask, texts: Sequence[str], concepts: Sequence[str]) -> Questions:
-    """Write yes / no questions about the first text, at least one for each concept, whose answers all texts give."""
+    """Write yes / no questions about the first text, at least one for each concept, whose gold answers hold for all texts."""
 
     async def check_questions(draft: Questions) -> list[str]:
-        asked = {each.concept for each in draft.questions}
-        if extra := sorted(asked - set(range(1, len(concepts) + 1))):
-            return [f"there is no concept {extra[0]}"]
-        if left := [concept for number, concept in enumerate(concepts, 1) if number not in asked]:
-            return [f"no question is about '{left[0]}'"]
-        if all(each.answer == "yes" for each in draft.questions):
+        covered = {question.concept for question in draft.questions}
+        if unknown := sorted(covered - set(range(1, len(concepts) + 1))):
+            return [f"there is no concept {unknown[0]}"]
+        if missing := [concept for number, concept in enumerate(concepts, 1) if number not in covered]:
+            return [f"no question is about '{missing[0]}'"]
+        if all(question.answer == "yes" for question in draft.questions):
             return ["no question has the answer no"]
         return [problem for text in texts for problem in await _contradicted(ask, text, draft)]
 
-    made = await drafted(
+    questions = await drafted(
         ask, "recipes/tiif_questions", Questions, check_questions, {}, prompt=texts[0], concepts=numbered(concepts)
     )
     if ask.dry_run is not None:
         for text in texts:
-            await _contradicted(ask, text, made)
-    return made
+            await _contradicted(ask, text, questions)
+    return questions
 
 
-async def _contradicted(ask: Ask, text: str, made: Questions) -> list[str]:
-    """Name the questions whose gold answer the text itself does not give."""
-    questions = numbered(each.question for each in made.questions)
-    reply = await ask("recipes/answer_from_text", role="judge", schema=Answers, prompt=text, questions=questions)
-    given = reply.data.answers
-    if len(given) != len(made.questions):
-        return [f"{len(given)} answers came to {len(made.questions)} questions"]
+async def _contradicted(ask: Ask, text: str, draft: Questions) -> list[str]:
+    """Have a model answer the questions from the text alone, and name those whose gold answer is another."""
+    listed = numbered(question.question for question in draft.questions)
+    reply = await ask("recipes/answer_from_text", role="judge", schema=Answers, prompt=text, questions=listed)
+    answers = reply.data.answers
+    if len(answers) != len(draft.questions):
+        return [f"{len(answers)} answers came to {len(draft.questions)} questions"]
     return [
-        f"'{each.question}' is answered {answer} from the text, not {each.answer}"
-        for each, answer in zip(made.questions, given, strict=True)
-        if answer != each.answer
+        f"'{question.question}' is answered {answer} from the text, not {question.answer}"
+        for question, answer in zip(draft.questions, answers, strict=True)
+        if answer != question.answer
     ]
