@@ -1,1 +1,1 @@
-"""An agentic judge that looks again at the image where it is unsure."""
+"""tit-agent: an agentic judge that settles the claims of a prompt by looking at the image again where it is unsure."""

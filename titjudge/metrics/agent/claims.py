@@ -1,6 +1,6 @@
-"""The atomic claims of a long prompt: one fact each, with the words of the prompt it comes from, and its weight.
+"""Atomic claims of a long prompt: one fact each, with the words of the prompt that state it.
 
-A language model takes the prompt apart; everything it says of the prompt is checked here against the prompt.
+The judge decomposes the prompt; the span that it quotes for each claim is checked against the prompt here.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from titjudge.core.types import Ask
 
 KINDS = ("entity", "attribute", "relation", "text", "style")
-MAX_CLAIMS = 100  # of one prompt; further ones are left out and counted
-MAX_CLAIM = 300  # characters of one claim that are shown to the judge
+MAX_CLAIMS = 100  # of one prompt; further ones are dropped and counted
+MAX_CLAIM = 300  # characters of a claim that the judge is shown
 DECODING = {"temperature": 0, "max_tokens": 8192}
 _FUZZY = 90.0  # least similarity (0 to 100) of a span that is not quoted exactly
-_FUZZY_LENGTH = 12  # characters; shorter spans must be exact
-_WORDS_IN_CLAIM = 6  # of a planned claim
+_FUZZY_LENGTH = 12  # characters; shorter spans must be quoted exactly
+_WORDS_IN_CLAIM = 6  # expected, in a dry run
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?:(?![\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[\w'’\-])+"
 )
-_SENTENCE = re.compile(r"""[.!?]["'”’»)\]]*\s+|[。！？]|\n+""")  # the end of one
-_FUNCTION_WORDS = frozenset(  # of English: a prompt is not less covered because nobody quotes them
+_SENTENCE = re.compile(r"""[.!?]["'”’»)\]]*\s+|[。！？]|\n+""")  # its end
+_FUNCTION_WORDS = frozenset(  # of English; not counted in the share of the prompt that claims cover
     re.findall(
         r"\w+",
         "a an the this that these those and or but nor so as if than then while of in on at to from by with into onto over "
@@ -40,18 +40,18 @@ _SAME = {ord(a): b for a, b in zip("‘’‚“”„«»–—−‐‑\u00a0"
 
 
 def fenced(text: str) -> str:
-    """Disarm text that goes between the tags of a prompt: it cannot close or open one of them."""
+    """Escape text that goes between the tags of a template, so that it can neither open nor close one of them."""
     return _TAG.sub("‹", text)
 
 
 def shortened(text: str, longest: int) -> str:
-    """Cut a text to `longest` characters on one line, and mark the cut."""
+    """Put a text on one line and truncate it to `longest` characters, with a mark."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest].rstrip()} [...]"
 
 
 def words_of(prompt: str) -> list[tuple[int, int]]:
-    """Find start and end of each word; each Chinese, Japanese or Korean character counts as one."""
+    """Return start and end of each word; each Chinese, Japanese or Korean character counts as one."""
     return [match.span() for match in _WORD.finditer(prompt)]
 
 
@@ -81,11 +81,17 @@ class Split(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim and the words of the prompt it comes from.
+    """One claim and the words of the prompt that state it.
 
-    `number` counts from 1, sentence by sentence of the prompt and in a sentence as the claims were given: a thing before
-    its attributes. `start` and `end` are characters of the prompt. `things` names what the claim is about, the subject
-    first, in words that all claims about it share (case and spaces folded).
+    Attributes:
+        number: From 1, in the order of the prompt's sentences; within a sentence in the order given, a thing before its
+            attributes.
+        kind: entity, attribute, relation, text or style.
+        level: macro, micro or generic.
+        start: First character of the span in the prompt.
+        end: The character behind the span.
+        things: Names of the things that the claim is about, the subject first (case and spaces folded); all claims
+            about a thing use the same name.
     """
 
     number: int
@@ -98,7 +104,7 @@ class Claim:
 
     @property
     def introduces(self) -> str:
-        """The thing that is in the image where this claim holds; empty for all but entities that the prompt asks for."""
+        """The thing that must be in the image for this claim to hold; empty except for entities that the prompt asks for."""
         return self.things[0] if self.kind == "entity" and self.level != "generic" and self.things else ""
 
 
@@ -106,9 +112,12 @@ class Claim:
 class Claims:
     """The claims of a prompt.
 
-    `unfounded` are claims whose span is not in the prompt: they are shown and take no part. `repeated` said something
-    twice, `over` came after the first `MAX_CLAIMS`. `covered` is the share of the prompt's words inside some span, articles,
-    prepositions and the like (of English) left out.
+    Attributes:
+        claims: Those that are judged.
+        unfounded: Claims whose span is not in the prompt; they are reported and not judged.
+        repeated: Number of claims that repeat another one.
+        over: Number of claims beyond `MAX_CLAIMS`.
+        covered: Share of the prompt's words inside some span, without English function words.
     """
 
     claims: tuple[Claim, ...]
@@ -119,10 +128,10 @@ class Claims:
 
 
 async def split(prompt: str, ask: Ask) -> Claims:
-    """Take a prompt apart: one question to the judge, the same for all images of a prompt.
+    """Have the judge decompose a prompt into claims: one request, the same for all images of the prompt.
 
     Raises:
-        Unanswered: there is no usable answer.
+        Unanswered: There is no usable answer.
     """
     reply = await ask("agent/split", role="judge", schema=Split, params=DECODING, prompt=fenced(prompt))
     answer: Split = reply.data
@@ -134,28 +143,27 @@ def check_claims(given: Sequence[SplitClaim], prompt: str) -> Claims:
 
     Style and mood are details (A.11), whatever level the model gave them.
     """
-    found: list[tuple[int, int, SplitClaim]] = []
+    located: list[tuple[int, int, SplitClaim]] = []
     unfounded: list[str] = []
     seen: set[str] = set()
     repeated, after = 0, 0
-    fold = _Folded(prompt)
-    for each in given[:MAX_CLAIMS]:
-        key = " ".join(_fold(each.claim).split())
-        if key in seen:
+    folded = _Folded(prompt)
+    for claim in given[:MAX_CLAIMS]:
+        if (key := _name(claim.claim)) in seen:
             repeated += 1
             continue
         seen.add(key)
-        where = locate(each.span, prompt, after, fold)
-        if where is None:
-            unfounded.append(shortened(f"{each.claim} ({each.span})", MAX_CLAIM))
+        span = locate(claim.span, prompt, after, folded)
+        if span is None:
+            unfounded.append(shortened(f"{claim.claim} ({claim.span})", MAX_CLAIM))
             continue
-        after = where[0]
-        found.append((*where, each))
+        after = span[0]
+        located.append((*span, claim))
     ends = [match.end() for match in _SENTENCE.finditer(prompt)]
-    found.sort(key=lambda entry: bisect_right(ends, entry[0]))
+    located.sort(key=lambda entry: bisect_right(ends, entry[0]))
     claims = tuple(
-        Claim(number, each.claim, each.kind, _level(each), start, end, tuple(filter(None, map(_name, each.things))))
-        for number, (start, end, each) in enumerate(found, 1)
+        Claim(number, claim.claim, claim.kind, _level(claim), start, end, tuple(filter(None, map(_name, claim.things))))
+        for number, (start, end, claim) in enumerate(located, 1)
     )
     over = max(0, len(given) - MAX_CLAIMS)
     return Claims(claims, tuple(unfounded), repeated, over, _covered(claims, prompt))
@@ -165,8 +173,9 @@ def _level(claim: SplitClaim) -> str:
     return "micro" if claim.kind == "style" and claim.level == "macro" else claim.level
 
 
-def _name(thing: str) -> str:
-    return " ".join(_fold(thing).split())
+def _name(text: str) -> str:
+    """Normalise case, quotation marks, dashes and spaces, to compare claims and names of things."""
+    return " ".join(_fold(text).split())
 
 
 def _covered(claims: Sequence[Claim], prompt: str) -> float:
@@ -180,28 +189,29 @@ def _fold(text: str) -> str:
 
 
 class _Folded:
-    """A text without differences of case, spaces, quotation marks and dashes, and where each character came from."""
+    """A text with case, spaces, quotation marks and dashes normalised, and the original index of each character."""
 
     def __init__(self, text: str) -> None:
         chars: list[str] = []
-        self.at: list[int] = []
+        self.origins: list[int] = []
         for index, char in enumerate(text.translate(_SAME)):
             folded = " " if char.isspace() else char.lower()
             if folded == " " and (not chars or chars[-1] == " "):
                 continue
             chars.extend(folded)
-            self.at.extend([index] * len(folded))
+            self.origins.extend([index] * len(folded))
         self.text = "".join(chars)
 
-    def back(self, start: int, end: int) -> tuple[int, int]:
-        return self.at[start], self.at[end - 1] + 1
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """Map a span of the normalised text to one of the original."""
+        return self.origins[start], self.origins[end - 1] + 1
 
 
-def locate(span: str, prompt: str, after: int = 0, fold: _Folded | None = None) -> tuple[int, int] | None:
-    """Find a span in a prompt, as (start, end); None when it is not there.
+def locate(span: str, prompt: str, after: int = 0, folded: _Folded | None = None) -> tuple[int, int] | None:
+    """Find a span in a prompt and return its (start, end); None when it is not there.
 
-    Exactly as written, from `after` on and then from the beginning; else without regard to case, spaces, quotation
-    marks and dashes; else, from 12 characters on, with a similarity of at least 90 in 100 (`rapidfuzz` partial ratio).
+    Exact matches come first, from `after` on and then from the beginning; then matches but for case, spaces, quotation
+    marks and dashes; then, for 12 characters or more, a similarity of at least 90 in 100 (`rapidfuzz` partial ratio).
     """
     span = span.strip()
     if not any(char.isalnum() for char in span):
@@ -210,48 +220,50 @@ def locate(span: str, prompt: str, after: int = 0, fold: _Folded | None = None) 
         exact = next(_occurrences(span, prompt, start), None)
         if exact is not None:
             return exact, exact + len(span)
-    fold = fold or _Folded(prompt)
+    folded = folded or _Folded(prompt)
     wanted = _Folded(span).text.strip(" .,;:!?\"'()")
     if not wanted:
         return None
-    places = [fold.back(at, at + len(wanted)) for at in _occurrences(wanted, fold.text, 0)]
-    if places:
-        return next((place for place in places if place[0] >= after), places[0])
-    return _similar(wanted, fold)
+    matches = [folded.original(at, at + len(wanted)) for at in _occurrences(wanted, folded.text, 0)]
+    if matches:
+        return next((match for match in matches if match[0] >= after), matches[0])
+    return _similar(wanted, folded)
 
 
 def _occurrences(span: str, text: str, start: int) -> Iterator[int]:
-    """Find `span` as whole words."""
+    """Yield the indices at which `span` occurs as whole words."""
     at = text.find(span, start)
     while at >= 0:
-        if not (_glued(text[at - 1 : at], span[0]) or _glued(span[-1], text[at + len(span) : at + len(span) + 1])):
+        end = at + len(span)
+        if not (_in_one_word(text[at - 1 : at], span[0]) or _in_one_word(span[-1], text[end : end + 1])):
             yield at
         at = text.find(span, at + 1)
 
 
-def _glued(one: str, two: str) -> bool:
-    """Whether two characters are inside one word (of a script that puts spaces between words)."""
+def _in_one_word(one: str, two: str) -> bool:
+    """Tell whether two adjacent characters belong to one word (of a script with spaces between words)."""
     return bool(one and two) and (one + two).isascii() and one.isalnum() and two.isalnum()
 
 
-def _similar(wanted: str, fold: _Folded) -> tuple[int, int] | None:
+def _similar(wanted: str, folded: _Folded) -> tuple[int, int] | None:
     from rapidfuzz.fuzz import partial_ratio_alignment
 
-    if not _FUZZY_LENGTH <= len(wanted) <= len(fold.text):
+    text = folded.text
+    if not _FUZZY_LENGTH <= len(wanted) <= len(text):
         return None
-    best = partial_ratio_alignment(wanted, fold.text, score_cutoff=_FUZZY)
+    best = partial_ratio_alignment(wanted, text, score_cutoff=_FUZZY)
     if best is None or best.dest_end <= best.dest_start:
         return None
-    start, end = best.dest_start, best.dest_end  # as long as the span: to the ends of the words that it cuts
-    while start > 0 and _glued(fold.text[start - 1], fold.text[start]):
+    start, end = best.dest_start, best.dest_end  # exactly as long as the span: extended to the ends of words
+    while start > 0 and _in_one_word(text[start - 1], text[start]):
         start -= 1
-    while end < len(fold.text) and _glued(fold.text[end - 1], fold.text[end]):
+    while end < len(text) and _in_one_word(text[end - 1], text[end]):
         end += 1
-    return fold.back(start, end)
+    return folded.original(start, end)
 
 
 def expected_claims(prompt: str) -> Claims:
-    """Make up about as many claims, of about the length, as a prompt will give: for dry runs."""
+    """Make up claims of the number and length to be expected of a prompt, for dry runs."""
     words = words_of(prompt)
     claims = []
     for number, first in enumerate(range(0, len(words), _WORDS_IN_CLAIM), 1):

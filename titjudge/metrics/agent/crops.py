@@ -1,8 +1,8 @@
-"""Crops of an image: boxes in fractions of width and height, parts enlarged.
+"""Crops of an image, enlarged; boxes are in fractions of its width and height.
 
-A crop keeps every pixel of its part. It is enlarged towards the size of the whole image: until its longer side has as many
-pixels as that of the image (or 1,024), at most fourfold, and never to more pixels than the image has, so that looking at a
-part costs no more than looking at all. A side under 64 pixels is enlarged to 64 in any case.
+A crop is never scaled down. It is enlarged until its longer side has as many pixels as that of the image (or 1,024), at most
+fourfold, and never to more pixels than the image has, so that a crop costs no more tokens than the image. A side under 64
+pixels is enlarged to 64 in any case.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from titjudge.core.image_decoding import inspect, open_image, upright
@@ -23,8 +22,8 @@ from titjudge.core.images import read
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom; fractions of width and height, origin top left
 
-SLACK = 0.05  # how far a corner may lie outside the image and still be taken for its edge
-SMALLEST = 0.02  # of width and height
+SLACK = 0.05  # a corner this far outside the image is moved to its edge
+SMALLEST = 0.02  # least width and height of a box
 SMALLEST_SIDE = 64  # pixels
 ENLARGED_TO, ENLARGED_BY = 1024, 4.0  # pixels of the longer side; times
 _MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
@@ -32,7 +31,7 @@ _MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
 
 @dataclass(frozen=True, slots=True)
 class BoxFit:
-    """A box within the image and whether it was moved to the edge; or no box, and the `problem` with the one given."""
+    """A box within the image, and whether it was clamped to the edge; or no box, and the `problem` with the one given."""
 
     box: Box | None = None
     clamped: bool = False
@@ -40,7 +39,7 @@ class BoxFit:
 
 
 def fit_box(box: Sequence[float]) -> BoxFit:
-    """Return the box to cut out: four finite fractions, corners at most 0.05 outside, both sides at least 0.02."""
+    """Validate a box: four finite fractions, corners at most 0.05 outside of the image, both sides at least 0.02."""
     if len(box) != 4 or not all(math.isfinite(value) for value in box):
         return BoxFit(problem="a box is four numbers [left, top, right, bottom]")
     if any(value < -SLACK or value > 1 + SLACK for value in box):
@@ -55,10 +54,10 @@ def fit_box(box: Sequence[float]) -> BoxFit:
 
 
 def crop(path: Path, box: Box) -> bytes:
-    """Cut a part out of an image, as PNG. The image is turned upright first, as it is sent.
+    """Cut a part out of an image, as PNG, from the upright image (as its EXIF tag says).
 
     Raises:
-        DataError: the image cannot be used.
+        DataError: The image cannot be used.
     """
     from PIL import Image
 
@@ -89,22 +88,22 @@ def _enlargement(part: tuple[int, int], whole: tuple[int, int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a crop was cut out: the file of the whole image, and the box."""
+    """The image file that a crop was cut from, and the box."""
 
     image: Path
     box: Box
 
 
-_origins: dict[Path, Origin] = {}  # of the crops that are there
+_origins: dict[Path, Origin] = {}  # of the crops that exist now
 
 
 def origin(path: Path) -> Origin | None:
-    """Return what a crop was cut out of; None for a file that is no crop, or gone."""
+    """Return where a crop was cut from; None for a file that is not a crop, or removed."""
     return _origins.get(path)
 
 
 class Crops:
-    """Keep crops in a folder that is made when first needed and removed at the end of the `with` block."""
+    """A temporary folder of crops, made when first needed and removed at the end of the `with` block."""
 
     def __init__(self) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -112,19 +111,17 @@ class Crops:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._folder is not None:
             for path in [path for path in _origins if path.parent == Path(self._folder.name)]:
                 del _origins[path]
             self._folder.cleanup()
 
     async def cut(self, path: Path, box: Box) -> Path:
-        """Write a crop and return its file, which is named after its content.
+        """Write a crop and return its file, which is named by a hash of its content.
 
         Raises:
-            DataError: the image cannot be used.
+            DataError: The image cannot be used.
         """
         content = await asyncio.to_thread(crop, path, box)
         if self._folder is None:

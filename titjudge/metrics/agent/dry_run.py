@@ -1,7 +1,7 @@
-"""What an item of the agentic judge will ask, for dry runs and reservations: the same questions with filler in them.
+"""The expected requests of tit-agent on one item, for dry runs and budget reservations: with filler in place of texts.
 
-What an orchestrator will want to know cannot be foreseen. A dry run expects the description and one look more; what an item
-asks beyond it is drawn from the budget. With native tools every round sends the conversation so far again.
+What an orchestrator will ask cannot be known in advance. A dry run expects the description and one further look; anything
+beyond that is reserved from the budget when it is asked. With native tools every round sends the conversation so far again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _VERDICTS = "word " * 120
 
 
 async def plan(item: Item, ask: CostTrackingAsk, state: AgentState) -> None:
-    """Ask what is still to be asked after the point that `state` has reached. Replies do not matter.
+    """Ask the questions that are to be expected from `state` on; the replies are not read.
 
-    Where the expected price of the item reaches its bound, one last answer is expected and no further look.
+    Where the expected cost of the item reaches its bound, one last round is expected and no further look.
     """
     inspector = ImageInspector(item, ask, Crops())
     if not state.claims.claims:
@@ -39,14 +39,14 @@ async def plan(item: Item, ask: CostTrackingAsk, state: AgentState) -> None:
     looks = min(EXPECTED_LOOKS, max_looks)
     if not state.evidence:
         await _asked(inspector.look(LookRequest("describe")))
-        _observe(state, LookRequest("describe"), f"{item.id} {_DESCRIPTION}")  # no item asks what another one asks
+        _observe(state, LookRequest("describe"), f"{item.id} {_DESCRIPTION}")  # so that no two items ask the same
     first, seen = state.counts["rounds"] or 1, len(state.evidence)
     rounds = max(first, EXPECTED_ROUNDS)
     for number in range(first, rounds + 1):
         paid = max_cost is not None and ask.cost >= max_cost
         last = number == rounds or paid
         if number > first:
-            state.notes = [f"{number} {_QUESTION}"]  # no round asks what another one asked
+            state.notes = [f"{number} {_QUESTION}"]  # so that no two rounds ask the same
             _answer_round(state, seen)
             seen = len(state.evidence)
         await _asked(consult(state, ask, 0 if last else max(0, max_looks - len(state.evidence))))
@@ -60,13 +60,13 @@ async def plan(item: Item, ask: CostTrackingAsk, state: AgentState) -> None:
 
 
 async def _asked(question: Awaitable[Any]) -> None:
-    """Wait until a question is counted; a recording may have no answer to it."""
+    """Wait until a question is counted; where answers are recorded, it may have none."""
     with contextlib.suppress(DryRunReached, Unanswered):
         await question
 
 
 def _answer_round(state: AgentState, seen: int) -> None:
-    """Fill in the orchestrator's last answer; the evidence from number `seen` on is what it brought."""
+    """Add an expected answer of the orchestrator to the conversation; `seen` is the number of evidence before it."""
     conversation = state.conversation
     if conversation is None:
         return

@@ -1,6 +1,6 @@
-"""Looks at an image: what an orchestrator may request, what is refused, and how a look is carried out.
+"""Looks at an image: what the orchestrator may request, what is refused, and how a look is carried out.
 
-Every look but OCR goes through `ask`, so that cache, cap and retry hold. All text that a model wrote is cut to a length.
+Every look but OCR goes through `ask`, and so through cache, cap and retry. Text that a model wrote is truncated.
 """
 
 from __future__ import annotations
@@ -23,24 +23,22 @@ from titjudge.metrics.tit import describe
 
 TOOLS = ("describe", "ask", "zoom", "count", "read_text")
 ASKING = ("ask", "zoom", "count")  # tools that take a question
-TOGETHER, MOST_TOGETHER = ("ask", "zoom"), 6  # tools that take several; how many of them
-QUESTION_TOKENS = 300  # of an answer to one
-TEXT_TOKENS = 500
+TOGETHER, MOST_TOGETHER = ("ask", "zoom"), 6  # tools that take several questions, and how many
+QUESTION_TOKENS, TEXT_TOKENS = 300, 500  # most tokens of an answer to questions; of the text in an image
 MAX_QUESTION = 400  # characters
-MAX_REPORT = 900  # characters of an answer that the orchestrator gets to read
-MAX_DESCRIPTION = 4000
+MAX_REPORT, MAX_DESCRIPTION = 900, 4000  # characters of an answer, and of a description, that the orchestrator reads
 DECODING = {"temperature": 0, "max_tokens": QUESTION_TOKENS}
 
 
 def null_as(empty: Any) -> BeforeValidator:
-    """Take a null in a model's answer for an empty value."""
+    """Read a null in a model's answer as an empty value."""
     return BeforeValidator(lambda value: empty if value is None else value)
 
 
 class Look(BaseModel):
     """One look at the image."""
 
-    # the schema names the tools; any name is read, so that an invented tool is refused and counted, and spoils no answer
+    # The schema lists the tools, and yet any name validates: an invented tool is refused and counted, the rest is used.
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
     tool: Annotated[str, WithJsonSchema({"type": "string", "enum": list(TOOLS)})]
@@ -50,7 +48,13 @@ class Look(BaseModel):
 
 @dataclass(slots=True)
 class LookRequest:
-    """A look that can be carried out. `clamped`: its box was moved to the edge; `cut`: a question was too long."""
+    """A valid look.
+
+    Attributes:
+        clamped: Its box was clamped to the image.
+        cut: A question was truncated.
+        further: Further questions that are asked in the same request.
+    """
 
     tool: str
     question: str = ""
@@ -61,36 +65,36 @@ class LookRequest:
 
     @property
     def keys(self) -> list[tuple[Any, ...]]:
-        """Identify what is asked: the same again is refused."""
+        """Keys of its questions, by which a repetition is recognised."""
         return [
-            (self.tool, " ".join(question.casefold().split()).rstrip(" ?.!"), self._place)
+            (self.tool, " ".join(question.casefold().split()).rstrip(" ?.!"), self._rounded_box)
             for question in (self.question, *self.further)
         ]
 
     @property
-    def _place(self) -> tuple[float, ...] | None:
+    def _rounded_box(self) -> tuple[float, ...] | None:
         return None if self.box is None else tuple(round(value, 2) for value in self.box)
 
     @property
     def questions(self) -> str:
-        """All that is asked; several questions are numbered."""
+        """Its question; several are numbered."""
         if not self.further:
             return self.question
         return " ".join(f"({number}) {each}" for number, each in enumerate((self.question, *self.further), 1))
 
     def takes(self, other: LookRequest) -> bool:
-        """Whether the other look's question can be asked in this one: both ask about the same part of the image."""
-        alike = self.tool == other.tool in TOGETHER and self._place == other._place
-        return alike and len(self.further) + 1 < MOST_TOGETHER
+        """Tell whether the other look's question can join this request: both are about the same part of the image."""
+        same_part = self.tool == other.tool in TOGETHER and self._rounded_box == other._rounded_box
+        return same_part and len(self.further) + 1 < MOST_TOGETHER
 
     def add(self, other: LookRequest) -> None:
-        """Ask the other look's question too."""
+        """Add the other look's question."""
         self.further.append(other.question)
         self.cut |= other.cut
 
     @property
     def shown(self) -> str:
-        """Write the look as the orchestrator reads it."""
+        """The look as the orchestrator reads it: `zoom([0, 0, 0.5, 0.5], "...")`."""
         parts = [] if self.box is None else ["[" + ", ".join(f"{value:g}" for value in self.box) + "]"]
         if self.question:
             parts.append(f'"{self.questions}"')
@@ -99,14 +103,14 @@ class LookRequest:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A look that is not carried out: `count` is what it is counted as, `note` what the orchestrator is told."""
+    """A look that is not carried out: the name of its count, and the note for the orchestrator."""
 
     count: str
     note: str
 
 
 def check_request(look: Look) -> LookRequest | Refused:
-    """Return the look to carry out, or why it is refused (an unknown tool, no question, no usable box)."""
+    """Validate a look; it is refused for an unknown tool, a missing question or an unusable box."""
     tool = look.tool.strip().lower()
     if tool not in TOOLS:
         name = shortened(look.tool, 40)
@@ -123,7 +127,7 @@ def check_request(look: Look) -> LookRequest | Refused:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a look brought. `cut` when the answer was longer than is read; `source`: what read it, where it was no model."""
+    """The result of a look; `cut`: it was truncated; `source`: the OCR engine, where it was not a model."""
 
     text: str
     cut: bool = False
@@ -131,15 +135,15 @@ class Observation:
 
 
 class DryRunReached(Exception):
-    """Raised in a dry run at the first reply that is made up: no verdict can be read from it."""
+    """Raised in a dry run at the first reply that is a stand-in: no verdict can be read from it."""
 
 
 class CostTrackingAsk:
-    """Ask, and add up the list price of the answers in `cost` (USD).
+    """Ask, and sum the list prices of the answers in `cost` (USD).
 
     Args:
-        ask: the `ask` of the metric.
-        priced: insist on a price for every answer.
+        ask: The `ask` of the metric.
+        priced: Whether every answer must have a price.
     """
 
     def __init__(self, ask: Ask, *, priced: bool = False) -> None:
@@ -151,8 +155,8 @@ class CostTrackingAsk:
         """Ask one question.
 
         Raises:
-            DryRunReached: the reply is a dry run's stand-in.
-            ConfigError: an answer has no price, and has to have one.
+            DryRunReached: The reply is a dry run's stand-in.
+            ConfigError: The answer has no price, and must have one.
         """
         reply: Reply = await self._ask(template, **rest)
         self.cost += reply.list_cost or 0.0
@@ -172,12 +176,12 @@ class CostTrackingAsk:
 
 
 class ImageInspector:
-    """Look at one image, as an orchestrator requests it.
+    """Carry out looks at the image of one item.
 
     Args:
-        item: whose image it is.
-        ask: how models are asked.
-        crops: where zoomed parts lie while they are asked about.
+        item: The item.
+        ask: Asks the models.
+        crops: Keeps the enlarged parts of the image.
     """
 
     def __init__(self, item: Item, ask: Ask, crops: Crops) -> None:
@@ -187,7 +191,7 @@ class ImageInspector:
         """Carry out one look.
 
         Raises:
-            Unanswered: it brought nothing (refused, failed, or not on file where answers are recorded).
+            Unanswered: There is no result (refused, failed, or not on file where answers are recorded).
         """
         if request.tool == "describe" and request.box is None:
             return await self._describe()
@@ -200,17 +204,17 @@ class ImageInspector:
         return await self._question("agent/ask", self._image, question=fenced(request.questions))
 
     async def _describe(self) -> Observation:
-        """Describe the image with the question of the TIT metrics, so that all of them share one answer."""
+        """Describe the image with the request of the TIT metrics, so that all of them share one reply."""
         try:
             reply = await describe(self._item, self._ask)
         except Unanswered as failure:
             if failure.status is not Status.TRUNCATED or failure.reply is None:
                 raise
-            reply = failure.reply  # as far as it goes, it is evidence
+            reply = failure.reply  # a truncated description is still evidence
         return _observation_of(reply, MAX_DESCRIPTION)
 
     async def _part(self, request: LookRequest, box: Box) -> Observation:
-        """Ask a question about a part of the image, or have it described."""
+        """Ask about a part of the image, or have it described."""
         try:
             part = await self._crops.cut(self._image, box)
         except DataError as error:
@@ -228,7 +232,7 @@ class ImageInspector:
         return _observation_of(reply, MAX_REPORT)
 
     async def _read_text(self) -> Observation:
-        """Read the words by OCR where it is installed and can read the file, else by the captioner."""
+        """Read the text by OCR where it is installed and can read the file, else by the captioner."""
         try:
             strings = await ocr.read_text_async(self._image)
         except (MissingExtra, ValueError):
