@@ -1,14 +1,14 @@
-"""The loop of the agentic judge: an orchestrator settles claims by evidence and requests further looks, within bounds.
+"""The loop of tit-agent: an orchestrator settles claims by evidence and requests further looks, within bounds.
 
 It answers by native tool calls where the judge's provider has them (`tool_calls`), else by one JSON object a round. Only
-what validates has an effect. The loop ends for six reasons:
+verdicts and looks that validate have an effect. The loop ends for one of six reasons:
 
     covered       no claim is open
     little left   no macro claim is open, and the others weigh less than 5% of all: a look is not worth its price
-    looks         all looks are used up (the orchestrator sees what the last ones brought, and is not asked again)
-    budget        the item's questions have cost what they may (one last answer settles what the evidence decides)
-    no progress   two answers in a row brought neither a look nor a verdict
-    rounds        `max_looks + 3` answers
+    looks         all looks are used (the orchestrator sees the result of the last ones in one more round)
+    budget        the item's questions have cost `max_cost` (one last round settles what the evidence decides)
+    no progress   two rounds in a row with neither a look nor a new verdict
+    rounds        `max_looks + 3` rounds
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from titjudge.metrics.agent.state import (
 )
 from titjudge.metrics.agent.tool_calls import TOOLS, conversation_so_far, parse_turn, record_outcomes
 
-SPARE_ROUNDS = 3  # answers beyond one for each look
-IDLE = 2  # answers without progress that end the loop
+SPARE_ROUNDS = 3  # rounds beyond one for each look
+IDLE = 2  # rounds without progress that end the loop
 LITTLE_PERCENT = 5  # of the claims' weight
 DECODING = {"temperature": 0, "max_tokens": 6144}
-_ENDS_RUN = (Status.FAILED, Status.BAD_INPUT)  # of a look: an outage is not an answer, and the item has no score
+_FATAL = (Status.FAILED, Status.BAD_INPUT)  # statuses of a look (outage, bad image) after which the item has no score
 
 
 async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTurn, str]:
     """Ask the orchestrator once and return its turn and the protocol: tools or json.
 
     Raises:
-        Unanswered: there is no answer; under the JSON protocol also no schema-valid one after the repair turn.
+        Unanswered: There is no answer; under the JSON protocol also where none validates after the repair turn.
     """
     if ask.has_tools("judge"):
         try:
@@ -51,7 +51,7 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
         except Unanswered:
             if ask.has_tools("judge"):
                 raise
-            state.conversation = None  # the server has just said that it knows no tools
+            state.conversation = None  # this request has shown that the server has no tools
     reply = await ask(
         "agent/orchestrate", role="judge", schema=AgentTurn, params=DECODING, **state.variables(looks_left)
     )
@@ -73,7 +73,7 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
     """Look and settle until one of the six ends, which `state.stopped` names. The first look is a description.
 
     Raises:
-        Unanswered: the orchestrator has no answer, or a look ended in an outage or on an image that cannot be used.
+        Unanswered: The orchestrator gave no answer, or a look ended in an outage or on an image that cannot be used.
     """
     await _carry_out(state, inspector, [LookRequest("describe")], state.begin_round(""))
     max_looks, max_cost, idle = state.bounds.looks, state.bounds.cost, 0
@@ -90,7 +90,7 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         elif _little_left(state):
             state.stopped = "little left"
         outcomes = [] if state.stopped else _check_requests(state, turn.looks, left)
-        requests = list({id(each): each for each in outcomes if isinstance(each, LookRequest)}.values())
+        requests = list({id(outcome): outcome for outcome in outcomes if isinstance(outcome, LookRequest)}.values())
         await _carry_out(state, inspector, requests, entry)
         entry["refused"] = list(state.notes)
         idle = 0 if settled or requests else idle + 1
@@ -104,24 +104,24 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
 
 
 def _little_left(state: AgentState) -> bool:
-    """Whether what is open is worth no look, whatever it would bring."""
-    left = {claim.number: group_of(claim) for claim in state.open}
-    weigh = weights(state.claims.claims)
-    return "macro" not in left.values() and sum(weigh[number] for number in left) < LITTLE_PERCENT
+    """Tell whether the open claims weigh too little for another look."""
+    weight = weights(state.claims.claims)
+    macro = any(group_of(claim) == "macro" for claim in state.open)
+    return not macro and sum(weight[claim.number] for claim in state.open) < LITTLE_PERCENT
 
 
 def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) -> int:
-    """Take over the verdicts that rest on evidence and return how many are new."""
+    """Accept the verdicts that rest on evidence and return how many are new."""
     known = {claim.number for claim in state.claims.claims}
-    each = [(claim, _verdict(given), given.evidence) for given in verdicts for claim in given.claims[:MAX_CLAIMS]]
+    by_claim = [(claim, _verdict(given), given.evidence) for given in verdicts for claim in given.claims[:MAX_CLAIMS]]
     proposed: dict[int, set[str]] = {}
-    for claim, verdict, _ in each:
+    for claim, verdict, _ in by_claim:
         proposed.setdefault(claim, set()).add(verdict)
     contradictory = {claim for claim, answers in proposed.items() if len(answers) > 1}
     for claim in sorted(contradictory & known):
         state.note("contradictory", f"claim {claim}: two verdicts in one answer; it stays as it was")
     new = 0
-    for claim, verdict, name in each:
+    for claim, verdict, name in by_claim:
         evidence = _evidence(state, name)
         if claim not in known:
             state.note("unknown_claims", f"there is no claim {claim}")
@@ -141,16 +141,16 @@ def _verdict(given: ClaimVerdict) -> str:
 
 
 def _evidence(state: AgentState, name: str) -> Evidence | None:
-    """Find the evidence of that id; None where it cannot settle anything."""
+    """Find the evidence of an id such as `E2`; None where there is none, or it cannot settle a claim."""
     digits = name.strip().strip("[]()").upper().removeprefix("E")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 6) or not 1 <= int(digits) <= len(state.evidence):
         return None
-    found = state.evidence[int(digits) - 1]
-    return found if found.usable else None
+    evidence = state.evidence[int(digits) - 1]
+    return evidence if evidence.usable else None
 
 
 def _settle_claim(state: AgentState, claim: int, verdict: str, evidence: Evidence, entry: RoundRow) -> bool:
-    """Settle a claim, or change its verdict where the evidence is newer; return whether anything changed."""
+    """Settle a claim, or revise its verdict where the evidence is newer; return whether anything changed."""
     old = state.settled.get(claim)
     if old is not None and old.verdict == verdict:
         return False
@@ -165,9 +165,9 @@ def _settle_claim(state: AgentState, claim: int, verdict: str, evidence: Evidenc
 
 
 def _check_requests(state: AgentState, looks: list[Look], left: int) -> list[LookRequest | str]:
-    """Return for each look its request, or why it is refused: unknown tools, bad boxes, repetitions, more than are left.
+    """Return for each look its request, or why it is refused: unknown tool, bad box, repetition, more than are left.
 
-    Questions about the whole image, or about one part of it, share one request: an image is what a look costs.
+    Questions about the whole image, or about the same part of it, share one request: a look costs by its image.
     """
     done = {key: evidence.id for evidence in state.evidence for key in evidence.request.keys}
     most = min(PARALLEL, left)
@@ -179,7 +179,7 @@ def _check_requests(state: AgentState, looks: list[Look], left: int) -> list[Loo
             outcomes.append(state.note(request.count, request.note))
             continue
         (key,) = request.keys
-        together = next((each for each in taken if each.takes(request)), None)
+        together = next((earlier for earlier in taken if earlier.takes(request)), None)
         if key in done:
             outcomes.append(state.note("repeats_refused", f"{request.shown} was done before: {done[key]}"))
         elif together is None and len(taken) >= most:
@@ -198,10 +198,10 @@ def _check_requests(state: AgentState, looks: list[Look], left: int) -> list[Loo
 async def _carry_out(
     state: AgentState, inspector: ImageInspector, requests: list[LookRequest], entry: RoundRow
 ) -> None:
-    """Carry out all looks at once; each leaves evidence, also of having brought nothing.
+    """Carry out all looks at once; each adds a piece of evidence, a failed one too.
 
     Raises:
-        Unanswered: a look ended in an outage, or on an image that cannot be used: the item then has no score.
+        Unanswered: A look ended in an outage, or on an image that cannot be used: the item then has no score.
     """
     state.counts["looks"] += len(requests)
     results = await gather_answers(*map(inspector.look, requests))
@@ -218,5 +218,5 @@ async def _carry_out(
             state.evidence.append(Evidence(number, request, result))
         entry["looks"].append(state.evidence[-1].id)
     for result in results:
-        if isinstance(result, Unanswered) and result.status in _ENDS_RUN:
+        if isinstance(result, Unanswered) and result.status in _FATAL:
             raise result

@@ -1,10 +1,8 @@
-"""The agentic judge: a long prompt as claims, an orchestrator that looks until they are settled, the share that is met.
+"""tit-agent, the agentic judge: the claims of a long prompt, an orchestrator that looks until they are settled, a score.
 
-How claims become a number: `scale`. Shares are taken of claims that are met or not met. What cannot be seen (looked for,
-and the image cannot show it either way) and what stays open takes no part; where less than 60% of all weight is decided
-there is no number.
-
-What a score keeps: `titjudge.core.score_parts.AgentParts`.
+`scale` turns verdicts into a score. Claims that cannot be seen (looked for, and the image cannot show it either way) and
+claims that stay open do not enter; where less than 60% of the claims' weight is decided there is no score.
+`titjudge.core.score_parts.AgentParts` describes what a score keeps.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Bounds, S
 
 MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
 DECIDED_PERCENT = 60
-"""Least share of the claims' weight that must be met or not met for an item to have a score."""
+"""Least share of the claims' weight that must be decided (met or not met) for an item to have a score."""
 
 _VERDICTS = (*VERDICTS, "open")
 
@@ -56,19 +54,24 @@ async def tit_agent(
 ) -> Score:
     """How far an image meets the claims of its prompt, settled by a judge that looks again where it is unsure.
 
-    The judge takes the prompt apart once (one question, the same for all images of a prompt) and then sends the
-    captioner to look: description, questions, zooms, counts, words. It calls tools natively where its provider has them,
-    else it answers in JSON. Options: `max_looks` (1 to 64; default 8; an item's own `item.meta["max_looks"]` goes first)
-    and `max_cost` (USD by list price: once an item's questions have cost as much, no further look is taken).
-    Value: 100 x core x adherence. Adherence is half the met share of the core (macro) claims, four tenths that of
+    The judge decomposes the prompt into claims (one request, the same for all images of a prompt) and then has the
+    captioner look at the image: description, questions, zooms, counts, text. It calls tools natively where its provider
+    has them, else it answers in JSON.
+
+    The score is 100 x core x adherence. Adherence is half the met share of the core (macro) claims, four tenths that of
     details, one tenth that of style; core is the met share of macro claims, and at most .95 for each clear error (a wrong
     claim about a core subject). `parts` hold the claim table, the evidence, the transcript, and counts of looks and of
-    everything refused. Claims that cannot be seen, or stay open, are counted and shown; an item with less than 60% of
-    its weight decided is unparsed. An item whose judge gives no usable answer, or whose looks end in an outage, has no
-    score, and keeps what was found in `parts`.
+    everything refused. An item with less than 60% of the weight decided is unparsed. An item whose judge gives no usable
+    answer, or whose looks end in an outage, has no score, and keeps its `parts` as far as they are known.
+
+    Args:
+        item: The item; its `meta["max_looks"]` overrides `max_looks`.
+        ask: Asks the models.
+        max_looks: Most looks at one image, 1 to 64, the description included.
+        max_cost: USD by list price; once an item's questions have cost as much, no further look is taken.
 
     Raises:
-        ConfigError: `max_cost` is given, and a model's price is not known.
+        ConfigError: `max_cost` is given, and a model's price is unknown.
     """
     looks = _max_looks(item.meta.get("max_looks", max_looks))
     if looks is None:
@@ -86,7 +89,7 @@ async def tit_agent(
 
 
 def _max_looks(given: Any) -> int | None:
-    """Read a whole number from 1 to 64, also in digits (a CSV manifest knows only text); None when it is not one."""
+    """Validate a whole number from 1 to 64, also as a string (a CSV has only strings); None when it is not one."""
     if isinstance(given, str) and given.strip().isascii() and given.strip().isdigit() and len(given.strip()) < 4:
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST_LOOKS:
@@ -112,7 +115,8 @@ async def _judge(item: Item, ask: CostTrackingAsk, state: AgentState) -> Score:
 def _scored(item: Item, state: AgentState) -> Score:
     parts = _parts(item, state)
     decided = parts["weight"]["met"] + parts["weight"]["not_met"]
-    value = adherence_score(state.claims.claims, {number: each.verdict for number, each in state.verdicts.items()})
+    verdicts = {number: settled.verdict for number, settled in state.verdicts.items()}
+    value = adherence_score(state.claims.claims, verdicts)
     if value is None or decided < DECIDED_PERCENT - 1e-9:
         reason = f"only {decided:.0f}% of the claims' weight is met or not met, {DECIDED_PERCENT}% are needed ({state.stopped})"
         blind = state.failures if not any(evidence.usable for evidence in state.evidence) else []
@@ -134,8 +138,8 @@ def _summary(parts: AgentParts) -> str:
 
 def _parts(item: Item, state: AgentState) -> AgentParts:
     claims, settled = state.claims.claims, state.verdicts
-    weigh = weights(claims)
-    rows = [_row(claim, weigh[claim.number], settled.get(claim.number), item.prompt) for claim in claims]
+    weight = weights(claims)
+    rows = [_row(claim, weight[claim.number], settled.get(claim.number), item.prompt) for claim in claims]
     groups = {
         group: [row for claim, row in zip(claims, rows, strict=True) if group_of(claim) == group] for group in SHARES
     }

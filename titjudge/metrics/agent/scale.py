@@ -1,15 +1,15 @@
-"""From verdicts on claims to 0 to 100: what a claim weighs, and what a wrong one costs.
+"""The scale of tit-agent, 0 to 100: what a claim weighs, and what a wrong one costs.
 
-The TIT-Score paper (A.11) has people check core subjects, setting and key relations first, and go on to details only when
-these are right. It gives no numbers; these are ours:
+The TIT-Score paper (A.11) has annotators check core subjects, setting and key relations first, and details only when these
+are right. It gives no numbers; these are ours:
 
     adherence   half the met share of macro claims, four tenths that of details, one tenth that of style
     core        the met share of macro claims, and no more than .95 for each clear error
     score       100 x core x adherence
 
-A clear error is a claim about a core subject that is not met (the subject itself or anything said of it), or an exclusion
-that is violated ("no people"). Where a thing is absent, or another stands in its place, all that is said of it is not met.
-Claims that hold for nearly any image ("generic") weigh nothing.
+A clear error is a claim about a core subject that is not met (the subject itself or an attribute of it), or an exclusion
+that is violated ("no people"). Where a thing is absent or replaced by another, no claim about it is met. Claims that hold
+for nearly any image ("generic") weigh nothing.
 """
 
 from __future__ import annotations
@@ -20,57 +20,57 @@ from collections.abc import Collection, Mapping
 from titjudge.metrics.agent.claims import Claim
 
 SHARES = {"macro": 50.0, "micro": 40.0, "style": 10.0}
-"""Percent of the adherence, by group of claims. What no claim is of goes to the others; style keeps a tenth."""
+"""Percent of the adherence, by group of claims. The share of an empty group goes to the others; style keeps a tenth."""
 
-CLEAR_ERROR = 0.95  # of the score is left at most
+CLEAR_ERROR = 0.95  # factor of each clear error
 
 
 def group_of(claim: Claim) -> str:
-    """Return macro, micro or style, or generic for what weighs nothing."""
+    """Return the group of a claim: macro, micro, style, or generic, which weighs nothing."""
     return "style" if claim.kind == "style" and claim.level != "generic" else claim.level
 
 
 def weights(claims: Collection[Claim]) -> dict[int, float]:
-    """Return by number what each claim weighs, of 100 in all: those of a group weigh the same."""
+    """Return the weight of each claim, by its number: 100 in all, the same for all claims of a group."""
     sizes = Counter(map(group_of, claims))
     shares = _shares(sizes.keys())
     return {claim.number: shares.get(group, 0.0) / sizes[group] for claim in claims for group in [group_of(claim)]}
 
 
 def _shares(groups: Collection[str]) -> dict[str, float]:
-    """Divide 100 among the groups that there are."""
-    there = {group: share for group, share in SHARES.items() if group in groups}
-    content = sum(share for group, share in there.items() if group != "style")
-    style = there.get("style", 0.0) if content else 100.0
+    """Divide 100 among the groups that are not empty."""
+    present = {group: share for group, share in SHARES.items() if group in groups}
+    content = sum(share for group, share in present.items() if group != "style")
+    style = present.get("style", 0.0) if content else 100.0
     return {
-        group: style if group == "style" else share * (100.0 - there.get("style", 0.0)) / content
-        for group, share in there.items()
+        group: style if group == "style" else share * (100.0 - present.get("style", 0.0)) / content
+        for group, share in present.items()
     }
 
 
 def absent_things(claims: Collection[Claim], verdicts: Mapping[int, str]) -> dict[str, int]:
-    """Return the things that are not in the image, each with the number of the claim that says so.
+    """Return the things that are not in the image, each with the number of the claim that introduces it.
 
     Args:
-        claims: of the prompt.
-        verdicts: by number of the claim.
+        claims: The claims of the prompt.
+        verdicts: Verdicts by the number of the claim.
     """
     absent: dict[str, int] = {}
-    there: set[str] = set()
+    present: set[str] = set()
     for claim in claims:
         if verdicts.get(claim.number) == "not_met":
             absent.setdefault(claim.introduces, claim.number)
         else:
-            there.add(claim.introduces)
-    return {thing: number for thing, number in absent.items() if thing and thing not in there}
+            present.add(claim.introduces)
+    return {thing: number for thing, number in absent.items() if thing and thing not in present}
 
 
 def adherence_score(claims: Collection[Claim], verdicts: Mapping[int, str]) -> float | None:
-    """Score the verdicts, 0 to 100; None where no claim that weighs anything is met or not met.
+    """Score the verdicts, 0 to 100; None where no claim with a weight is decided.
 
     Args:
-        claims: of the prompt.
-        verdicts: by number of the claim, those that follow from absent things included; others count as open.
+        claims: The claims of the prompt.
+        verdicts: Verdicts by the number of the claim, those that follow from absent things included.
     """
     met: dict[str, list[bool]] = {}
     for claim in claims:
@@ -87,7 +87,7 @@ def adherence_score(claims: Collection[Claim], verdicts: Mapping[int, str]) -> f
 
 
 def clear_claims(claims: Collection[Claim]) -> list[Claim]:
-    """List the claims that are a clear error when they are not met: on a core subject, or what must not be there."""
+    """List the claims that are a clear error when they are not met: those about a core subject, and exclusions."""
     core = {claim.introduces for claim in claims if claim.level == "macro"} - {""}
     return [
         claim

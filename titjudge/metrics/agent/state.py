@@ -1,4 +1,4 @@
-"""What is known about one image while it is judged: claims, verdicts, evidence, and what happened round by round."""
+"""The state of tit-agent while it judges one image: claims, verdicts, evidence, and the transcript of the rounds."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as
 from titjudge.metrics.agent.scale import absent_things
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
-PARALLEL = 6  # looks in one answer
+PARALLEL = 6  # most looks in one round
 COUNTS = (
     "looks", "rounds", "failed_looks", "cut_answers", "boxes_clamped", "cut_questions",
     "repeats_refused", "invented_tools", "bad_boxes", "empty_questions", "looks_over_limit",
     "unknown_claims", "unknown_verdicts", "unsupported", "contradictory", "revised", "idle_rounds",
     "bad_arguments", "calls_over_limit", "no_calls",
 )  # fmt: skip
-"""What is counted: work done, answers cut, and everything that was refused."""
+"""The counts that a score keeps: work done, answers truncated, and everything that was refused."""
 
-_NOTE = 250  # characters
-_NOTES = 20  # refusals that are told to the orchestrator, and kept in the transcript
-_THOUGHT = 500  # characters
+_NOTE, _THOUGHT = 250, 500  # most characters
+_NOTES = 20  # most refusals of a round that the orchestrator is shown and the transcript keeps
 _NOTHING = Observation("")
 
 
@@ -67,7 +66,7 @@ class AgentTurn(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one look brought, or why it brought nothing (`failed` is then the status)."""
+    """The result of one look; `failed` is the status of one without a result."""
 
     number: int
     request: LookRequest
@@ -80,7 +79,7 @@ class Evidence:
 
     @property
     def usable(self) -> bool:
-        """Whether it can settle a claim."""
+        """Tell whether it can settle a claim."""
         return not self.failed
 
     @property
@@ -116,11 +115,11 @@ class Conversation:
     """A conversation with an orchestrator that calls tools.
 
     Attributes:
-        opening: the variables of its template.
-        turns: what followed, up to its last answer.
-        calls: those of that answer.
-        places: for each call the number of its look in the turn, None for a verdict, or why it could not be read.
-        outcomes: for each call what it brought, in words.
+        opening: The variables of its template.
+        turns: The messages after the template, up to the orchestrator's last one.
+        calls: The tool calls of that last message.
+        places: For each call the index of its look in the turn, None for a verdict, or why it could not be parsed.
+        outcomes: For each call its result, in words.
     """
 
     opening: dict[str, Any]
@@ -132,7 +131,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one image may cost: looks, the description included, and USD by list price (None: any)."""
+    """The most that one image may cost: looks, the description included, and USD by list price (None: no bound)."""
 
     looks: int
     cost: float | None = None
@@ -140,7 +139,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class AgentState:
-    """Everything known about one image and its claims."""
+    """The state of the loop on one image."""
 
     bounds: Bounds
     claims: Claims = field(default_factory=lambda: Claims(()))
@@ -155,24 +154,24 @@ class AgentState:
 
     @property
     def verdicts(self) -> dict[int, SettledClaim]:
-        """The verdict on each settled claim: as it was settled, and not met where a thing that it is about is absent."""
+        """The verdicts by claim: as settled, and not met where a thing that the claim is about is absent."""
         claims = self.claims.claims
         absent = absent_things(claims, {number: settled.verdict for number, settled in self.settled.items()})
-        found = dict(self.settled)
+        verdicts = dict(self.settled)
         for claim in claims:
-            gone = [absent[thing] for thing in claim.things if thing in absent]
-            if gone and not claim.introduces:
-                found[claim.number] = SettledClaim("not_met", self.settled[gone[0]].evidence)
-        return found
+            absences = [absent[thing] for thing in claim.things if thing in absent]
+            if absences and not claim.introduces:
+                verdicts[claim.number] = SettledClaim("not_met", self.settled[absences[0]].evidence)
+        return verdicts
 
     @property
     def open(self) -> list[Claim]:
-        """List the claims without a verdict."""
+        """The claims without a verdict."""
         settled = self.verdicts
         return [claim for claim in self.claims.claims if claim.number not in settled]
 
     def note(self, count: str, text: str) -> str:
-        """Count a refusal, note it for the orchestrator's next turn, and return the line that it is told."""
+        """Count a refusal, note it for the orchestrator's next turn, and return the (truncated) note."""
         self.counts[count] += 1
         line = shortened(text, _NOTE)
         if len(self.notes) < _NOTES and line not in self.notes:
@@ -180,7 +179,7 @@ class AgentState:
         return line
 
     def begin_round(self, thought: str, protocol: str = "") -> RoundRow:
-        """Add the entry of a round to the transcript and return it, to be filled in."""
+        """Append the entry of a round to the transcript and return it."""
         entry = RoundRow(
             round=self.counts["rounds"],
             protocol=protocol,
@@ -193,14 +192,14 @@ class AgentState:
         return entry
 
     def _settled_lines(self) -> list[str]:
-        """One line for all claims with the same verdict and evidence."""
+        """Write the verdicts, one line for all claims with the same verdict and evidence."""
         lines: dict[str, list[str]] = {}
-        for number, each in sorted(self.verdicts.items()):
-            lines.setdefault(f"{each.verdict} (E{each.evidence})", []).append(str(number))
+        for number, settled in sorted(self.verdicts.items()):
+            lines.setdefault(f"{settled.verdict} (E{settled.evidence})", []).append(str(number))
         return [f"{verdict}: {', '.join(numbers)}" for verdict, numbers in lines.items()]
 
     def variables(self, looks_left: int) -> dict[str, Any]:
-        """Fill in the orchestrator's template; all text that a model or a prompt wrote is shortened and fenced."""
+        """Return the variables of the orchestrator's template; text from models and prompts is truncated and escaped."""
         claims = [
             f"{c.number}. {'' if c.level == 'micro' else f'[{c.level}] '}{fenced(shortened(c.text, MAX_CLAIM))}"
             for c in (self.open or self.claims.claims)

@@ -1,7 +1,7 @@
-"""An orchestrator that calls tools natively: the tools it is offered, its calls as a turn, and the result of each call.
+"""The protocol of native tool calls: the tools, how an orchestrator's calls become a turn, and the results of its calls.
 
-The conversation is the template `agent/investigate`, then answers with calls and their results in turn. Everything else,
-bounds included, is as in the JSON protocol: a call is a look or a verdict like any other.
+The conversation is the template `agent/investigate`, then the orchestrator's calls and their results in turn. Everything
+else, bounds included, is as in the JSON protocol: a call is a look or a verdict.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from titjudge.metrics.agent.looks import Look, LookRequest
 from titjudge.metrics.agent.state import VERDICTS, AgentState, AgentTurn, ClaimVerdict, Conversation
 
 SETTLE = "settle"
-MOST_CALLS = 24  # of one answer that are read; further ones are dropped and counted
+MOST_CALLS = 24  # of one answer; further ones are dropped and counted
 NO_LOOK_LEFT = "No look is left: settle now what the evidence decides. Everything else stays open."
-_SAID = 1000  # characters of an answer's text that stay in the conversation
-_SILENT = "(nothing was said)"
+_LONGEST_TEXT = 1000  # characters of an answer's text that stay in the conversation
+_NO_TEXT = "(nothing was said)"
 
 
 def _tool(name: str, description: str, **properties: Mapping[str, Any]) -> Tool:
@@ -56,7 +56,7 @@ TOOLS = (
 
 
 def conversation_so_far(state: AgentState, conversation: Conversation, looks_left: int) -> list[Message]:
-    """Return what follows the template: answers, the results of their calls, and at the end what is still open."""
+    """Return the messages after the template: answers, the results of their calls, and at the end the open claims."""
     if not conversation.turns:
         return []
     still_open = _open_claims(state, conversation, looks_left)
@@ -78,36 +78,32 @@ def _open_claims(state: AgentState, conversation: Conversation, looks_left: int)
 
 
 def parse_turn(state: AgentState, conversation: Conversation, turns: Sequence[Message], reply: Reply) -> AgentTurn:
-    """Read an answer's calls as a turn and add the answer to the conversation. What cannot be read is noted."""
+    """Parse an answer's calls as a turn and append the answer to the conversation; calls that do not validate are noted."""
     state.notes = []
     calls = reply.tool_calls[:MOST_CALLS]
     if over := len(reply.tool_calls) - len(calls):
         state.note("calls_over_limit", f"only the first {MOST_CALLS} calls of an answer are read")
         state.counts["calls_over_limit"] += over - 1
-    said = after_thinking(reply.text).strip()
+    text = after_thinking(reply.text).strip()
+    shown = (shortened(text, _LONGEST_TEXT),) if text else ()
     if not calls:
         state.note("no_calls", "no tool was called")
-    conversation.turns = [*turns, Message("assistant", _said(said, calls), calls)]
+        shown = shown or (_NO_TEXT,)
+    conversation.turns = [*turns, Message("assistant", shown, calls)]
     conversation.calls = calls
-    turn = AgentTurn(thought=said, settle=[], looks=[])
-    conversation.places = [_read(state, turn, call) for call in calls]
+    turn = AgentTurn(thought=text, settle=[], looks=[])
+    conversation.places = [_add_call(state, turn, call) for call in calls]
     return turn
 
 
-def _said(text: str, calls: Sequence[ToolCall]) -> tuple[str, ...]:
-    if text:
-        return (shortened(text, _SAID),)
-    return () if calls else (_SILENT,)
-
-
-def _read(state: AgentState, turn: AgentTurn, call: ToolCall) -> int | str | None:
-    """Add a call to the turn: its number among the looks, None for verdicts, or why it cannot be read."""
+def _add_call(state: AgentState, turn: AgentTurn, call: ToolCall) -> int | str | None:
+    """Add a call to the turn; return its index among the looks, None for verdicts, or why it is invalid."""
     name = call.name.strip().lower()
     arguments = json_object(call.arguments or "{}")
     if arguments is None:
         return state.note("bad_arguments", f"{shortened(call.name, 40)}: the arguments are not a JSON object")
     if name == SETTLE:
-        return _read_verdicts(state, turn, arguments)
+        return _add_verdicts(state, turn, arguments)
     try:
         question = arguments.get("question", arguments.get("thing"))
         turn.looks.append(Look.model_validate({"tool": call.name, "question": question, "box": arguments.get("box")}))
@@ -116,7 +112,7 @@ def _read(state: AgentState, turn: AgentTurn, call: ToolCall) -> int | str | Non
     return len(turn.looks) - 1
 
 
-def _read_verdicts(state: AgentState, turn: AgentTurn, arguments: Mapping[str, Any]) -> str | None:
+def _add_verdicts(state: AgentState, turn: AgentTurn, arguments: Mapping[str, Any]) -> str | None:
     given = arguments.get("verdicts", [arguments] if {"claim", "claims"} & arguments.keys() else None)
     if not isinstance(given, list):
         return state.note("bad_arguments", f"{SETTLE}: verdicts is a list of claims, verdict and evidence")
@@ -129,27 +125,24 @@ def _read_verdicts(state: AgentState, turn: AgentTurn, arguments: Mapping[str, A
 
 
 def record_outcomes(state: AgentState, outcomes: Sequence[LookRequest | str], settled: int) -> None:
-    """Note for each call of the last answer what it brought.
+    """Record the result of each call of the last answer in the conversation.
 
     Args:
-        state: its last evidence is that of the looks carried out.
-        outcomes: for each look its request, or why it was refused.
-        settled: how many verdicts are new.
+        state: The state, with the evidence of the looks that were carried out.
+        outcomes: For each look its request, or why it was refused.
+        settled: Number of new verdicts.
     """
     if state.conversation is None or state.stopped:
         return
-    found = {id(evidence.request): evidence.shown for evidence in state.evidence}
-    looks, told = [], set[int]()
-    for each in outcomes:
-        if isinstance(each, str):
-            looks.append(f"refused: {fenced(each)}")
-        elif id(each) in told:
-            looks.append("asked together with the look above")
-        else:
-            told.add(id(each))
-            looks.append(found[id(each)])
-    news = f"{settled} new verdicts"
+    evidence = {id(evidence.request): evidence.shown for evidence in state.evidence}
+    looks = []
+    for outcome in outcomes:
+        if isinstance(outcome, str):
+            looks.append(f"refused: {fenced(outcome)}")
+        else:  # a second look with the same request was asked in it
+            looks.append(evidence.pop(id(outcome), "asked together with the look above"))
+    verdicts = f"{settled} new verdicts"
     state.conversation.outcomes = [
-        news if place is None else looks[place] if isinstance(place, int) else fenced(place)
+        verdicts if place is None else looks[place] if isinstance(place, int) else fenced(place)
         for place in state.conversation.places
     ]
