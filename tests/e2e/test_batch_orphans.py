@@ -18,7 +18,7 @@ from titjudge.core.config import load_config
 from titjudge.core.types import Status
 from titjudge.providers.batch import provider
 from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.session import Outcome, Session, Silent
+from titjudge.runs.session import Outcome, Session, Watcher
 
 ITEMS = 6
 GOOD = json.dumps({"score": 7, "reason": "because"})
@@ -51,7 +51,7 @@ def fill(data: Path, begin: int) -> None:
         (data / f"{number}.txt").write_text(f"a red cube, number {number}")
 
 
-class Interrupting(Silent):
+class Interrupting(Watcher):
     """Ctrl-C as soon as a job is with the provider: from then on the run is as a kill would leave it."""
 
     def say(self, line: str) -> None:
@@ -59,7 +59,7 @@ class Interrupting(Silent):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def judged(tmp_path: Path, watcher: Silent | None = None, *, cap: float, **limits: Any) -> Outcome:
+def judged(tmp_path: Path, watcher: Watcher | None = None, *, cap: float, **limits: Any) -> Outcome:
     idle = 600 if watcher else 0.05  # what is interrupted sends one full job, however slowly its requests come
     limits = {"max_cost": cap, "batch": True, "batch_poll": 0.02, "batch_idle": idle, **limits}
     role = {"model": "openai/gpt-4o", "max_tokens": 100}

@@ -285,9 +285,9 @@ def _tell(outcome: Any, json_file: Path | None, least: float | None, noun: str =
     )
     say(f"\nspent ${spent:.4f} (list price of all answers used: ${listed:.4f}{unsure})")
     if "settle" in outcome.results:
-        from titjudge.runs.settling import told
+        from titjudge.runs.settling import verdict_line
 
-        say(told(outcome.results["settle"]))
+        say(verdict_line(outcome.results["settle"]))
     if outcome.status not in ("complete", "settled"):
         say(goes_on(outcome.status, outcome.reason))
     for line in outcome.mixed:

@@ -1,4 +1,4 @@
-"""`probe` from a configuration to a run folder with a card in it."""
+"""Probe a judge from a configuration: a run folder with the trust card in it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import Card
 from titjudge.runs.identity import default_folder
 from titjudge.runs.manifest import provenance
-from titjudge.runs.resolve import resolve
-from titjudge.runs.run_folder import RunFolder, resumed_budget
+from titjudge.runs.resolve import asked_roles, resolve
+from titjudge.runs.run_folder import RunFolder
 from titjudge.runs.session import Session
 
 CARD = "card.json"
@@ -39,23 +39,28 @@ def run_probe(
     rivals: Sequence[RoleConfig] = (),
     say: Callable[[str], None] | None = None,
 ) -> tuple[Card, Path]:
-    """Probe the one metric of a configuration; returns the card and the run folder, which holds it as card.json.
+    """Probe the one metric of a configuration; asked again, the answers come from the cache.
 
-    `edits` and `repeats` as in `probe`; `rivals` are other models for the exchange that shows self-preference; `say` is
-    called with a line of progress every 10 seconds.
-    Asked again, the answers come from the cache. Changed images lie in `images/` of the run folder.
+    Args:
+        config: models, limits and the metric.
+        repeats: as in `titjudge.probes.probe.probe`.
+        edits: as there.
+        rivals: other models, for the test of self-preference.
+        say: called with a line of progress every 10 seconds.
+
+    Returns:
+        The card, and the run folder, which holds it as card.json and the edited images in `images/`.
 
     Raises:
-        ConfigError: no metric or several, a model or a price is missing.
+        ConfigError: there is not one metric, or a model or a price is missing.
         DataError: the data hold no known answers.
         FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
     """
     session = _session(config)
-    path = probe_folder(config)
-    folder = RunFolder(path)
+    folder = RunFolder(probe_folder(config))
     folder.open(session.config)
     try:
-        return asyncio.run(_run(session, folder, repeats, edits, rivals, say)), path
+        return asyncio.run(_run(session, folder, rivals, say, repeats=repeats, edits=edits)), folder.path
     finally:
         folder.close()
         session.cache.close()
@@ -63,33 +68,31 @@ def run_probe(
 
 def probe_folder(config: RunConfig) -> Path:
     """Name the folder in which the probe of a configuration is kept."""
-    whole = resolve(_with_data(config))
-    usual = default_folder(whole)
-    return whole.out or usual.with_name(f"probe-{usual.name}")
+    resolved = resolve(_with_data(config))
+    usual = default_folder(resolved)
+    return resolved.out or usual.with_name(f"probe-{usual.name}")
 
 
 def dry_run(config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: Sequence[RoleConfig] = ()) -> Forecast:
-    """Price what `run_probe` would ask: the same battery over estimating providers; nothing is sent or kept.
+    """Estimate the price of what `run_probe` would ask; nothing is sent or kept.
 
     Raises:
         ConfigError, DataError: as `run_probe`.
     """
-    return asyncio.run(_dry_run(_session(config), repeats, edits, rivals))
+    return asyncio.run(_dry_run(_session(config), rivals, repeats=repeats, edits=edits))
 
 
-async def _dry_run(session: Session, repeats: int, edits: int, rivals: Sequence[RoleConfig]) -> Forecast:
-    seated = session.config.model_copy(update={"panel": list(rivals)})
-    planner = Planner(seated, session.library, session.cache, DryRun.EXPECTED)
-    scored: set[str] = set()
+async def _dry_run(session: Session, rivals: Sequence[RoleConfig], **options: Any) -> Forecast:
+    config = _with_rivals(session, rivals)
+    planner = Planner(config, session.library, session.cache, DryRun.EXPECTED)
+    items: set[str] = set()
     try:
-        with tempfile.TemporaryDirectory() as work:
-            await _battery(
-                session, planner.engine, Path(work), repeats, edits, seated,
-                on_score=lambda score: scored.add(score.item_id),
-            )  # fmt: skip
+        with tempfile.TemporaryDirectory() as images:
+            options["on_score"] = lambda score: items.add(score.item_id)
+            await _probe(session, config, planner.engine, Path(images), **options)
         total = ForecastSum(planner)
         total.add(planner.noted())
-        return total.forecast(len(scored))
+        return total.forecast(len(items))
     finally:
         await planner.aclose()
         session.cache.close()
@@ -108,73 +111,56 @@ def _with_data(config: RunConfig) -> RunConfig:
     return config if config.data is not None else config.model_copy(update={"data": example_folder()})
 
 
-async def _battery(
-    session: Session, engine: Engine, work: Path, repeats: int, edits: int, seated: RunConfig, **told: Any
-) -> Card:
-    """Ask everything that is asked of a judge; changed images are written to `work`."""
-    assert session.config.data is not None
+def _with_rivals(session: Session, rivals: Sequence[RoleConfig]) -> RunConfig:
+    """Return the session's configuration with the rivals as further judges."""
+    return session.config.model_copy(update={"panel": list(rivals)})
+
+
+async def _probe(session: Session, config: RunConfig, engine: Engine, images: Path, **options: Any) -> Card:
+    """Probe the session's metric; edited images are written to the folder `images`."""
+    assert config.data is not None
     ((name, metric),) = session.metrics.items()
     pairwise = None
     if "judge" in metric.roles:
         pairwise = registry.load("metrics", "pairwise-text" if "captioner" in metric.roles else "pairwise")
-    rivals = seated.judge_roles[1:]
-    return await probe(
-        engine, name, metric, session.config.data, work, repeats=repeats, edits=edits, pairwise=pairwise, rivals=rivals, **told
-    )  # fmt: skip
-
-
-class _Watch:
-    """Keeps each score, and tells now and then how many there are."""
-
-    def __init__(self, keep: Callable[[Score], None], engine: Engine, say: Callable[[str], None] | None) -> None:
-        self._keep, self._engine, self._say = keep, engine, say
-        self._told, self._count = time.monotonic(), 0
-
-    def take(self, score: Score) -> None:
-        self._keep(score)
-        self._count += 1
-        if self._say is None or time.monotonic() - self._told < EVERY:
-            return
-        self._told = time.monotonic()
-        asked = sum(role.tally.asked for role in self._engine.roles.open())
-        self._say(f"probing: {self._count} scores, {asked} questions asked, ${self._engine.budget.spent:.3f} spent")
+    rivals = config.judge_roles[1:]
+    return await probe(engine, name, metric, config.data, images, pairwise=pairwise, rivals=rivals, **options)
 
 
 async def _run(
     session: Session,
     folder: RunFolder,
-    repeats: int,
-    edits: int,
     rivals: Sequence[RoleConfig],
     say: Callable[[str], None] | None,
+    **options: Any,
 ) -> Card:
-    config = session.config
-    seated = config.model_copy(update={"panel": list(rivals)})
-    roles = Roles(seated)
-    roles.check_prices(role for each in session.metrics.values() for role in each.roles)
+    config = _with_rivals(session, rivals)
+    roles = Roles(config)
+    roles.check_prices(asked_roles(session.metrics))
     session.restore(folder)
-    engine = Engine(
-        roles,
-        session.library,
-        session.cache,
-        resumed_budget(config.limits, folder.money()),
-        journal=folder.journal,
-        known=folder.known_keys(),
-        failed=config.failed,
-    )
+    engine = session.engine(roles, folder)
     started, status = time.time(), "failed"
+    count, said_at = 0, time.monotonic()
 
-    def listed(items: Iterable[Item]) -> None:
+    def on_score(score: Score) -> None:
+        nonlocal count, said_at
+        folder.add_score(score)
+        count += 1
+        if say is not None and time.monotonic() - said_at >= EVERY:
+            said_at = time.monotonic()
+            asked = sum(role.tally.asked for role in roles.open())
+            say(f"probing: {count} scores, {asked} questions asked, ${engine.budget.spent:.3f} spent")
+
+    def on_items(items: Iterable[Item]) -> None:
         folder.list_items((item, None) for item in items)
 
     try:
-        work = folder.path / "images"
-        watch = _Watch(folder.add_score, engine, say)
-        card = await _battery(session, engine, work, repeats, edits, seated, on_score=watch.take, on_items=listed)
+        images = folder.path / "images"
+        card = await _probe(session, config, engine, images, on_score=on_score, on_items=on_items, **options)
         status = card.notes[0] if card.notes else "complete"
         folder.write(CARD, card.to_json())
         return card
     finally:
         await engine.aclose()
         more: dict[str, Any] = {"kind": "probe", "status": status, "started": started, "updated": time.time()}
-        folder.write_manifest(provenance(config, engine, session.metrics, **more))
+        folder.write_manifest(provenance(session.config, engine, session.metrics, **more))

@@ -34,7 +34,7 @@ from titjudge.runs.identity import default_folder
 from titjudge.runs.merge import merge
 from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import load_metrics, resolve
-from titjudge.runs.run_folder import CAPS, RunFolder
+from titjudge.runs.run_folder import RunFolder, caps
 from titjudge.runs.session import Session
 
 LOCAL = frozenset({"local", "vllm", "scorer", "external", "sentence-transformers"})  # what uses a GPU of the worker's
@@ -205,7 +205,7 @@ class Cluster:
         There is another round while that achieves something, and where it does not, with the rest for half as many:
         what is too little for each may do for one.
         """
-        capped = {name: cap for name in CAPS if (cap := getattr(self.config.limits, name)) is not None}
+        capped = caps(self.config.limits)
         among = len(shards)
         while True:
             used = {shard.number: shard.folder.used() for shard in shards}

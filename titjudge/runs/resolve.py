@@ -163,6 +163,11 @@ def load_metric(name: str, suite: str) -> Metric:
     return metric
 
 
+def asked_roles(metrics: Mapping[str, Metric]) -> list[str]:
+    """List the roles that metrics ask, each once."""
+    return list(dict.fromkeys(role for metric in metrics.values() for role in metric.roles))
+
+
 def load_metrics(config: RunConfig) -> dict[str, Metric]:
     """Load the metrics with their options.
 

@@ -40,7 +40,7 @@ from titjudge.runs.score_digests import PLACE, Marks, compares, listed_record
 _BEGUN = ".identity.json"  # what the run was begun as, for the day on which its manifest is lost
 _REMAKE = "the `judge` or `merge` command that made it makes it again"
 _SPARE = 2**22  # bytes: the answers that are on their way, and their bills
-CAPS = ("max_cost", "max_requests", "max_tokens")
+_CAPS = ("max_cost", "max_requests", "max_tokens")
 NOTHING: dict[str, Any] = {}
 FILES_OF = {"reply": "replies", "vector": "vectors", "sent": "billing", "bill": "billing"}
 FILES = (*dict.fromkeys(FILES_OF.values()), "scores")
@@ -382,6 +382,11 @@ class RunFolder:
             self._lock = None
 
 
+def caps(limits: Limits) -> dict[str, float]:
+    """Return the caps that are set, by name: USD, requests, tokens."""
+    return {name: cap for name in _CAPS if (cap := getattr(limits, name)) is not None}
+
+
 def resumed_budget(limits: Limits, money: Mapping[str, Any] = NOTHING) -> Budget:
     """Make the budget of a run, less what its earlier sessions have spent (`RunFolder.money`)."""
     budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
@@ -398,9 +403,5 @@ def resumed_budget(limits: Limits, money: Mapping[str, Any] = NOTHING) -> Budget
 def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:
     """Lower the caps of a run by what the runs in other folders, which share them, have used."""
     used = [RunFolder(path).used() for path in others]
-    rest = {
-        name: max(0, cap - sum(each[name] for each in used))
-        for name in CAPS
-        if (cap := getattr(limits, name)) is not None
-    }
+    rest = {name: max(0, cap - sum(each[name] for each in used)) for name, cap in caps(limits).items()}
     return limits.model_copy(update=rest)

@@ -1,4 +1,4 @@
-"""From a configuration to a finished run: what the command line and the Python API both drive."""
+"""Run an evaluation from its configuration to its report, for the command line and the Python API."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from titjudge.core.config import RunConfig
 from titjudge.core.dry_run import DryRun
@@ -29,8 +29,8 @@ from titjudge.runs.identity import default_folder
 from titjudge.runs.loop import Progress, RunLoop, prepared
 from titjudge.runs.manifest import changed_versions, mixed, provenance
 from titjudge.runs.outcome import Outcome, finish
-from titjudge.runs.resolve import left_out, load_metrics, load_suite, resolve
-from titjudge.runs.run_folder import RunFolder, resumed_budget
+from titjudge.runs.resolve import asked_roles, left_out, load_metrics, load_suite, resolve
+from titjudge.runs.run_folder import RunFolder, caps, resumed_budget
 from titjudge.runs.run_input import RunInput
 from titjudge.runs.score_digests import compares
 from titjudge.stats.per_prompt import PerPrompt
@@ -38,15 +38,14 @@ from titjudge.stats.per_prompt import PerPrompt
 if TYPE_CHECKING:
     from titjudge.probes.canary_run import Asked
     from titjudge.providers.batch.provider import Batches
-    from titjudge.providers.dry_run import Expected
 
-_WATCH = 0.2  # seconds between looks at the progress
-_ANSWERS = frozenset({Status.OK, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
-_MANIFEST = 3.0  # seconds between manifests while a run is going on
+_PROGRESS_INTERVAL = 0.2  # seconds between two updates of the progress
+_MANIFEST_INTERVAL = 3.0  # seconds between two manifests while a run is going on
+_ANSWERED = frozenset({Status.OK, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
 
 
-class Watcher(Protocol):
-    """Something that shows progress."""
+class Watcher:
+    """Shows the progress of a run. This one shows nothing."""
 
     def show(self, progress: Progress, engine: Engine) -> None: ...
 
@@ -55,38 +54,33 @@ class Watcher(Protocol):
     def close(self) -> None: ...
 
 
-class Silent:
-    def show(self, progress: Progress, engine: Engine) -> None:
-        return None
-
-    def say(self, line: str) -> None:
-        return None
-
-    def close(self) -> None:
-        return None
-
-
 @dataclass(slots=True)
 class RunContext:
-    """A run that is going on: what its steps share."""
+    """State that the steps of a running evaluation share."""
 
     folder: RunFolder
     watcher: Watcher
     before: Manifest  # of the run's earlier sessions
-    pins: dict[str, Any]  # what answers here, as the manifest keeps it
+    pins: dict[str, Any]  # the models behind the roles, as the manifest records them
     engine: Engine
     planner: Planner | None
     loop: RunLoop
-    done: set[tuple[str, str]]  # item and metric of the scores that hold
+    done: set[tuple[str, str]]  # item and metric of the scores that are still valid
     started: float
     canaries: Asked | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How asking ended: why a cap ended it, USD that may have been spent besides, and notes on models, money and canaries.
+    """How the requests of a run ended.
 
-    `money` has the sums of the ledger (`RunFolder.money`).
+    Attributes:
+        status: status of the run.
+        reason: why a cap ended it; empty where none did.
+        uncertain: USD that requests without an answer may have cost.
+        money: sums of the ledger (`RunFolder.money`).
+        notes: warnings about models and money.
+        canaries: warnings about canaries.
     """
 
     status: str
@@ -98,10 +92,10 @@ class RunEnd:
 
 
 class Session:
-    """The parts of one run, put together.
+    """One session of a run: suite, metrics, cache and input of a configuration.
 
     Raises:
-        UserError: something in the configuration cannot be had (folder, price, prompt, cache).
+        UserError: something that the configuration names is missing (folder, price, prompt, cache).
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -116,15 +110,15 @@ class Session:
         self.warnings = left_out(config, self.config)
 
     def items(self) -> Iterator[Item | InvalidItem]:
-        """Read the items of this run; what cannot be judged is among them."""
+        """Read the items of this run, invalid ones included."""
         return (item for item, _ in self.listed())
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
-        """Yield what is to be judged; for a shard with its place among all items."""
+        """Read the items of this run, each with its position among those of all shards (None where there is one shard)."""
         return self.input.listed()
 
     def pairs(self) -> list[Pair]:
-        """Read the human pairs, of the data or of the configuration's own file."""
+        """Read the human pairs from the configuration's own file, else from the data."""
         from titjudge.suites.folder import known_prompts, read_pairs
 
         if self.config.pairs is not None:
@@ -137,48 +131,45 @@ class Session:
         return pairs
 
     def dry_run(self) -> Forecast:
-        """Price the run without sending anything."""
+        """Estimate the price of the run without sending anything."""
         self._check_recordings()
         return asyncio.run(self._dry_run())
 
     def _check_recordings(self) -> None:
-        Roles(self.config).check_recordings(role for metric in self.metrics.values() for role in metric.roles)
+        Roles(self.config).check_recordings(asked_roles(self.metrics))
 
     async def _dry_run(self) -> Forecast:
+        from titjudge.probes.canary_run import plan_before
+
         planner = Planner(self.config, self.library, self.cache, DryRun.EXPECTED)
+        parts = (self.config, self.metrics, self.library, self.cache)
         try:
-            canaries, said = await self._plan_canaries() if self.config.canary else ([], "")
-            found = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
-            live = self._live_jobs()
-            found.notes = [
-                *self.input.notes(self.metrics.values()),
-                *([said] if said else []),
-                *planner.roles.notes(),
-                *(
-                    [f"{live} batch jobs of this run are live: what is in them is counted, and not sent again"]
-                    if live
-                    else []
-                ),
-            ]
-            return found
+            canaries, canary_note = await plan_before(*parts) if self.config.canary else ([], "")
+            result = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
+            notes = [*self.input.notes(self.metrics.values()), canary_note, *planner.roles.notes()]
+            if live := self._live_jobs():
+                notes.append(f"{live} batch jobs of this run are live: what is in them is counted, and not sent again")
+            result.notes = [note for note in notes if note]
+            return result
         finally:
             await planner.aclose()
             self.cache.close()
 
     def run(self, watcher: Watcher | None = None) -> Outcome:
-        """Judge everything, write the run folder, compare with people.
+        """Judge every item, write the run folder and compare with the human pairs.
 
         Raises:
             FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
         """
         folder = RunFolder(self.config.out or default_folder(self.config))
-        pairs = self.pairs()  # what is wrong with them is said before anything is paid
+        pairs = self.pairs()  # malformed pairs fail before anything is paid
         self._check_recordings()
         self.input.check()
         folder.open(self.config)
         try:
-            end = asyncio.run(self._run(folder, watcher or Silent()))  # what asking took is free when counting begins
-            kept = _within(pairs, folder) if self.config.limit else pairs
+            end = asyncio.run(self._run(folder, watcher or Watcher()))  # its memory is free before tables are made
+            # with --limit pairs of other images are left out on purpose
+            kept = pairs_among(pairs, folder.items(slim=True)) if self.config.limit else pairs
             manifest = folder.manifest()
             warnings = [
                 *self.cache.notes(),
@@ -200,7 +191,9 @@ class Session:
             if isinstance(error, UserError):
                 folder.discard()
             begun = (folder.path / "manifest.json").is_file()
-            if begun and folder.manifest().status == "running":  # a bad second try leaves what the first one did
+            if (
+                begun and folder.manifest().status == "running"
+            ):  # a second start that fails leaves the first one's status
                 folder.mark(f"failed: {error}")
             raise
         finally:
@@ -235,10 +228,10 @@ class Session:
         return RunEnd(status, budget.reason, budget.uncertain, money, notes, canaries)
 
     def _prepare(self, folder: RunFolder, watcher: Watcher) -> RunContext:
-        """Put together what asks, after a look at what earlier sessions of the run have left.
+        """Make engine, planner and loop, resuming from what earlier sessions left in the folder.
 
         Raises:
-            UserError: a prompt, a metric or what answers is not what it was, or a price is missing.
+            UserError: a prompt, a metric or a model has changed since the run began, or a price is missing.
         """
         config, limits, before = self.config, self.config.limits, folder.manifest()
         batches = self._batches(folder, watcher)
@@ -247,13 +240,9 @@ class Session:
         total, done = folder.list_items(self.listed(), self.metrics)
         if len(done) < total * len(self.metrics):
             self.restore(folder)
-        roles.check_prices(role for metric in self.metrics.values() for role in metric.roles)
-        engine = Engine(
-            roles, self.library, self.cache, resumed_budget(limits, folder.money()),
-            journal=folder.journal, known=folder.known_keys(), failed=config.failed,
-        )  # fmt: skip
-        capped = any(cap is not None for cap in (limits.max_cost, limits.max_requests, limits.max_tokens))
-        planner = Planner(config, self.library, self.cache, DryRun.WORST) if capped else None
+        roles.check_prices(asked_roles(self.metrics))
+        engine = self.engine(roles, folder)
+        planner = Planner(config, self.library, self.cache, DryRun.WORST) if caps(limits) else None
         loop = RunLoop(
             engine, self.metrics, panel=Panel.of(config), planner=planner, done=done, on_score=folder.add_score,
             in_flight=max(1, min(total, 50_000)) if batches else max(64, 2 * limits.concurrency),
@@ -261,21 +250,23 @@ class Session:
         loop.progress.total = total
         return RunContext(folder, watcher, before, pins, engine, planner, loop, done, time.time())
 
+    def engine(self, roles: Roles, folder: RunFolder) -> Engine:
+        """Make an engine that writes to an open run folder and goes on with the budget of its earlier sessions."""
+        return Engine(
+            roles, self.library, self.cache, resumed_budget(self.config.limits, folder.money()),
+            journal=folder.journal, known=folder.known_keys(), failed=self.config.failed,
+        )  # fmt: skip
+
     def _work(self, folder: RunFolder, loop: RunLoop, done: set[tuple[str, str]]) -> Iterator[Item | InvalidItem]:
-        """Yield what is to be judged, in order."""
+        """Yield the items to judge, in order."""
         return folder.items()
 
     def _findings(self, results: dict[str, Any]) -> dict[str, Any]:
-        """Give what this kind of run has found besides `results`, for results.json."""
+        """Return further keys of results.json that this kind of run adds to `results`."""
         return {}
 
-    async def _plan_canaries(self) -> tuple[list[Expected], str]:
-        from titjudge.probes.canary_run import plan_before
-
-        return await plan_before(self.config, self.metrics, self.library, self.cache)
-
     def _live_jobs(self) -> int:
-        """Count the batch jobs that this run has waiting."""
+        """Count the batch jobs of this run that have not been collected."""
         place = (self.config.out or default_folder(self.config)) / "batches"
         if not self.config.limits.batch or not place.is_dir():
             return 0
@@ -284,13 +275,13 @@ class Session:
         return live_jobs(place)
 
     async def _ask_canaries(self, run: RunContext) -> None:
-        """Ask the frozen questions before the run: has a model changed since they were frozen?"""
+        """Ask the frozen canary questions before the run, to find out whether a model has changed since."""
         from titjudge.probes.canary_run import ask_before
 
         run.canaries = await ask_before(self.config, run.engine, self.metrics, self.cache, run.folder.journal)
 
     def _batches(self, folder: RunFolder, watcher: Watcher) -> Batches | None:
-        """Open the batch jobs of this run, when it is asked through batch jobs."""
+        """Open the batch jobs of this run; None where requests are sent one by one."""
         limits, place = self.config.limits, folder.path / "batches"
         if not limits.batch and not place.is_dir():
             return None
@@ -306,29 +297,24 @@ class Session:
         return None
 
     def restore(self, folder: RunFolder) -> None:
-        """Put answers of the run's own journal back into the cache: they are paid.
-
-        A kill or a full disk kept them out of it, or the cache has gone.
-        """
+        """Put the paid answers of the run's journal into the cache, where a kill, a full disk or a lost cache left gaps."""
         for record in folder.replies():
-            if record["provider"] == "recorded" or record["status"] not in _ANSWERS:
+            if record["provider"] == "recorded" or record["status"] not in _ANSWERED or OTHER_MODEL in record["flags"]:
                 continue
-            if OTHER_MODEL in record["flags"]:
-                continue
-            kept = self.cache.get(record["key"])
-            if kept is None or (kept["status"] != Status.OK and record["status"] == Status.OK):
+            cached = self.cache.get(record["key"])
+            if cached is None or (cached["status"] != Status.OK and record["status"] == Status.OK):
                 self.cache.set(record["key"], reply_record(reply_from(record)))
         for record in folder.vectors():
             if self.cache.get(record["key"]) is None:
                 self.cache.set(record["key"], {name: record[name] for name in ("vector", "used", "total")})
 
     def _check_unchanged(self, folder: RunFolder, before: Manifest, roles: Roles) -> dict[str, Any]:
-        """Check that prompts, metrics and what answers are those the run began with; returns the pins for its manifest.
+        """Check that prompts, metrics and models are those the run began with; returns the pins for its manifest.
 
         Raises:
-            UserError: one is not.
+            UserError: one has changed.
         """
-        pins = Pins(roles, (role for metric in self.metrics.values() for role in metric.roles))
+        pins = Pins(roles, asked_roles(self.metrics))
         pins.check(folder, together=any(map(compares, self.metrics.values())))
         for name, digest in before.prompts.items():
             if self.library.get(name).sha256 != digest:
@@ -346,10 +332,10 @@ class Session:
         written = 0.0
         while True:
             run.watcher.show(run.loop.progress, run.engine)
-            if time.monotonic() - written > _MANIFEST:
+            if time.monotonic() - written > _MANIFEST_INTERVAL:
                 self._write_manifest(run, "running", run.engine.budget.list_cost)
                 written = time.monotonic()
-            await asyncio.sleep(_WATCH)
+            await asyncio.sleep(_PROGRESS_INTERVAL)
 
     def _write_manifest(self, run: RunContext, status: str, list_cost: float) -> None:
         progress, budget = run.loop.progress, run.engine.budget
@@ -372,15 +358,15 @@ class Session:
         run.folder.write_manifest(manifest, sync=status != "running")
 
 
-def _within(pairs: Sequence[Pair], folder: RunFolder) -> list[Pair]:
-    """Keep the pairs whose images are among the items: with --limit the others are left out on purpose."""
-    known = {item.id for item in folder.items(slim=True)}
-    return [pair for pair in pairs if pair.a in known and pair.b in known]
+def pairs_among(pairs: Iterable[Pair], items: Iterable[Item | InvalidItem]) -> list[Pair]:
+    """Keep the pairs whose two images are among the items."""
+    ids = {item.id for item in items}
+    return [pair for pair in pairs if pair.a in ids and pair.b in ids]
 
 
 @contextlib.contextmanager
 def _signals(loop: RunLoop, watcher: Watcher) -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM. Once: ask nothing new, await and keep what was asked. Twice: stop at once."""
+    """Handle Ctrl-C and SIGTERM: the first sends nothing new and awaits what was sent, the second stops at once."""
     running = asyncio.get_running_loop()
     pressed = 0
 

@@ -1,4 +1,4 @@
-"""A run that stops as soon as it is known which generator is better: prompts in random order, judged until the verdict."""
+"""Runs that stop as soon as one generator is known to be better: prompts are judged in random order until the verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
 from titjudge.runs.run_folder import RunFolder
-from titjudge.runs.session import Session
+from titjudge.runs.session import Session, pairs_among
 from titjudge.stats.equality import apart
 from titjudge.stats.sequential import EQUIVALENT, OPEN, Race
 
@@ -26,7 +26,7 @@ STOPPED = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which generators are to be told apart, and within which margin they count as equal.
+    """Which generators to compare, and within which margin they count as equal.
 
     Raises:
         ConfigError: fewer than two names, or one twice.
@@ -41,16 +41,18 @@ class Question:
 
 
 class Settling:
-    """Feeds a loop with the images of one random prompt after the other, and its scores to a race, until there is a verdict.
+    """Chooses the next image to judge, and passes the scores to a sequential test, until there is a verdict.
 
-    The verdict depends on the data and the scores alone: prompts are taken in an order that their ids decide, and scores are
-    looked at in that order whatever order the answers come in. A prompt on which a generator has no score is left out.
+    The verdict depends on the data and the scores alone: prompts are ordered by a hash of their ids, and scores enter the
+    test in that order, whatever order the answers come in. A prompt on which a generator has no score is left out.
 
     Args:
-        items: of the run; those of other generators, and of prompts that not all of them have, are not judged.
+        question: the generators and the margin.
+        items: the items of the run. Those of other generators, and of prompts that a generator lacks, are not judged.
+        metrics: the one metric, by name.
 
     Raises:
-        ConfigError: several metrics. DataError: a generator that is not there, or fewer than two common prompts.
+        ConfigError: there is not one metric. DataError: an unknown generator, or fewer than two common prompts.
     """
 
     def __init__(self, question: Question, items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> None:
@@ -59,30 +61,30 @@ class Settling:
         ((self._metric, metric),) = metrics.items()
         self._sign = 1.0 if metric.higher_is_better else -1.0
         by_prompt: dict[str, dict[str, list[Item]]] = {}
-        there: set[str] = set()
+        generators: set[str] = set()
         for item in items:
-            there.add(item.generator)
+            generators.add(item.generator)
             if isinstance(item, Item) and item.generator in question.names and metric.applies(item):
                 by_prompt.setdefault(item.prompt_id or item.id, {}).setdefault(item.generator, []).append(item)
         for name in question.names:
-            if name not in there:
-                known = ", ".join(sorted(there - {""})) or "none is named"
-                raise DataError(f"--settle: no generator '{name}'.{nearest(name, there)} Known: {known}")
-        common = [prompt for prompt, of in by_prompt.items() if len(of) == len(question.names)]
+            if name not in generators:
+                known = ", ".join(sorted(generators - {""})) or "none is named"
+                raise DataError(f"--settle: no generator '{name}'.{nearest(name, generators)} Known: {known}")
+        common = [prompt for prompt, images in by_prompt.items() if len(images) == len(question.names)]
         if len(common) < 2:
             has = "1 prompt" if len(common) == 1 else "no prompt"
             raise DataError(f"--settle: {' and '.join(question.names)} have {has} in common: a comparison needs two")
         self._prompts = sorted(common, key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
         self._items = by_prompt
         self._scores: dict[str, float | None] = {}
-        self._next = 0
+        self._next = 0  # index of the first prompt that has not entered the test
         low, high = metric.range
-        self._range = high - low if math.isfinite(high - low) else 1.0  # where all scores are the same as yet
-        self._ends = (math.inf, -math.inf)
+        self._range = high - low if math.isfinite(high - low) else 1.0  # until two scores differ
+        self._ends = (math.inf, -math.inf)  # lowest and highest score so far
         self._race = Race(question.names, self._range, question.margin)
 
     def order(self) -> Iterator[Item]:
-        """Yield the images still to be judged, while there is no verdict."""
+        """Yield the images to judge next, while there is no verdict."""
         for prompt in self._prompts:
             for name, items in self._items[prompt].items():
                 for item in items:
@@ -96,8 +98,8 @@ class Settling:
         return self._race.over
 
     def take(self, score: Score) -> bool:
-        """Take a score as it comes; returns whether there is a verdict now."""
-        if score.metric != self._metric:  # of one judge of a panel
+        """Take a score; returns whether there is a verdict now."""
+        if score.metric != self._metric:  # the score of a single judge of a panel
             return self.over
         self._scores[score.item_id] = None if score.value is None else self._sign * score.value
         while not self.over and self._next < len(self._prompts):
@@ -121,26 +123,32 @@ class Settling:
         self._race.add(scores)
 
     def record(self, spent: float, list_cost: float) -> dict[str, Any]:
-        """Record what there is to say at the end; `saved` is what the images that were not judged would have cost at list price."""
-        every = [item.id for prompt in self._prompts for items in self._items[prompt].values() for item in items]
-        judged = sum(each in self._scores for each in every)
+        """Return the verdict for results.json.
+
+        Args:
+            spent: USD billed.
+            list_cost: list price in USD of the answers used; what the images that were not judged would have cost at it
+                is `saved`.
+        """
+        ids = [item.id for prompt in self._prompts for items in self._items[prompt].values() for item in items]
+        judged = sum(id in self._scores for id in ids)
         price = list_cost / len(self._scores) if self._scores else 0.0
-        about = {
-            "verdict": self._race.verdict, "used": self._race.prompts, "of": len(self._prompts),
-            "interval": None if (ends := self._race.interval()) is None else list(ends),
-        }  # fmt: skip
-        names = self._race.names
+        names, ends = self._race.names, self._race.interval()
+        pair: dict[str, Any] = {"verdict": self._race.verdict, "used": self._race.prompts, "of": len(self._prompts)}
+        pair["interval"] = None if ends is None else list(ends)
         who = (
-            {"a": names[0], "b": names[1]} if len(names) == 2 else {"generators": list(names), "left": self._race.left}
+            {"generators": list(names), "left": self._race.left}
+            if len(names) > 2
+            else dict(zip("ab", names, strict=True))
         )
         return {
-            "metric": self._metric, "margin": self._race.margin, "pairs": [who | about], "images": judged,
-            "of_images": len(every), "spent": spent, "saved": round(price * (len(every) - judged), 6) if self.over else 0.0,
+            "metric": self._metric, "margin": self._race.margin, "pairs": [who | pair], "images": judged,
+            "of_images": len(ids), "spent": spent, "saved": round(price * (len(ids) - judged), 6) if self.over else 0.0,
         }  # fmt: skip
 
 
 class SettlingSession(Session):
-    """A run of the generators that are to be told apart, which ends with the verdict and can be gone on with.
+    """A run of the generators to compare, which ends with the verdict and can be resumed.
 
     Raises:
         ConfigError, DataError: as `Question` and `Settling`.
@@ -152,12 +160,11 @@ class SettlingSession(Session):
         self._settling = Settling(question, (item for item, _ in super().listed()), self.metrics)
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
-        return (each for each in super().listed() if each[0].generator in self._names)
+        return ((item, place) for item, place in super().listed() if item.generator in self._names)
 
     def pairs(self) -> list[Pair]:
         """List the human pairs whose two images are among those of this run."""
-        known = {item.id for item in self.items()}
-        return [pair for pair in super().pairs() if pair.a in known and pair.b in known]
+        return pairs_among(super().pairs(), self.items())
 
     def _work(self, folder: RunFolder, loop: RunLoop, done: set[tuple[str, str]]) -> Iterator[Item]:
         loop.until(self._take, self.config.limits.concurrency)
@@ -177,13 +184,16 @@ class SettlingSession(Session):
         return over
 
 
-def told(record: Mapping[str, Any]) -> str:
-    """Put the verdict into a line."""
+def verdict_line(record: Mapping[str, Any]) -> str:
+    """Say the verdict (`Settling.record`) in one line."""
     (pair,) = record["pairs"]
     names = pair.get("generators") or [pair["a"], pair["b"]]
     verdict, share = pair["verdict"], f"{record['images']:,} of {record['of_images']:,} images judged"
     saved = f", about ${record['saved']:.4f} saved" if record["saved"] else ""
-    ends = f", {names[0]} - {names[1]} {_span(pair['interval'])}" if pair["interval"] else ""
+    ends = ""
+    if pair["interval"]:
+        low, high = pair["interval"]
+        ends = f", {names[0]} - {names[1]} between {low:.4g} and {high:.4g}"
     if verdict == OPEN:
         left = f"; still in: {', '.join(pair['left'])}" if "left" in pair else ""
         return f"not settled below ${record['spent']:.4f}: {' or '.join(names)}{ends}{left} ({share})"
@@ -191,7 +201,3 @@ def told(record: Mapping[str, Any]) -> str:
         equal = pair.get("left") or names
         return f"settled: {' and '.join(equal)} are equivalent within {record['margin']:g}{ends} ({share}{saved})"
     return f"settled: {verdict} is the better one{ends} ({share}{saved})"
-
-
-def _span(interval: Sequence[float]) -> str:
-    return f"between {interval[0]:.4g} and {interval[1]:.4g}"
