@@ -50,7 +50,7 @@ def report(
     from titjudge.report import export, write_report
     from titjudge.report.html import images_in
     from titjudge.report.sinks.base import parse_targets
-    from titjudge.runs.journal import told
+    from titjudge.runs.journal import damage_lines
     from titjudge.runs.run_folder import RunFolder
 
     targets = parse_targets(sinks, step)
@@ -82,7 +82,7 @@ def report(
             click.echo(f"{len(missing):,} of {shown + len(missing):,} images are not shown: {missing[0]}", err=True)
     else:
         written = export(folders, kind, place, baseline=baseline)
-    for line in (line for folder in folders for line in told(folder.damage)):
+    for line in (line for folder in folders for line in damage_lines(folder.damage)):
         say(f"  note: {line}", err=True)
     show_tables(placed)
     say(f"report {written}")

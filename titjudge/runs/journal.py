@@ -1,36 +1,35 @@
-"""The lines of a run folder, as a kill, a full disk or somebody's editor left them.
+"""Read the JSONL files of a run folder, which a kill, a full disk or an editor may have damaged.
 
-A last line without its end is left out: whoever writes the folder next cuts it off, and it may be written at this moment.
-Any other line that is damaged is skipped and named; what the others say still counts.
+A last line without its newline is ignored: it may be in the middle of being written, and the next session cuts it off. Any
+other damaged line is skipped and reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import scan_jsonl
+from titjudge.core.files import Appender, scan_jsonl
 from titjudge.core.numbers import is_number
 from titjudge.core.types import Status
 
-_TEXTS = {
+_STRINGS = {
     "items.jsonl": ("id", "generator", "group"),
     "replies.jsonl": ("key", "status", "text"),
     "vectors.jsonl": ("key",),
     "scores.jsonl": ("item", "metric", "status", "reason", "generator", "group"),
 }
-_OTHERS = {
+_OTHER_KEYS = {
     "replies.jsonl": ("attempt", "list_cost", "messages", "template", "provider"),
     "scores.jsonl": ("value", "parts", "replies"),
 }
-_AMOUNTS = {True: ("worst", "tokens"), False: ("cost", "uncertain", "tokens")}
 _STATUSES = frozenset(Status)
 
 
 def torn(file: Path) -> bool:
-    """Tell whether the last line of a file has no end."""
+    """Tell whether the last line of a file lacks its newline."""
     with file.open("rb") as opened:
         end = opened.seek(0, 2)
         opened.seek(max(0, end - 1))
@@ -38,7 +37,7 @@ def torn(file: Path) -> bool:
 
 
 def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield line number and object of every sound line; what is wrong with others goes into `damage`, by `name:line`."""
+    """Yield line number and object of every valid line; the problems of the others go into `damage`, by `name:line`."""
     for number, record in scan_jsonl(file, whole=True):
         problem = record.message if isinstance(record, DataError) else flaw(file.name, record)
         if problem:
@@ -48,13 +47,12 @@ def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, dict[str,
 
 
 def flaw(name: str, record: Mapping[str, Any]) -> str:
-    """Say why an object is no line of that file of a run folder; empty when it is one."""
+    """Say why an object is not a valid line of the file `name` of a run folder; empty when it is one."""
     if name == "billing.jsonl":
         return _flaw_of_bill(record)
-    for key in _TEXTS.get(name, ()):
-        if not isinstance(record.get(key), str):
-            return f"'{key}' is no text" if key in record else f"the key '{key}' is missing"
-    for key in _OTHERS.get(name, ()):
+    if problem := _no_string(record, _STRINGS.get(name, ())):
+        return problem
+    for key in _OTHER_KEYS.get(name, ()):
         if key not in record:
             return f"the key '{key}' is missing"
     if name in ("replies.jsonl", "scores.jsonl") and record["status"] not in _STATUSES:
@@ -75,18 +73,37 @@ def flaw(name: str, record: Mapping[str, Any]) -> str:
 
 
 def _flaw_of_bill(record: Mapping[str, Any]) -> str:
-    for key in _AMOUNTS["worst" in record]:
+    sent = "worst" in record  # a request that goes out, not the bill that settles it
+    for key in ("worst", "tokens") if sent else ("cost", "uncertain", "tokens"):
         if not is_number(record.get(key)):
             return f"'{key}' is no number" if key in record else f"the key '{key}' is missing"
         if record[key] < 0:
             return f"'{key}' is negative: {record[key]}"
-    for key in ("role", "id") if "worst" in record else ("role",):
+    return _no_string(record, ("role", "id") if sent else ("role",))
+
+
+def _no_string(record: Mapping[str, Any], keys: Iterable[str]) -> str:
+    for key in keys:
         if not isinstance(record.get(key), str):
             return f"'{key}' is no text" if key in record else f"the key '{key}' is missing"
     return ""
 
 
-def told(damage: Mapping[str, str], most: int = 5) -> list[str]:
-    """Put the damage into lines for people."""
+def write_records(file: Path, records: Iterable[Mapping[str, Any]]) -> int:
+    """Write a JSONL file anew and return the number of its lines."""
+    file.unlink(missing_ok=True)
+    appender = Appender(file)
+    count = 0
+    try:
+        for record in records:
+            appender.add(record)
+            count += 1
+    finally:
+        appender.close()
+    return count
+
+
+def damage_lines(damage: Mapping[str, str], most: int = 5) -> list[str]:
+    """Describe the first `most` damaged lines, a line each, and count the others."""
     lines = [f"{where} is damaged and was left out: {why}" for where, why in list(damage.items())[:most]]
     return lines + ([f"... and {len(damage) - most} more damaged lines"] if len(damage) > most else [])

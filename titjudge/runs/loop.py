@@ -1,4 +1,4 @@
-"""The loop of a run: every item through every metric, many at a time, and well stopped."""
+"""The loop of a run: score every item by every metric, many at a time, and stop without losing answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from titjudge.runs.score_digests import compares, mark
 
 
 def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> Iterable[Item | InvalidItem]:
-    """Give the items as the metrics need them: with the other images of their prompt, for those that compare images."""
+    """Add to each item the images of its prompt, where a metric compares images; else return the items as they are."""
     if not any(map(compares, metrics.values())):
         return items
     listed = list(items)
@@ -33,7 +33,7 @@ def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric])
 
 @dataclass(slots=True)
 class Progress:
-    """Where a run stands. `total` is None while the items are still being counted."""
+    """Counts of a run in progress. `total` is None while the items are being counted."""
 
     total: int | None = None
     done: int = 0
@@ -46,12 +46,16 @@ class Progress:
 
 
 class RunLoop:
-    """Puts every item through every metric, many at a time, and stops well.
+    """Scores every item by every metric, many at a time.
 
     Args:
-        engine: where questions go. planner: a dry-run engine that prices an item before it starts, when there is a cap.
+        engine: answers the questions.
+        metrics: the metrics by name.
+        panel: the judges that vote on a score.
+        planner: estimates what an item may cost before it starts; needed where there is a cap.
         done: (item id, metric) pairs that have their score already.
-        on_score: called with each score as it comes, and the mark of what was judged (`titjudge.runs.score_digests`).
+        on_score: called with each score as it comes, and the digest of what was judged (`titjudge.runs.score_digests`).
+        in_flight: how many items are worked on at a time.
     """
 
     def __init__(
@@ -77,24 +81,24 @@ class RunLoop:
         self._ended = "complete"
 
     def until(self, decided: Callable[[Score], bool], in_flight: int) -> None:
-        """End the run when `decided` says so of a score that has come, with at most so many items under way then."""
+        """End the run as soon as `decided` is true of a score; at most `in_flight` items are worked on at a time."""
         self._in_flight = min(self._in_flight, in_flight)
-        keep = self._on_score
+        store = self._on_score
 
-        def on_score(score: Score, of: str) -> None:
-            keep(score, of)
+        def on_score(score: Score, digest: str) -> None:
+            store(score, digest)
             if decided(score):
                 self.settle()
 
         self._on_score = on_score
 
     def settle(self) -> None:
-        """Ask nothing more: what was to be found out is known, and the status is `settled`."""
+        """Ask nothing more, as the question of the run has its answer; the status becomes `settled`."""
         self._closed, self._reason, self._ended = True, "", "settled"
         self.engine.stop()
 
     async def before(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that belongs to the run before its items, and ends with it.
+        """Await work that comes before the items and is stopped like them.
 
         Raises:
             FatalProviderError: as `run`.
@@ -110,7 +114,7 @@ class RunLoop:
         """Judge all items; returns the status: complete, settled, or `incomplete: ` budget, interrupted, disk.
 
         Raises:
-            FatalProviderError: a key, a quota or a model name is wrong. What was answered before is kept.
+            FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
         """
         source = iter(prepared(items, self.metrics))
         self._tasks = [asyncio.create_task(self._worker(source)) for _ in range(self._in_flight)]
@@ -131,13 +135,14 @@ class RunLoop:
         return self.progress.status
 
     def close(self, reason: str) -> None:
-        """Take no new item. With `interrupted`, send no new question either."""
+        """Start no new item; unless the reason is `budget`, send no new question either."""
         self._closed = True
         self._reason = self._reason or reason
         if reason != "budget":
             self.engine.stop()
 
     def kill(self) -> None:
+        """Cancel everything at once."""
         self.engine.killed = True
         for task in self._tasks:
             task.cancel()
@@ -151,9 +156,9 @@ class RunLoop:
                 self.progress.bad += 1
                 self.progress.done += 1
                 continue
-            mine = {name: metric for name, metric in self.metrics.items() if metric.applies(item)}
-            todo = {name: metric for name, metric in mine.items() if (item.id, name) not in self._done}
-            self.progress.resumed += bool(mine) and not todo
+            applying = {name: metric for name, metric in self.metrics.items() if metric.applies(item)}
+            todo = {name: metric for name, metric in applying.items() if (item.id, name) not in self._done}
+            self.progress.resumed += bool(applying) and not todo
             self.progress.done += not todo
             if todo:
                 await self._judge(item, todo)
@@ -161,24 +166,30 @@ class RunLoop:
                 await asyncio.sleep(0)
 
     async def _judge(self, item: Item, todo: Mapping[str, Metric]) -> None:
-        # Before: an image may change meanwhile. Metrics differ only in whether they compare images.
-        of = {compares(metric): mark(item, metric) for metric in {compares(m): m for m in todo.values()}.values()}
-        marks = {name: of[compares(metric)] for name, metric in todo.items()}
+        # Before anything is asked, as the image may change meanwhile; the digest depends only on whether a metric compares.
+        by_scope = {compares(metric): mark(item, metric) for metric in {compares(m): m for m in todo.values()}.values()}
+        digests = {name: by_scope[compares(metric)] for name, metric in todo.items()}
         held: BudgetHeld | None = None
         while todo:
-            results = await self._measured(item, todo, held)
-            waits = {name: result for name, result in results.items() if isinstance(result, BudgetHeld)}
+            results = await self._score(item, todo, held)
+            waiting = {name: result for name, result in results.items() if isinstance(result, BudgetHeld)}
             for name, result in results.items():  # in the order of the metrics: tables follow it
-                if name not in waits:
-                    self._take(result, marks[name])
-            todo = {name: todo[name] for name in waits}
-            held = max(waits.values(), key=lambda each: each.cost, default=None)
+                if name not in waiting:
+                    self._take(result, digests[name])
+            todo = {name: todo[name] for name in waiting}
+            held = max(waiting.values(), key=lambda error: error.cost, default=None)
         self.progress.done += 1
 
-    async def _measured(
+    async def _score(
         self, item: Item, todo: Mapping[str, Metric], held: BudgetHeld | None
     ) -> dict[str, list[Score] | BaseException]:
-        """Score one item by each metric, or say why there is no score; `held` when it has stepped back for lack of room before."""
+        """Score one item by each metric; an error stands in for a score that is missing.
+
+        Args:
+            item: the item.
+            todo: the metrics.
+            held: why its last try was put off, where the budget had no room for it.
+        """
         reservation = None
         try:
             if self.planner is not None:
@@ -194,12 +205,13 @@ class RunLoop:
             if reservation is not None:
                 reservation.release()
 
-    def _take(self, result: list[Score] | BaseException, of: str) -> None:
+    def _take(self, result: list[Score] | BaseException, digest: str) -> None:
+        """Store the scores of an item by one metric, or end the run for the error that came instead."""
         if isinstance(result, list):
             try:
                 for score in result:
-                    self._on_score(score, of)
-            except OSError as error:  # its answers are kept: the score comes again for nothing
+                    self._on_score(score, digest)
+            except OSError as error:  # its answers are kept: the next session computes the score again for nothing
                 self.close(f"disk (the run folder cannot be written: {error.strerror})")
                 return
             self.progress.scored += result[0].value is not None

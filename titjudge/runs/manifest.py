@@ -1,4 +1,4 @@
-"""What manifest.json says of a run: who answered by which prompts and metrics, and how far it has come."""
+"""Make the manifest of a run: models, endpoints, prompts, metrics and progress."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def provenance(
 
     Args:
         config: the configuration of this session.
-        engine: what asked and counted.
+        engine: the engine, which has counted the answers of this session.
         metrics: the metrics by name.
-        before: the manifest of the run's earlier sessions; what it says of who answered is kept and added to.
+        before: the manifest of the run's earlier sessions; its roles and prompts are kept and added to.
         more: further keys of the manifest.
     """
     before = before or Manifest()
@@ -35,8 +35,8 @@ def provenance(
         sessions["embedder"] = _role(engine.roles.embedder().name, "", embedder)
     roles = {name: role.to_json() for name, role in before.roles.items()}
     for name, session in sessions.items():
-        whole = before.roles.get(name, RoleRecord()).plus(session)
-        roles[name] = whole.with_(cached=session.cached).to_json()
+        total = before.roles.get(name, RoleRecord()).plus(session)
+        roles[name] = total.with_(cached=session.cached).to_json()
     return Manifest.model_validate(
         {
             "schema_version": SCHEMA_VERSION,
@@ -53,7 +53,7 @@ def provenance(
 
 
 def _role(label: str, base_url: str, stats: RoleStats) -> RoleRecord:
-    """Record what a role did in this session."""
+    """Return the counts of a role in this session."""
     usage = stats.usage
     return RoleRecord.model_validate(
         {
@@ -77,7 +77,7 @@ def _role(label: str, base_url: str, stats: RoleStats) -> RoleRecord:
 def _metric(metric: Metric) -> dict[str, Any]:
     record: dict[str, Any] = {
         "version": metric.version,
-        "range": [end if math.isfinite(end) else None for end in metric.range],  # JSON knows no infinity
+        "range": [end if math.isfinite(end) else None for end in metric.range],  # JSON has no infinity
         "source": metric.source,
         "higher_is_better": metric.higher_is_better,
     }
@@ -85,11 +85,11 @@ def _metric(metric: Metric) -> dict[str, Any]:
 
 
 def mixed(roles: Mapping[str, RoleRecord]) -> list[str]:
-    """Say for which roles another model answered, too; a line each."""
+    """List warnings for the roles in which another model answered too, a line each."""
     lines = []
     for role in roles.values():
         asked = role.model.partition("/")[2]
-        answers = {each.version: each.answers for each in role.answered if each.version}
+        answers = {record.version: record.answers for record in role.answered if record.version}
         others = {version: count for version, count in answers.items() if not same_model(asked, version)}
         if others:
             names = ", ".join(sorted({version.partition("@")[0] for version in others}))
@@ -101,10 +101,10 @@ def mixed(roles: Mapping[str, RoleRecord]) -> list[str]:
 
 
 def changed_versions(manifest: Manifest) -> list[str]:
-    """Name the models that changed their version while they were being asked; a line each."""
+    """List warnings for the models that changed their version during the run, a line each."""
     lines = []
     for role in manifest.roles.values():
-        versions = sorted({each.version for each in role.answered if each.version})
+        versions = sorted({record.version for record in role.answered if record.version})
         if len(versions) > 1:
             lines.append(f"{role.model} answered as {len(versions)} model versions in this run: {', '.join(versions)}")
     return lines

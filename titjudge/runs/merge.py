@@ -1,27 +1,27 @@
-"""Several run folders of one run into one: shards of a cluster, or the same run on two machines.
+"""Merge run folders of one run into one: shards of a cluster, or the same run on two machines.
 
-Joined are runs with the same identity (models, metrics, protocol, prompts, data); which shard a folder holds is not part
-of it. A score with a value wins over one without, else the newer run's; an answer that is in several folders is kept
-once, and what was paid stays paid. Reading changes nothing in the runs.
+The runs must have the same identity (models, metrics, protocol, prompts, data), apart from their shards. A score with a value
+wins over one without, else the newer run's; an answer that is in several folders is kept once, and every bill is kept. The
+runs themselves are only read.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
-from titjudge.core.files import Appender
 from titjudge.core.run_records import Manifest, RoleRecord
 from titjudge.core.types import Pair, Status
 from titjudge.metrics import Metric
 from titjudge.probes.canary import drift_between
 from titjudge.runs.identity import identity
-from titjudge.runs.journal import told
+from titjudge.runs.journal import damage_lines, write_records
 from titjudge.runs.merge_scores import Part, Record, chosen, examined_differently, other_models, shard_numbers
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import load_metrics, load_suite
@@ -31,106 +31,83 @@ from titjudge.runs.verify import config_of
 
 
 def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = None, report: bool = True) -> Outcome:
-    """Join run folders into `out`, with manifest, tables and report. Merging the same runs again, or more, renews it.
+    """Merge run folders into `out`, with manifest, tables and report. Merging the same runs again, or more, renews it.
 
     Args:
-        runs: run folders, finished or not; none of them may be going on.
+        runs: run folders, finished or not; no process may be writing them.
         out: the folder of the merge.
         pairs: human pairs; without them those of the runs.
         report: whether to write report.html.
 
     Raises:
-        DataError: one is no run folder. UserError: they are not parts of one run, one is being written, or `out` holds
-            something that these runs would not replace.
+        DataError: one is no run folder.
+        UserError: they are not parts of one run, one is being written, or `out` holds something that would be lost.
     """
-    apart = {run.resolve(): run for run in reversed(runs)}  # one run under two spellings of its path is one
-    parts = [Part(folder, folder.manifest()) for folder in map(RunFolder, reversed(apart.values()))]
+    distinct = {run.resolve(): run for run in reversed(runs)}  # the same folder may be given under two paths
+    parts = [Part(folder, folder.manifest()) for folder in map(RunFolder, reversed(distinct.values()))]
     if any(part.folder.path.resolve() == out.resolve() for part in parts):
         raise UserError(f"{out} is one of the runs to merge: choose another --out")
     target = RunFolder(out)
     _check_alike(parts)
-    _check_apart(parts)
+    _check_disjoint(parts)
     if (out / "manifest.json").is_file():
         _check_replaced(target, parts)
     for part in parts:
         if part.folder.is_locked():
             raise UserError(f"{part.folder.path}: another titjudge is writing this run")
     parts.sort(key=lambda part: part.manifest.updated or 0.0)
-    own = {name: value for name, value in parts[0].manifest.identity.items() if name != "shard"}
-    config = config_of(own, parts[0].folder.path)
+    shared = {name: value for name, value in parts[0].manifest.identity.items() if name != "shard"}
+    config = config_of(shared, parts[0].folder.path)
     _announce(target, parts, config)
     target.open(config)
     try:
-        return _join(parts, target, load_metrics(config), load_suite(config), config, pairs, report)
+        return _join(parts, target, config, pairs, report)
     finally:
         target.close()
 
 
 def _join(
-    parts: Sequence[Part],
-    target: RunFolder,
-    metrics: dict[str, Metric],
-    suite: Any,
-    config: Any,
-    pairs: Sequence[Pair] | None,
-    report: bool,
+    parts: Sequence[Part], target: RunFolder, config: RunConfig, pairs: Sequence[Pair] | None, report: bool
 ) -> Outcome:
+    metrics, suite = load_metrics(config), load_suite(config)
     if pairs is None:
         pairs = _pairs(parts, suite, config)
     items = _items(parts)
     scores, sources = chosen(parts, items, metrics)
     status = _status(parts)
-    warnings = [*examined_differently(parts, scores, sources), *other_models(parts)]
-    with _Files(target.path) as files:
-        files.write("replies", _replies(parts))
-        files.write("vectors", _vectors(parts))
-        files.write("billing", (record for part in parts for record in part.read("billing")))
-        files.write("items", iter(items))
-        files.write("scores", _in_order(scores, items))
-        files.put()
-    manifest = _manifest(parts, items, scores, metrics, status, target.money()["spent"])
-    target.write_manifest(manifest)
+    _replace_files(
+        target.path,
+        replies=_replies(parts),
+        vectors=_vectors(parts),
+        billing=(record for part in parts for record in part.read("billing")),
+        items=items,
+        scores=_in_order(scores, items),
+    )
+    target.write_manifest(_manifest(parts, items, scores, metrics, status, target.money()["spent"]))
     drift = drift_between({part.folder.path.name: part.manifest for part in parts})
+    warnings = [*examined_differently(parts, scores, sources), *other_models(parts)]
     warnings += [f"joined across a drift: {reason}" for reason in drift]
-    warnings += [f"{part.folder.path.name}: {line}" for part in parts for line in told(part.folder.damage)]
+    warnings += [f"{part.folder.path.name}: {line}" for part in parts for line in damage_lines(part.folder.damage)]
     rules = {part.folder.results().per_prompt for part in parts} - {""}
     rule = rules.pop() if len(rules) == 1 else "mean"
     return finish(target, suite, pairs, metrics, status=status, extra_warnings=warnings, report=report, per_prompt=rule)
 
 
-class _Files:
-    """New files beside the old ones, put in their place together when all are whole."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._made: list[str] = []
-
-    def __enter__(self) -> _Files:
-        return self
-
-    def write(self, name: str, records: Iterator[Record]) -> None:
-        aside = self._folder / f".{name}.jsonl.new"
-        aside.unlink(missing_ok=True)
-        self._made.append(name)
-        appender = Appender(aside)
-        try:
-            for record in records:
-                appender.add(record)
-        finally:
-            appender.close()
-
-    def put(self) -> None:
-        while self._made:
-            name = self._made.pop()
-            (self._folder / f".{name}.jsonl.new").replace(self._folder / f"{name}.jsonl")
-
-    def __exit__(self, *_: object) -> None:
-        for name in self._made:
-            (self._folder / f".{name}.jsonl.new").unlink(missing_ok=True)
+def _replace_files(folder: Path, **records: Iterable[Record]) -> None:
+    """Write NAME.jsonl for each name, and put all of them in place together once they are complete."""
+    new = {name: folder / f".{name}.jsonl.new" for name in records}
+    try:
+        for name, file in new.items():
+            write_records(file, records[name])
+        for name, file in new.items():
+            file.replace(folder / f"{name}.jsonl")
+    finally:
+        for file in new.values():
+            file.unlink(missing_ok=True)
 
 
-def _announce(target: RunFolder, parts: Sequence[Part], config: Any) -> None:
-    """Write a manifest before anything else, so that a merge that was killed can be made again."""
+def _announce(target: RunFolder, parts: Sequence[Part], config: RunConfig) -> None:
+    """Write a manifest before anything else, so that a killed merge can be repeated."""
     if (target.path / "manifest.json").is_file() or any(target.path.glob("*.jsonl")):
         return
     target.path.mkdir(parents=True, exist_ok=True)
@@ -139,18 +116,19 @@ def _announce(target: RunFolder, parts: Sequence[Part], config: Any) -> None:
 
 
 def _sources(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """List what a merge is made from, as its manifest has it."""
+    """List the runs of a merge for its manifest."""
     return [
-        {
-            "run": part.folder.path.name,
-            "shard": part.manifest.identity.get("shard"),
-            "status": part.manifest.status,
-        }
+        {"run": part.folder.path.name, "shard": part.manifest.identity.get("shard"), "status": part.manifest.status}
         for part in sorted(parts, key=lambda part: (part.shard or (0, 0), part.folder.path.name))
     ]
 
 
 def _check_alike(parts: Sequence[Part]) -> None:
+    """Check that all parts have the same identity, prompts and metric versions.
+
+    Raises:
+        UserError: two differ; says in what.
+    """
     first = parts[0]
     for part in parts[1:]:
         mine, theirs = first.manifest.identity, part.manifest.identity
@@ -169,81 +147,77 @@ def _changed(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> lis
     return [f"{what} {name}" for name in one if name in other and one[name] != other[name]]
 
 
-def _check_apart(parts: Sequence[Part]) -> None:
-    """Check that no merge is joined with a run it was made from: what was paid would be counted twice.
+def _check_disjoint(parts: Sequence[Part]) -> None:
+    """Check that no part is a merge of another one, whose bills would be counted twice.
 
     Raises:
-        UserError: two of them overlap so.
+        UserError: one is.
     """
     given = {(part.folder.path.name, part.manifest.identity.get("shard")): part for part in parts}
     for part in parts:
-        for each in part.manifest.merged or ():
-            if (each.run, each.shard) in given:
-                raise UserError(f"{part.folder.path} was merged from {each.run}: give one of them")
+        for source in part.manifest.merged or ():
+            if (source.run, source.shard) in given:
+                raise UserError(f"{part.folder.path} was merged from {source.run}: give one of them")
 
 
 def _check_replaced(target: RunFolder, parts: Sequence[Part]) -> None:
-    """Check that a former merge is made anew from at least the same runs; anything else in `out` stays.
+    """Check that `target` holds a merge of the same runs or of some of them, so that replacing it loses nothing.
 
     Raises:
-        UserError: `out` would lose something.
+        UserError: it holds something else.
     """
     former = target.manifest().merged
     if former is None:
         raise UserError(f"{target.path} holds a run that is no merge: choose another --out")
     given = [(part.folder.path.name, part.manifest.identity.get("shard")) for part in parts]
-    lost = [each.run for each in former if (each.run, each.shard) not in given]
+    lost = [source.run for source in former if (source.run, source.shard) not in given]
     if lost:
         raise UserError(f"{target.path} was merged from {', '.join(lost)} too: give those as well, or another --out")
 
 
 def _status(parts: Sequence[Part]) -> str:
-    """Give the status: complete when every part is, and no shard is missing."""
-    there = _shards(parts)
-    if there and len({count for _, count in there}) == 1:
-        count = there[0][1]
-        absent = [f"{number}/{count}" for number in range(1, count + 1) if (number, count) not in there]
-        if absent:
-            return f"incomplete: shard {', '.join(absent)} missing"
+    """Return the status of the merge: complete when every part is and no shard is missing."""
+    shards = _shards(parts)
+    if shards and len({count for _, count in shards}) == 1:
+        count = shards[0][1]
+        missing = [f"{number}/{count}" for number in range(1, count + 1) if (number, count) not in shards]
+        if missing:
+            return f"incomplete: shard {', '.join(missing)} missing"
     for part in parts:
         status = part.manifest.status
-        if status != "complete" and not (there and status.startswith("incomplete: shard")):
+        if status != "complete" and not (shards and status.startswith("incomplete: shard")):
             return "incomplete: interrupted" if status == "running" else status
     return "complete"
 
 
 def _shards(parts: Sequence[Part]) -> list[tuple[int, int]]:
-    """List the shards that are there, alone or in a former merge; none when a part is a whole run."""
-    found = []
+    """List the shards that the parts hold, also in former merges; none when a part is a whole run."""
+    shards = []
     for part in parts:
-        former = [shard for each in part.manifest.merged or () if (shard := shard_numbers(each.shard))]
-        own = [part.shard] if part.shard else former
+        merged = [shard for source in part.manifest.merged or () if (shard := shard_numbers(source.shard))]
+        own = [part.shard] if part.shard else merged
         if not own:
             return []
-        found += own
-    return found
+        shards += own
+    return shards
 
 
 def _items(parts: Sequence[Part]) -> list[Record]:
-    """Join the items of all parts, each once, in the order of the data where shards say it; the newer part's record counts.
+    """Join the items of all parts, each once, in the order of the data where shards know it; the newest record counts.
 
     Raises:
         UserError: an item has different prompts.
     """
     places: dict[str, tuple[int, int]] = {}
-    found: dict[str, Record] = {}
+    items: dict[str, Record] = {}
     for number, part in enumerate(parts):
-        for k, item in enumerate(part.read("items")):
-            places.setdefault(item["id"], (item.get(PLACE, k), number))
-            before = found.get(item["id"])
-            if (
-                before is not None
-                and before.get("prompt", 0) != item.get("prompt", 0)
-                and "bad" not in {*before, *item}
-            ):
+        for position, item in enumerate(part.read("items")):
+            places.setdefault(item["id"], (item.get(PLACE, position), number))
+            before = items.get(item["id"], item)
+            if "bad" not in before and "bad" not in item and before["prompt"] != item["prompt"]:
                 raise UserError(f"{part.folder.path}: {item['id']} has another prompt than in the other runs")
-            found[item["id"]] = item
-    return sorted(found.values(), key=lambda item: places[item["id"]])
+            items[item["id"]] = item
+    return sorted(items.values(), key=lambda item: places[item["id"]])
 
 
 def _in_order(scores: Mapping[tuple[str, str], Record], items: Sequence[Record]) -> Iterator[Record]:
@@ -252,7 +226,7 @@ def _in_order(scores: Mapping[tuple[str, str], Record], items: Sequence[Record])
 
 
 def _replies(parts: Sequence[Part]) -> Iterator[Record]:
-    """Yield every answer once: the same line twice is one, and a cached copy is not needed where the answer itself is."""
+    """Yield every answer once, without identical lines and without cached copies of a good answer."""
     lines: set[bytes] = set()
     good: set[str] = set()
     for part in parts:
@@ -275,7 +249,8 @@ def _vectors(parts: Sequence[Part]) -> Iterator[Record]:
                 yield record
 
 
-def _pairs(parts: Sequence[Part], suite: Any, config: Any) -> list[Pair]:
+def _pairs(parts: Sequence[Part], suite: Any, config: RunConfig) -> list[Pair]:
+    """Collect the human pairs of the runs; where no run has stored results, read them from the data."""
     stored = [results for part in parts if (results := part.folder.results()).pairs is not None]
     if stored:
         return list(dict.fromkeys(pair for results in stored for pair in results.human_pairs))

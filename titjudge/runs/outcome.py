@@ -1,4 +1,4 @@
-"""The end of a run: tables, results.json and report of what its folder holds."""
+"""The end of a run: make tables, results.json and report from its folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from titjudge.core.types import Pair, Table
 from titjudge.metrics import Metric, everywhere
-from titjudge.runs.journal import told
+from titjudge.runs.journal import damage_lines
 from titjudge.runs.results import summarize
 from titjudge.runs.run_folder import RunFolder
 from titjudge.stats.per_prompt import PerPrompt
@@ -17,7 +17,7 @@ from titjudge.stats.per_prompt import PerPrompt
 
 @dataclass(slots=True)
 class Outcome:
-    """A finished, or well interrupted, run."""
+    """Results of a run that is finished or was interrupted."""
 
     status: str
     folder: Path
@@ -27,18 +27,18 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
     report: Path | None = None
     reason: str = ""  # why a cap ended the run
-    mixed: list[str] = field(default_factory=list)  # models that answered in place of those asked
-    uncertain: float = 0.0  # USD that requests without an answer may have cost beside what was spent
+    mixed: list[str] = field(default_factory=list)  # warnings about models that answered in place of those asked
+    uncertain: float = 0.0  # USD that requests without an answer may have cost, besides what was spent
 
     @property
     def covered(self) -> tuple[str, int, int] | None:
-        """The metric that scored the smallest share of the images: its name, how many it scored, and of how many."""
-        found = [
-            (name, each["scored"], each["images"])
-            for name, each in self.results["metrics"].items()
-            if " [" not in name and each["images"]
+        """The metric that scored the smallest share of the images: its name, images scored, all images."""
+        counts = [
+            (name, result["scored"], result["images"])
+            for name, result in self.results["metrics"].items()
+            if " [" not in name and result["images"]
         ]
-        return min(found, key=lambda each: each[1] / each[2], default=None)
+        return min(counts, key=lambda count: count[1] / count[2], default=None)
 
 
 def finish(
@@ -54,34 +54,37 @@ def finish(
     findings: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     money: dict[str, Any] | None = None,
 ) -> Outcome:
-    """Write results.json and report.html from what a run folder holds; `findings` adds to the results.
+    """Write results.json and report.html from what a run folder holds.
 
-    `money` is what `folder.money()` says now, where that is known.
+    Args:
+        folder: the run, open.
+        suite: the suite of its data.
+        pairs: the human pairs.
+        metrics: its metrics by name.
+        status: the status of the run.
+        extra_warnings: warnings that the folder does not tell.
+        report: whether to write report.html.
+        per_prompt: how several images of a prompt become one score (`PerPrompt.parse`).
+        findings: returns further keys for the results, from the results.
+        money: `folder.money()`, where the caller has read it already.
     """
-    slim, money = not suite.AGGREGATES, money or folder.money()
-    scores = list(folder.scores(slim=slim).values())
-    items = list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values())))
-    extra_warnings = [*extra_warnings, *told(folder.damage)]
+    slim = not suite.AGGREGATES
     results, tables = summarize(
-        items,
-        scores,
-        suite,
-        pairs,
-        metrics,
-        status=status,
-        money=money,
-        extra_warnings=extra_warnings,
-        per_prompt=PerPrompt.parse(per_prompt),
-    )
+        list(folder.items(slim=slim and all(metric.applies is everywhere for metric in metrics.values()))),
+        list(folder.scores(slim=slim).values()),
+        suite, pairs, metrics, status=status, money=money or folder.money(), per_prompt=PerPrompt.parse(per_prompt),
+        extra_warnings=[*extra_warnings, *damage_lines(folder.damage)],  # known once items and scores are read
+    )  # fmt: skip
     if findings is not None:
         results |= findings(results)
-    before = (folder.path / "results.json").read_bytes() if (folder.path / "results.json").is_file() else b""
+    file = folder.path / "results.json"
+    before = file.read_bytes() if file.is_file() else b""
     same = folder.write("results.json", results).read_bytes() == before
-    failures = [(each["item"], each["status"], each["reason"]) for each in results["failures"]]
+    failures = [(failure["item"], failure["status"], failure["reason"]) for failure in results["failures"]]
     outcome = Outcome(status, folder.path, results, tables, failures, results["warnings"])
     if report:
         outcome.report = folder.path / "report.html"
-        if not (same and outcome.report.is_file()):  # a run that found nothing new keeps its page
+        if not (same and outcome.report.is_file()):  # a resumed run without new scores keeps its page
             from titjudge.report import write_report
 
             write_report([folder], outcome.report)

@@ -1,4 +1,4 @@
-"""What a run reads: the items of its data, as far as `--limit` and its shard go, and what there is to say of them."""
+"""Read the items of a run: those of its data that `--limit` and the shard leave, with notes for people."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from titjudge.suites.samples import cells
 
 
 class RunInput:
-    """Reads the data again each time it is asked, so that no run needs them all in memory.
+    """The items of a run. They are read again each time, so that no run needs them all in memory.
 
     Raises:
-        ConfigError: a seed for what `--limit` draws, and no limit.
+        ConfigError: there is a seed for `--limit`, and no limit.
     """
 
     def __init__(self, config: RunConfig, suite: Any) -> None:
@@ -31,21 +31,21 @@ class RunInput:
         self._foreign = Foreign()
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
-        """Yield what is to be judged; for a shard with its place among all items.
+        """Yield the items; those of a shard with their position in the data, others with None.
 
-        Shards are dealt whole prompts: all images of one are then judged by the same questions, which are paid once.
+        A shard holds whole prompts: all images of a prompt are judged by the same questions, which are paid once.
         """
-        found = self._found()
+        items = self._limited()
         if self._config.shard is None:
-            yield from ((item, None) for item in found)
+            yield from ((item, None) for item in items)
             return
         first, step = self._config.share
         prompts: dict[str, int] = {}
-        for place, item in enumerate(found):
+        for place, item in enumerate(items):
             if prompts.setdefault(prompt_of(item), len(prompts)) % step == first:
                 yield item, place
 
-    def _found(self) -> Iterator[Item | InvalidItem]:
+    def _limited(self) -> Iterator[Item | InvalidItem]:
         if self._config.limit is None:
             return self._load()
         if self._drawn is None:
@@ -57,25 +57,31 @@ class RunInput:
         return map(self._foreign.look, map(storable, cells(self._suite.load(self._config.data), self._config.grid)))
 
     def check(self) -> None:
-        """Check that something can be judged: data without are an error, and no run.
+        """Check that at least one item can be judged.
 
         Raises:
-            DataError: names the commonest reasons.
+            DataError: all items are invalid; names the commonest reasons.
         """
-        refused: list[tuple[str, str]] = []
+        invalid: list[tuple[str, str]] = []
         for item, _ in self.listed():
             if isinstance(item, Item):
                 return
-            refused.append((item.id, item.reason))
-        if refused and self._config.shard is None:
-            raise DataError(f"none of {len(refused):,} can be judged: {brief(refused)}", self._config.data)
+            invalid.append((item.id, item.reason))
+        if invalid and self._config.shard is None:
+            raise DataError(f"none of {len(invalid):,} can be judged: {brief(invalid)}", self._config.data)
 
     def notes(
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
     ) -> list[str]:
-        """Give lines for people; `kept` are those of the pairs whose images are among the items."""
-        said = list(getattr(self._suite, "notes", ()))
-        said += [self._drawn.line] if self._drawn is not None and self._drawn.line else []
-        if said and pairs and kept is not None and not kept:
-            said.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")
-        return [*said, *self._foreign.notes(self._config, metrics)]
+        """List notes on the suite, the limit, the pairs and the languages, a line each.
+
+        Args:
+            metrics: the metrics of the run.
+            pairs: the human pairs.
+            kept: those of the pairs whose images are among the items, where that was looked up.
+        """
+        notes = list(getattr(self._suite, "notes", ()))
+        notes += [self._drawn.line] if self._drawn is not None and self._drawn.line else []
+        if notes and pairs and kept is not None and not kept:
+            notes.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")
+        return [*notes, *self._foreign.notes(self._config, metrics)]

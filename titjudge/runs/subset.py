@@ -1,4 +1,4 @@
-"""A part of some data, prompt by prompt, the first ones or random ones: generators can still be compared in it."""
+"""Choose the prompts that `--limit` takes. Whole prompts are taken, so that generators can still be compared."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ Load = Callable[[], Iterator[Item | InvalidItem]]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Which prompts `--limit` takes: whole ones, as many as fit, in the order of the data or, with a seed, at random.
+    """The prompts that `--limit` takes: as many as fit, in the order of the data or, with a seed, at random.
 
-    A first one that does not fit is taken in part. A larger limit with the same seed holds a smaller one.
+    Where not even the first prompt fits, part of its images are taken. With the same seed a larger limit takes all that a
+    smaller one does.
+
+    Attributes:
+        limit: most images.
+        prompts: ids of the prompts.
+        line: describes the choice for people; empty where all prompts are taken.
     """
 
     limit: int
@@ -24,14 +30,14 @@ class Drawn:
 
     @classmethod
     def of(cls, load: Load, limit: int, seed: int | None = None) -> Drawn:
-        """Go through the data once and choose; `line` says for people what was drawn; empty where it is all."""
+        """Choose the prompts, reading the data once."""
         sizes: dict[str, int] = {}
-        alone = True  # prompts, without an image
+        only_prompts = True  # no item has an image
         for item in load():
-            alone = alone and not (isinstance(item, Item) and item.image)
+            only_prompts = only_prompts and not (isinstance(item, Item) and item.image)
             sizes[prompt_of(item)] = sizes.get(prompt_of(item), 0) + isinstance(item, Item)
         if seed is not None:
-            sizes = dict(sorted(sizes.items(), key=lambda each: _place(seed, each[0])))
+            sizes = {prompt: sizes[prompt] for prompt in sorted(sizes, key=lambda prompt: _place(seed, prompt))}
         taken: dict[str, int] = {}
         images = 0
         for prompt, size in sizes.items():
@@ -40,7 +46,7 @@ class Drawn:
             taken[prompt] = size
             images += size
         full = {prompt: size for prompt, size in sizes.items() if size}
-        if not images and full:  # a prompt with more images than that
+        if not images and full:  # the first prompt has more images than the limit
             first = next(iter(full))
             line = f"the first {limit:,} of {full[first]:,} images of one prompt, of {len(full):,} prompts"
             return cls(limit, frozenset({*taken, first}), f"--limit {limit}: {line}")
@@ -48,11 +54,12 @@ class Drawn:
             return cls(limit, frozenset(taken), "")
         prompts = sum(map(bool, taken.values()))
         line = f"{prompts:,} of {len(full):,} prompts{'' if seed is None else ', drawn at random'}"
-        if not alone or images > prompts:
+        if not only_prompts or images > prompts:
             line = f"{images:,} of {sum(full.values()):,} images, all those of {line}"
         return cls(limit, frozenset(taken), f"--limit {limit}: {line}")
 
     def items(self, load: Load) -> Iterator[Item | InvalidItem]:
+        """Yield the items of the chosen prompts."""
         seen = 0
         for item in load():
             if prompt_of(item) not in self.prompts:
@@ -63,9 +70,10 @@ class Drawn:
 
 
 def prompt_of(item: Item | InvalidItem) -> str:
-    """Give the id of the prompt, or the item's own where it has none."""
+    """Return the id of the item's prompt, or the item's own id where it has none."""
     return item.prompt_id or item.id
 
 
 def _place(seed: int, prompt: str) -> bytes:
+    """Return the sort key of a prompt in the random order of a seed."""
     return hashlib.sha256(f"{seed}\x00{prompt}".encode(errors="replace")).digest()
