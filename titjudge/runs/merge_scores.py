@@ -1,4 +1,4 @@
-"""Which scores of several run folders are those of their merge, and whether they can stand beside each other."""
+"""Choose the scores of a merge from those of its parts, and warn where they are not comparable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key = tuple[str, str]  # item and metric
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the run folders that are merged, and its manifest."""
+    """A run folder to merge, and its manifest."""
 
     folder: RunFolder
     manifest: Manifest
@@ -31,14 +31,14 @@ class Part:
         return shard_numbers(self.manifest.identity.get("shard"))
 
     def read(self, name: str) -> Iterator[Record]:
-        """Read the records of one of its files, as they are; none where there is no such file."""
+        """Read the records of NAME.jsonl; none where there is no such file."""
         return self.folder.read(f"{name}.jsonl")
 
-    def said(self) -> Iterator[tuple[str, str, bytes]]:
-        """Yield key, template and digest of every good answer to a question that showed no image."""
+    def text_answers(self) -> Iterator[tuple[str, str, bytes]]:
+        """Yield key, template and digest of every good answer to a question without an image."""
         for reply in self.read("replies"):
-            shows = any(isinstance(piece, dict) for _, *pieces in reply["messages"] for piece in pieces)
-            if reply["status"] == Status.OK and not shows:
+            has_image = any(isinstance(piece, dict) for _, *pieces in reply["messages"] for piece in pieces)
+            if reply["status"] == Status.OK and not has_image:
                 yield reply["key"], reply["template"], hashlib.sha256(reply["text"].encode()).digest()[:16]
 
 
@@ -50,68 +50,69 @@ def shard_numbers(shard: str | None) -> tuple[int, int] | None:
 def chosen(
     parts: Sequence[Part], items: Sequence[Record], metrics: Mapping[str, Metric]
 ) -> tuple[dict[Key, Record], dict[Key, int]]:
-    """Choose the score of each item and metric; returns also the number of the part it is from.
+    """Choose the score of each item and metric, and return with it the number of its part.
 
-    The last one counts; one with a value stays until another value comes. Scores that compare images are taken from one
-    part for all images of a prompt: the one that has most of them, the newer of two that have as many.
+    The newest score with a value counts, else the newest one. Scores that compare images are taken from one part for all
+    images of a prompt: the part that has most of them, and of several such parts the newest.
     """
-    found: dict[Key, Record] = {}
+    scores: dict[Key, Record] = {}
     sources: dict[Key, int] = {}
     comparing: list[dict[Key, Record]] = []
     for number, part in enumerate(parts):
         last = {(record["item"], record["metric"]): record for record in part.read("scores")}
         comparing.append({key: record for key, record in last.items() if _compares(key[1], metrics)})
         for key, record in last.items():
-            if record["value"] is not None or key not in found or found[key]["value"] is None:
-                found[key], sources[key] = record, number
+            if record["value"] is not None or key not in scores or scores[key]["value"] is None:
+                scores[key], sources[key] = record, number
     prompts: dict[str, list[str]] = {}
     for item in items:
         prompts.setdefault(item["group"], []).append(item["id"])
-    for name in dict.fromkeys(name for each in comparing for _, name in each):
-        for members in prompts.values():
-            keys = [(member, name) for member in members]
-            counts = [sum(key in own and own[key]["value"] is not None for key in keys) for own in comparing]
+    for name in dict.fromkeys(name for last in comparing for _, name in last):
+        for items_of_prompt in prompts.values():
+            keys = [(item, name) for item in items_of_prompt]
+            counts = [sum(key in last and last[key]["value"] is not None for key in keys) for last in comparing]
             best = max(range(len(parts)), key=lambda number: (counts[number], number))
             for key in keys:
                 if counts[best] and key in comparing[best]:
-                    found[key], sources[key] = comparing[best][key], best
-    return found, sources
+                    scores[key], sources[key] = comparing[best][key], best
+    return scores, sources
 
 
 def _compares(name: str, metrics: Mapping[str, Metric]) -> bool:
-    """Tell whether a metric, or one judge's part of it (`pairwise [openai/gpt-4o]`), compares images."""
+    """Tell whether a metric, or the vote of one judge in it (`pairwise [openai/gpt-4o]`), compares images."""
     metric = metrics.get(name) or metrics.get(base_metric(name))
     return metric is not None and compares(metric)
 
 
 def other_models(parts: Sequence[Part]) -> list[str]:
-    """Warn of each role in which parts were answered by different weights, programs or embedders of one name."""
+    """List warnings for the roles in which the parts used different weights, programs or embedders of one name."""
     pins: dict[str, set[str]] = {}
     for part in parts:
         for name, pin in part.manifest.pins.items():
             pins.setdefault(name, set()).add(pin)
     return [
-        f"joined over different models: what answered as {name} was {' and '.join(sorted(each))}"
-        for name, each in pins.items()
-        if len(each) > 1
+        f"joined over different models: what answered as {name} was {' and '.join(sorted(models))}"
+        for name, models in pins.items()
+        if len(models) > 1
     ]
 
 
 def examined_differently(
     parts: Sequence[Part], scores: Mapping[tuple[str, str], Record], sources: Mapping[tuple[str, str], int]
 ) -> list[str]:
-    """Warn of each metric that judged images of one prompt by different questions.
+    """List warnings for the metrics that judged images of one prompt by different questions.
 
-    What a metric asks of the prompt alone (questions, claims, a graph) is the same question for all of its images. Parts
-    that share no cache may each have got an answer of its own to it.
+    A metric may derive questions, claims or a graph from the prompt alone, once for all its images. Parts that share no
+    cache may have got different answers to that request.
     """
     first: dict[str, bytes] = {}
-    several: set[str] = set()
+    ambiguous: set[str] = set()  # keys with different answers
     for part in parts:
-        several.update(key for key, _, answer in part.said() if first.setdefault(key, answer) != answer)
+        ambiguous.update(key for key, _, answer in part.text_answers() if first.setdefault(key, answer) != answer)
+    if not ambiguous:
+        return []
     texts = [
-        {key: (template, answer) for key, template, answer in part.said() if key in several} if several else {}
-        for part in parts
+        {key: (template, answer) for key, template, answer in part.text_answers() if key in ambiguous} for part in parts
     ]
     answers: dict[tuple[str, str, str], set[bytes]] = {}  # by metric, prompt and key
     templates: dict[str, str] = {}
@@ -125,12 +126,12 @@ def examined_differently(
         if len(different) > 1:
             mixed.setdefault((name, templates[key]), {})[prompt] = None
     return [
-        f"{name}: images of {_prompts(list(prompts))} were judged by different answers to {template}: their scores are "
+        f"{name}: images of {_listed(list(prompts))} were judged by different answers to {template}: their scores are "
         "not comparable; judge whole prompts in one run"
         for (name, template), prompts in mixed.items()
     ]
 
 
-def _prompts(prompts: Sequence[str]) -> str:
+def _listed(prompts: Sequence[str]) -> str:
     count = "one prompt" if len(prompts) == 1 else f"{len(prompts)} prompts"
     return f"{count} ({', '.join(prompts[:3])}{', ...' if len(prompts) > 3 else ''})"
