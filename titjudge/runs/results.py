@@ -1,4 +1,4 @@
-"""What a run's items and scores say, as results.json holds it: pure, so that `verify` can say it again and compare."""
+"""Compute results.json and its tables from items and scores. It reads no file, so that `verify` can repeat it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,18 @@ def summarize(
     extra_warnings: Sequence[str] = (),
     per_prompt: PerPrompt = MEAN,
 ) -> tuple[dict[str, Any], list[Table]]:
-    """Make what results.json holds, and its tables, from items and scores; writes nothing.
+    """Compute the content of results.json, and its tables.
 
-    Scores of other items or metrics are left out; of `money` only `spent` and `list_cost` (USD) are read.
+    Args:
+        listed: the items, invalid ones included.
+        scores: the scores; those of other items or metrics are left out.
+        suite: the suite of the data.
+        pairs: the human pairs.
+        metrics: the metrics by name.
+        status: the status of the run.
+        money: `spent` and `list_cost` in USD.
+        extra_warnings: warnings to add.
+        per_prompt: how several images of a prompt become one score.
     """
     from titjudge.stats.agreement import agreement
 
@@ -42,44 +51,41 @@ def summarize(
     scores = _in_order(scores, items, metrics)
     lower = {s.metric for s in scores if not metrics[base_metric(s.metric)].higher_is_better}
     marks = {s.metric for s in scores if base_metric(s.metric) in suite.MARKS_JUDGE}
-    shown = [item for item in listed if isinstance(item, Item) or item.is_image]
+    images = [item for item in listed if isinstance(item, Item) or item.is_image]
     ranges = {s.metric: metrics[base_metric(s.metric)].range for s in scores}
-    apart = not_applicable(shown, scores, metrics)
-    found = agreement(
-        shown, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=apart, per_prompt=per_prompt
+    excluded = not_applicable(images, scores, metrics)
+    compared = agreement(
+        images, scores, pairs, negate=lower, marks_judge=marks, ranges=ranges, apart=excluded, per_prompt=per_prompt
     )
-    steadiness = _steadiness(scores)
-    tables = [*agreement_tables(found), *([steadiness] if steadiness else []), *duel_tables(items, scores)]
+    tables = [*agreement_tables(compared), *_steadiness(scores), *duel_tables(items, scores)]
     tables += suite.aggregate(items, scores)
-    failures = [(b.id, "bad_input", b.reason) for b in bad]
-    failures += [(s.item_id, str(s.status), s.reason) for s in scores if s.value is None]
-    results = (
-        {"schema_version": SCHEMA_VERSION}
-        | found.to_json()
-        | {
-            "status": status,
-            "spent": round(money["spent"], 6),
-            "list_cost": round(money["list_cost"], 6),
-            "items": len(items),
-            "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
-            "failures": [{"item": item, "status": state, "reason": reason} for item, state, reason in failures],
-            "pairs": [
-                {"group": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference}
-                | ({"both_bad": True} if p.both_bad else {})
-                for p in pairs
-            ],
-            "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
-            "cut": _cut(scores),
-            "intervals": WAY,
-            "per_prompt": str(per_prompt),
-            "not_applicable": {name: len(ids) for name, ids in apart.items()},
-            "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
-        }
-    )
+    failures = [{"item": b.id, "status": "bad_input", "reason": b.reason} for b in bad]
+    failures += [{"item": s.item_id, "status": str(s.status), "reason": s.reason} for s in scores if s.value is None]
+    results = {
+        "schema_version": SCHEMA_VERSION,
+        **compared.to_json(),
+        "status": status,
+        "spent": round(money["spent"], 6),
+        "list_cost": round(money["list_cost"], 6),
+        "items": len(items),
+        "bad_items": [{"id": b.id, "reason": b.reason} for b in bad],
+        "failures": failures,
+        "pairs": [
+            {"group": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference}
+            | ({"both_bad": True} if p.both_bad else {})
+            for p in pairs
+        ],
+        "reference": "construction" if pairs and all(p.source == "construction" for p in pairs) else "people",
+        "cut": _cut(scores),
+        "intervals": WAY,
+        "per_prompt": str(per_prompt),
+        "not_applicable": {name: len(ids) for name, ids in excluded.items()},
+        "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows, "notes": t.notes} for t in tables],
+    }
     results["warnings"] = [*results.get("warnings", []), *extra_warnings, *_cut_warnings(results["cut"])]
     results["warnings"] += [
         f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"
-        for name, ids in apart.items()
+        for name, ids in excluded.items()
         if items and ids.issuperset(item.id for item in items)
     ]
     if results["reference"] == "construction":
@@ -88,33 +94,37 @@ def summarize(
 
 
 def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[str, Metric]) -> list[Score]:
-    """Sort the scores of these items and metrics by item: answers come in any order, which no interval may depend on."""
-    place = {item.id: at for at, item in enumerate(items)}
+    """Sort the scores of these items and metrics by item, as no interval may depend on the order of the answers."""
+    place = {item.id: position for position, item in enumerate(items)}
     kept = [score for score in scores if score.item_id in place and base_metric(score.metric) in metrics]
     kept.sort(key=lambda score: place[score.item_id])
     return kept
 
 
 def not_applicable(
-    shown: Sequence[Item | InvalidItem], scores: Sequence[Score], metrics: Mapping[str, Metric]
+    images: Sequence[Item | InvalidItem], scores: Sequence[Score], metrics: Mapping[str, Metric]
 ) -> dict[str, frozenset[str]]:
-    """List, for each metric that does not apply everywhere, the inputs to which it does not: no score is lacking there.
+    """List the ids of the images to which a metric does not apply, by metric; a score that they lack is not missing.
 
-    To an input that cannot be used it applies where it does to another image of its prompt.
+    To an invalid image a metric applies where it applies to another image of the prompt.
     """
-    found = {}
+    excluded = {}
     for name, metric in metrics.items():
         if metric.applies is everywhere:
             continue
-        groups = {each.prompt_id for each in shown if isinstance(each, Item) and metric.applies(each)}
-        out = {e.id for e in shown if (not metric.applies(e) if isinstance(e, Item) else e.prompt_id not in groups)}
-        out -= {score.item_id for score in scores if base_metric(score.metric) == name}
-        if out:
-            found[name] = frozenset(out)
-    return found
+        prompts = {image.prompt_id for image in images if isinstance(image, Item) and metric.applies(image)}
+        ids = {
+            image.id
+            for image in images
+            if (not metric.applies(image) if isinstance(image, Item) else image.prompt_id not in prompts)
+        }
+        ids -= {score.item_id for score in scores if base_metric(score.metric) == name}
+        if ids:
+            excluded[name] = frozenset(ids)
+    return excluded
 
 
-_STEADY = {
+_STEADINESS = {
     "disagreement": "mean disagreement of the panel",
     "spread": "mean spread of repeats",
     "order_effect": "decided by the order",
@@ -122,32 +132,32 @@ _STEADY = {
 }
 
 
-def _steadiness(scores: Sequence[Score]) -> Table | None:
-    """Tabulate how steady the judges are: panels, repeats and orders, averaged over the scores that tell."""
+def _steadiness(scores: Sequence[Score]) -> list[Table]:
+    """Tabulate how steady the judges are over panels, repeats and orders; no table where no score tells."""
     rows = []
     for name in sorted({score.metric for score in scores}):
         measures = [steadiness(score.parts) for score in scores if score.metric == name]
-        means = [mean(each.get(key) for each in measures) for key in _STEADY]
+        means = [mean(measure.get(key) for measure in measures) for key in _STEADINESS]
         if any(value is not None for value in means):
             rows.append((name, *means))
     if not rows:
-        return None
+        return []
     notes = (
         "disagreement: highest minus lowest judge; spread: standard deviation over repeats; decided by the order: share of "
         "comparisons in which exchanging the sides exchanged the answer; all averaged over images",
     )
-    return Table("Steadiness of the judges", ("metric", *_STEADY.values()), tuple(rows), notes)
+    return [Table("Steadiness of the judges", ("metric", *_STEADINESS.values()), tuple(rows), notes)]
 
 
 def _cut(scores: Sequence[Score]) -> dict[str, dict[str, int]]:
-    """Count for each metric the scores in which a text was cut, and the longest text there was, in tokens."""
-    found: dict[str, dict[str, int]] = {}
+    """Count for each metric the texts that were cut to the model's limit, with the longest one, in tokens."""
+    cut: dict[str, dict[str, int]] = {}
     for score in scores:
         for text in texts_cut(score.parts):
-            entry = found.setdefault(score.metric, {"scores": 0, "read": text.used, "longest": 0})
+            entry = cut.setdefault(score.metric, {"scores": 0, "read": text.used, "longest": 0})
             entry["scores"] += 1
             entry["longest"] = max(entry["longest"], text.total)
-    return found
+    return cut
 
 
 def _cut_warnings(cut: dict[str, dict[str, int]]) -> list[str]:

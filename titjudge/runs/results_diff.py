@@ -1,4 +1,4 @@
-"""Two results.json side by side, cell by cell."""
+"""Compare two results.json cell by cell."""
 
 from __future__ import annotations
 
@@ -13,45 +13,46 @@ _SECTIONS = ("metrics", "leaderboard", "leaderboard_srcc", "items", "bad_items",
 
 
 def cells(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield every cell of two results: where it stands, and what it is in each (a missing one is None)."""
+    """Yield every cell of two results: its place in words, and its value in each (None where it is missing)."""
     yield from _table_cells(before.get("tables") or [], now.get("tables") or [])
     for name in _SECTIONS:
         yield from _walk(name, before.get(name), now.get(name))
 
 
 def added(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Name the tables and columns that the results before lack: those of a run that was written when there were none yet."""
-    pairs, further = _same_tables(before.get("tables") or [], now.get("tables") or [])
-    names = [f"the table '{table['title']}'" for table in further]
+    """Name the tables and columns that are new, as in the results of a run that an older version wrote."""
+    pairs, new_tables = _paired(before.get("tables") or [], now.get("tables") or [])
+    names = [f"the table '{table['title']}'" for table in new_tables]
     for first, second in pairs:
-        new = [name for name in (second or first)["columns"] if name not in first["columns"]]
-        names += [f"the column '{name}' of '{first['title']}'" for name in new]
+        columns = [name for name in (second or first)["columns"] if name not in first["columns"]]
+        names += [f"the column '{name}' of '{first['title']}'" for name in columns]
     return names
 
 
-def _same_tables(before: Sequence[Any], now: Sequence[Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """Pair the tables of one title, in their order; None for one that is no more. And those that are new."""
-    left, pairs = list(now), []
+def _paired(before: Sequence[Any], now: Sequence[Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """Pair the tables with the same title, None standing for one that is gone, and list those that are new."""
+    new, pairs = list(now), []
     for first in before:
-        at = next((at for at, table in enumerate(left) if table["title"] == first["title"]), None)
-        pairs.append((first, None if at is None else left.pop(at)))
-    return pairs, left
+        second = next((table for table in new if table["title"] == first["title"]), None)
+        pairs.append((first, second))
+        new = [table for table in new if table is not second]
+    return pairs, new
 
 
 def _table_cells(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
-    for first, second in _same_tables(before, now)[0]:
+    for first, second in _paired(before, now)[0]:
         title = f"table '{first['title']}'"
         if second is None:
             yield title, first["title"], None
             continue
-        places = {name: at for at, name in enumerate(second["columns"])}
-        if len(places) < len(second["columns"]) or not places.keys() >= set(first["columns"]):
+        index = {name: number for number, name in enumerate(second["columns"])}
+        if len(index) < len(second["columns"]) or not index.keys() >= set(first["columns"]):
             yield f"{title}, columns", first["columns"], second["columns"]
             continue
         yield f"{title}, number of rows", len(first["rows"]), len(second["rows"])
         for one, other in zip(first["rows"], second["rows"], strict=False):
             for column, left in zip(first["columns"], one, strict=False):
-                yield f"{title}, row '{other[0]}', column '{column}'", left, other[places[column]]
+                yield f"{title}, row '{other[0]}', column '{column}'", left, other[index[column]]
 
 
 def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -66,14 +67,14 @@ def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def without_intervals(where: str, value: Any) -> Any:
-    """Leave out the interval that a cell holds or is: `0.88 [0.80, 0.95]` is `0.88 []`."""
+    """Remove the interval from a cell: `0.88 [0.80, 0.95]` becomes `0.88 []`, and a cell that is one becomes None."""
     if "interval" in where:
         return None
     return _BRACKETS.sub("[]", value) if isinstance(value, str) else value
 
 
 def same(first: Any, second: Any) -> bool:
-    """Tell whether two JSON values are equal; numbers to 1e-9 relative."""
+    """Tell whether two JSON values are equal, numbers to a relative tolerance of 1e-9."""
     if isinstance(first, dict) and isinstance(second, dict):
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
@@ -88,5 +89,5 @@ def _number(value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Show a cell in a message."""
+    """Format a cell for a message."""
     return "no value" if value is None else repr(value)

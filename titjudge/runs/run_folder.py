@@ -1,13 +1,13 @@
-"""A run: a folder that can be resumed, merged and verified.
+"""The folder of a run, which can be resumed, merged and verified.
 
-manifest.json   what was asked of whom: configuration, versions, prompt hashes, pins of what answers here, status, money
-items.jsonl     what was judged, and what could not be
+manifest.json   configuration, model versions, prompt hashes, fingerprints of local models, status, money
+items.jsonl     the items, invalid ones included
 replies.jsonl   every answer used: rendered prompt, raw text, usage, model version (append-only)
 vectors.jsonl   every embedding used (append-only)
-billing.jsonl   every request: its worst case before it goes out, what it cost afterwards (append-only)
-scores.jsonl    one line a score, with the digest of what it is `of`; the last line of an item and metric counts (append-only)
+billing.jsonl   every request: its worst case before it is sent, its cost afterwards (append-only)
+scores.jsonl    a line for each score, with the digest (`of`) of what was judged; the last line of an item and metric counts (append-only)
 results.json    the tables, as `--json` prints them
-report.html     for people
+report.html     the page
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from titjudge.runs import journal
 from titjudge.runs.identity import differing, extends, identity, other_run
 from titjudge.runs.score_digests import PLACE, Marks, compares, listed_record
 
-_BEGUN = ".identity.json"  # what the run was begun as, for the day on which its manifest is lost
+_IDENTITY = ".identity.json"  # a copy of the run's identity, in case its manifest is lost
 _REMAKE = "the `judge` or `merge` command that made it makes it again"
-_SPARE = 2**22  # bytes: the answers that are on their way, and their bills
+_SPARE = 2**22  # bytes: enough for the answers in flight and their bills
 _CAPS = ("max_cost", "max_requests", "max_tokens")
 NOTHING: dict[str, Any] = {}
 FILES_OF = {"reply": "replies", "vector": "vectors", "sent": "billing", "bill": "billing"}
@@ -47,13 +47,18 @@ FILES = (*dict.fromkeys(FILES_OF.values()), "scores")
 
 
 class RunFolder:
-    """One run on disk. Opening it for writing takes a lock, so that two processes never write one run."""
+    """A run on disk. `open` takes a lock, so that two processes never write one run.
+
+    Attributes:
+        path: the folder.
+        damage: the problem of each line that was skipped in reading, by `file:line`.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.damage: dict[str, str] = {}  # lines that were left out when they were read, and why
+        self.damage: dict[str, str] = {}
         self._lock: int | None = None
-        self._fresh = False  # made by this `open`
+        self._created = False  # by this object's `open`
         self._appenders: dict[str, Appender] = {}
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -67,12 +72,12 @@ class RunFolder:
         try:
             return Manifest.read(self.path / "manifest.json", _REMAKE)
         except OSError as error:
-            if (self.path / _BEGUN).is_file():
+            if (self.path / _IDENTITY).is_file():
                 raise DataError(f"it has no manifest.json: {_REMAKE}", self.path) from error
             raise DataError("not a run folder: it has no manifest.json", self.path) from error
 
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
-        """Read what was to be judged; `slim` leaves out prompt, image and meta, for what only counts and groups."""
+        """Read the items; `slim` leaves out prompt, image and meta, to save memory where items are only counted."""
         for record in self.read("items.jsonl"):
             if slim:
                 record |= {name: sys.intern(record[name]) for name in ("id", "generator", "group")}
@@ -80,16 +85,16 @@ class RunFolder:
             yield item_from(record)
 
     def judged(self) -> Iterator[Item]:
-        """Read the items that could be judged."""
+        """Read the valid items."""
         return (item for item in self.items() if isinstance(item, Item))
 
     def stats(self) -> dict[str, Any]:
-        """Read size and time (ns) of each item's image file when it was listed, by item id."""
+        """Read size (bytes) and modification time (ns) of each image file as it was judged, by item id."""
         return {record["id"]: record["stat"] for record in self.read("items.jsonl") if record.get("stat")}
 
     def scores(self, *, slim: bool = False) -> dict[tuple[str, str], Score]:
-        """Read the last score of each item and metric; `slim` leaves out replies and all parts but those that tables sum up."""
-        found: dict[tuple[str, str], Score] = {}
+        """Read the last score of each item and metric; `slim` leaves out replies and the parts that no table sums up."""
+        scores: dict[tuple[str, str], Score] = {}
         for record in self.read("scores.jsonl"):
             if slim:
                 for name in ("item", "metric", "generator", "group"):
@@ -98,46 +103,51 @@ class RunFolder:
                 record["reason"] = "" if record["value"] is not None else record["reason"]
                 record["parts"] = {key: value for key, value in record["parts"].items() if key in SUMMED} or NOTHING
             score = score_from(record)
-            found[score.item_id, score.metric] = score
-        return found
+            scores[score.item_id, score.metric] = score
+        return scores
 
-    def _holding(self, listed: Path, metrics: Mapping[str, Metric]) -> set[tuple[str, str]]:
-        """Find item and metric of every score with a value whose item, as `listed` now, is what it was when it was scored.
+    def _valid_scores(self, items: Path, metrics: Mapping[str, Metric]) -> set[tuple[str, str]]:
+        """Find item and metric of every score with a value whose item has not changed since.
 
-        Scores that compare images hold for a whole prompt or not at all: for all of its images, all compared with each
-        other. A comparison that nobody answered is tried again with the next session.
+        Scores that compare images are valid for all images of a prompt or for none. One in which a comparison has no
+        answer is not valid, so that the next session tries again.
+
+        Args:
+            items: the new items.jsonl.
+            metrics: the metrics of the run.
         """
         comparing = {name for name, metric in metrics.items() if compares(metric)}
-        last: dict[tuple[str, str], str | None] = {}
+        digests: dict[tuple[str, str], str] = {}  # of what was judged, by the last score with a value
         for record in self.read("scores.jsonl"):
-            if record["metric"] in metrics:
-                part = record["metric"] in comparing and record["parts"].get("unanswered")
-                known = None if record["value"] is None or part else record.get("of", "")
-                last[record["item"], record["metric"]] = known
-        if not last:
+            item, name = record["item"], record["metric"]
+            if name in metrics:
+                digests.pop((item, name), None)
+                if record["value"] is not None and not (name in comparing and record["parts"].get("unanswered")):
+                    digests[item, name] = record.get("of", "")
+        if not digests:
             return set()
-        now = Marks((record for _, record in journal.records(listed, {})), prompts=bool(comparing))
+        now = Marks((record for _, record in journal.records(items, {})), prompts=bool(comparing))
         then = now
-        if "" in last.values():  # written before scores said what they are of
+        if "" in digests.values():  # scores of older versions have no digest
             then = Marks(self.read("items.jsonl"), prompts=bool(comparing))
-        done = set()
-        for (item, name), known in last.items():
-            found = now.of(item, together=name in comparing)
-            if found and known is not None and found == (known or then.of(item, together=name in comparing)):
-                done.add((item, name))
+        valid = set()
+        for (item, name), digest in digests.items():
+            current = now.of(item, together=name in comparing)
+            if current and current == (digest or then.of(item, together=name in comparing)):
+                valid.add((item, name))
         for name in comparing:
-            for members in now.prompts.values():
-                own = {(item, name) for item in members}
-                if not own <= done:
-                    done -= own
-        return done
+            for items_of_prompt in now.prompts.values():
+                scores = {(item, name) for item in items_of_prompt}
+                if not scores <= valid:
+                    valid -= scores
+        return valid
 
     def replies(self) -> Iterator[dict[str, Any]]:
-        """Read the answers that the run used, in the order of the file."""
+        """Read the answers used, in the order of the file."""
         return self.read("replies.jsonl")
 
     def vectors(self) -> Iterator[dict[str, Any]]:
-        """Read the embeddings that the run used, in the order of the file."""
+        """Read the embeddings used, in the order of the file."""
         return self.read("vectors.jsonl")
 
     def results(self) -> Results:
@@ -154,14 +164,14 @@ class RunFolder:
         return is_locked(self.path)
 
     def read(self, name: str) -> Iterator[dict[str, Any]]:
-        """Read the records of one of the folder's files; none where there is no such file."""
+        """Read the records of a JSONL file of the folder; none where there is no such file."""
         file = self.path / name
         return (record for _, record in journal.records(file, self.damage)) if file.is_file() else iter(())
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def open(self, config: RunConfig) -> None:
-        """Begin or go on with a run.
+        """Begin or resume a run.
 
         Raises:
             UserError: the folder belongs to another configuration, or another process is writing it.
@@ -183,53 +193,54 @@ class RunFolder:
             raise
 
     def _take(self, mine: dict[str, Any]) -> None:
-        if (self.path / "manifest.json").is_file() or (self.path / _BEGUN).is_file():
-            theirs = self._begun_as()
+        """Check the identity of the run in the folder, or begin one, and open its files for appending."""
+        if (self.path / "manifest.json").is_file() or (self.path / _IDENTITY).is_file():
+            theirs = self._stored_identity()
             if (changed := differing(theirs, mine)) and self.begun:
                 if not extends(theirs, mine):
                     raise UserError(f"{self.path} {other_run(theirs, mine)}")
-                self.write(_BEGUN, mine)
+                self.write(_IDENTITY, mine)
                 self.write_manifest(self.manifest().with_(identity=mine))
-            elif changed:  # a start that failed before anything was asked
+            elif changed:  # an earlier start failed before anything was asked
                 self._begin(mine)
-        elif any(each.is_file() and not each.name.startswith(".") for each in self.path.iterdir()):
+        elif any(file.is_file() and not file.name.startswith(".") for file in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty and not a run: choose another --out")
         else:
-            self._fresh = True
+            self._created = True
             self._begin(mine)
         try:
-            if not (self.path / _BEGUN).is_file():
-                self.write(_BEGUN, mine)
+            if not (self.path / _IDENTITY).is_file():
+                self.write(_IDENTITY, mine)
             for name in FILES:
                 self._appenders[name] = Appender(self.path / f"{name}.jsonl")
             self._spare.write_bytes(bytes(_SPARE))
         except OSError as error:
             raise UserError(f"{error.filename or self.path}: {error.strerror}") from error
 
-    def _begun_as(self) -> dict[str, Any]:
-        """Read the identity of the run in this folder. A manifest that is lost or damaged is made again from it.
+    def _stored_identity(self) -> dict[str, Any]:
+        """Read the identity of the run in this folder; a lost or damaged manifest is made again from the copy of it.
 
         Raises:
-            DataError: the manifest is damaged, and nothing else says what the run was begun as.
+            DataError: the manifest is damaged, and so is the copy.
         """
         try:
             return self.manifest().identity
         except DataError as error:
             try:
-                begun: dict[str, Any] = orjson.loads((self.path / _BEGUN).read_bytes())
+                stored: dict[str, Any] = orjson.loads((self.path / _IDENTITY).read_bytes())
             except (OSError, orjson.JSONDecodeError):
                 raise DataError(
                     "manifest.json is damaged: put a copy of it back, or choose another --out (answers in the cache are "
                     "not paid again)",
                     self.path,
                 ) from error
-            self._begin(begun)
+            self._begin(stored)
             self.damage["manifest.json"] = "it was made again; models and versions of earlier sessions are not in it"
-            return begun
+            return stored
 
-    def _begin(self, mine: Mapping[str, Any]) -> None:
-        self.write(_BEGUN, mine)
-        self.write_manifest(Manifest(schema_version=SCHEMA_VERSION, identity=dict(mine), status="running"))
+    def _begin(self, identity: Mapping[str, Any]) -> None:
+        self.write(_IDENTITY, identity)
+        self.write_manifest(Manifest(schema_version=SCHEMA_VERSION, identity=dict(identity), status="running"))
 
     @property
     def begun(self) -> bool:
@@ -238,26 +249,26 @@ class RunFolder:
         return (self.path / "batches").exists() or any(file.is_file() and file.stat().st_size for file in files)
 
     def discard(self) -> None:
-        """Close, and remove what `open` made where nothing has begun since: a failed start leaves no folder behind."""
-        gone = self._fresh and not self.begun
+        """Close, and remove the folder where `open` made it and nothing was asked since."""
+        unused = self._created and not self.begun
         self.close()
-        if not gone:
+        if not unused:
             return
-        for name in ("manifest.json", _BEGUN, "items.jsonl", ".lock", *(f"{name}.jsonl" for name in FILES)):
+        for name in ("manifest.json", _IDENTITY, "items.jsonl", ".lock", *(f"{name}.jsonl" for name in FILES)):
             (self.path / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # it holds something that is not ours
+        with contextlib.suppress(OSError):  # it holds other files
             self.path.rmdir()
 
     @property
     def _spare(self) -> Path:
-        """Room that is given up when the disk is full, so that answers on their way are still kept, and their bills."""
+        """A file that is removed when the disk is full, to make room for the answers in flight and their bills."""
         return self.path / ".spare"
 
     def journal(self, kind: str, record: Mapping[str, Any]) -> None:
-        """Append a line.
+        """Append a line to the file of its kind (`FILES_OF`).
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the disk is full; a line that is not `sent` may have been written all the same.
         """
         appender, line = self._appenders[FILES_OF[kind]], with_checksum(record)
         try:
@@ -270,32 +281,32 @@ class RunFolder:
             raise
 
     def add_score(self, score: Score, mark: str = "") -> None:
-        """Append a score; `mark` says what it is of (`titjudge.runs.score_digests`)."""
+        """Append a score; `mark` is the digest of what was judged (`titjudge.runs.score_digests`)."""
         self._appenders["scores"].add(with_checksum(score_record(score) | ({"of": mark} if mark else {})))
 
     def known_keys(self) -> dict[str, bool]:
-        """List the keys of answers that are in the folder already, and whether there is a good one."""
+        """Map the key of each answer and embedding in the folder to whether one of its answers is good."""
         known = {record["key"]: True for record in self.vectors()}
         for record in self.replies():
             known[record["key"]] = record["status"] == Status.OK or known.get(record["key"], False)
         return known
 
     def money(self) -> dict[str, Any]:
-        """Sum up the ledger, which tells also after a kill.
+        """Sum up the ledger, which is complete even after a kill.
 
         Returns:
-            USD `spent` by this run, `list_cost` of all answers used, `requests` and `tokens` paid; `uncertain`: USD, and
-            `uncertain_tokens`, that requests without an answer may have cost (what was sent and not settled: its worst
-            case); `in_jobs`: USD and tokens of that which is in batch jobs, by its entry.
+            `spent`: USD billed. `list_cost`: list price in USD of all answers used. `requests` and `tokens` billed.
+            `uncertain` and `uncertain_tokens`: USD and tokens that requests without an answer may have cost (their worst
+            case where no bill came). `in_jobs`: USD and tokens of those of them that are in batch jobs, by entry.
         """
         spent = uncertain = embedded = 0.0
         requests = tokens = uncertain_tokens = 0
-        out: dict[str, tuple[float, int]] = {}
+        unsettled: dict[str, tuple[float, int]] = {}
         for line in self.read("billing.jsonl"):
             if "worst" in line:
-                out[line["id"]] = line["worst"], line["tokens"]
+                unsettled[line["id"]] = line["worst"], line["tokens"]
                 continue
-            out.pop(line.get("id", ""), None)
+            unsettled.pop(line.get("id", ""), None)
             spent += line["cost"]
             uncertain += line["uncertain"]
             uncertain_tokens += line.get("uncertain_tokens", 0)
@@ -309,15 +320,15 @@ class RunFolder:
         return {
             "spent": spent,
             "list_cost": sum(listed.values()) + embedded,
-            "requests": requests + len(out),
+            "requests": requests + len(unsettled),
             "tokens": tokens,
-            "uncertain": uncertain + sum(cost for cost, _ in out.values()),
-            "uncertain_tokens": uncertain_tokens + sum(count for _, count in out.values()),
-            "in_jobs": {entry: each for entry, each in out.items() if entry.startswith(JOB)},
+            "uncertain": uncertain + sum(cost for cost, _ in unsettled.values()),
+            "uncertain_tokens": uncertain_tokens + sum(count for _, count in unsettled.values()),
+            "in_jobs": {entry: worst for entry, worst in unsettled.items() if entry.startswith(JOB)},
         }
 
     def used(self) -> dict[str, float]:
-        """Sum what counts against each cap (`max_cost`, `max_requests`, `max_tokens`): what was billed, and may have been."""
+        """Sum what counts against each cap (`max_cost`, `max_requests`, `max_tokens`), billed or uncertain."""
         money = self.money()
         return {
             "max_cost": money["spent"] + money["uncertain"],
@@ -326,7 +337,7 @@ class RunFolder:
         }
 
     def mark(self, status: str) -> None:
-        """Say in the manifest how the run ended when nothing else can be said."""
+        """Set the status in the manifest, where the run ended before a whole manifest could be written."""
         self.write_manifest(self.manifest().with_(status=status, updated=time.time()))
 
     def list_items(
@@ -335,43 +346,32 @@ class RunFolder:
         """Write items.jsonl anew, whole or not at all.
 
         Args:
-            items: what is to be judged, with the place of each among all items where it has one.
+            items: the items, each with its position among those of all shards (None where there is one shard).
             metrics: the metrics of the run.
 
         Returns:
-            How many items there are, and item and metric of the scores that hold for them.
+            The number of items, and item and metric of the scores that are still valid.
         """
-        aside = self.path / ".items.jsonl.new"
-        aside.unlink(missing_ok=True)
-        appender = Appender(aside)
-        count = 0
-        try:
-            for item, place in items:
-                appender.add(listed_record(item) | ({} if place is None else {PLACE: place}))
-                count += 1
-        finally:
-            appender.close()
-        done = self._holding(aside, metrics)
-        aside.replace(self.path / "items.jsonl")
-        return count, done
+        new = self.path / ".items.jsonl.new"
+        lines = (listed_record(item) | ({} if place is None else {PLACE: place}) for item, place in items)
+        count = journal.write_records(new, lines)
+        valid = self._valid_scores(new, metrics)
+        new.replace(self.path / "items.jsonl")
+        return count, valid
 
     def write(self, name: str, content: Any, *, sync: bool = True) -> Path:
-        """Write a file whole, or not at all; with `sync`, which may take long, also when the power fails."""
-        target = self.path / name
-        data = (
-            content
-            if isinstance(content, bytes)
-            else json.dumps(content, indent=2, ensure_ascii=False, default=str).encode()
-        )
-        write_atomic(target, data, sync=sync)
-        return target
+        """Write bytes, or anything else as JSON, whole or not at all; `sync` waits until the disk has it."""
+        if not isinstance(content, bytes):
+            content = json.dumps(content, indent=2, ensure_ascii=False, default=str).encode()
+        write_atomic(self.path / name, content, sync=sync)
+        return self.path / name
 
     def write_manifest(self, manifest: Manifest, *, sync: bool = True) -> None:
-        """Write manifest.json as `write` does, with its checksum."""
+        """Write manifest.json with its checksum; `sync` as in `write`."""
         self.write("manifest.json", with_checksum(manifest.to_json()), sync=sync)
 
     def close(self) -> None:
-        """Write what is still in memory, and give the folder free."""
+        """Close the files and release the lock."""
         for appender in self._appenders.values():
             appender.close()
         self._appenders.clear()
@@ -388,10 +388,10 @@ def caps(limits: Limits) -> dict[str, float]:
 
 
 def resumed_budget(limits: Limits, money: Mapping[str, Any] = NOTHING) -> Budget:
-    """Make the budget of a run, less what its earlier sessions have spent (`RunFolder.money`)."""
+    """Make the budget of a run; `money` is what its earlier sessions have spent (`RunFolder.money`)."""
     budget = Budget(limits.max_cost, limits.max_requests, limits.max_tokens)
     if money:
-        in_jobs = money["in_jobs"] if limits.batch else {}  # without --batch it is asked, and paid, beside the jobs
+        in_jobs = money["in_jobs"] if limits.batch else {}  # without --batch the questions in jobs are paid once more
         uncertain = max(0.0, money["uncertain"] - sum(cost for cost, _ in in_jobs.values()))
         tokens = money["uncertain_tokens"] - sum(count for _, count in in_jobs.values())
         budget.resume(
@@ -401,7 +401,7 @@ def resumed_budget(limits: Limits, money: Mapping[str, Any] = NOTHING) -> Budget
 
 
 def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:
-    """Lower the caps of a run by what the runs in other folders, which share them, have used."""
+    """Lower the caps of a run by what other runs, which share them, have used."""
     used = [RunFolder(path).used() for path in others]
-    rest = {name: max(0, cap - sum(each[name] for each in used)) for name, cap in caps(limits).items()}
+    rest = {name: max(0, cap - sum(run[name] for run in used)) for name, cap in caps(limits).items()}
     return limits.model_copy(update=rest)

@@ -1,7 +1,7 @@
-"""What a score was made of, as a digest: whether a score of an earlier session still holds is decided by it.
+"""Digests of what was judged, by which a resumed run finds the scores that are still valid.
 
-A score holds while the item's line in items.jsonl (prompt, names, meta, size and time of its image) is what it was. One
-that compares images (scope "prompt") holds only while all images of its prompt are what they were, and are the same ones.
+A score is valid while the item's line in items.jsonl (prompt, names, meta, size and time of its image) has not changed. One
+that compares images (scope "prompt") is valid while none of the images of its prompt has changed, come or gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from titjudge.core.serialization import item_record
 from titjudge.core.types import InvalidItem, Item
 from titjudge.metrics import Metric
 
-PLACE = "place"  # of an item in the data, in a shard's items.jsonl: no part of what is judged
+PLACE = "place"  # key in a shard's items.jsonl: position of the item in the data; not part of the digest
 
 
 def compares(metric: Metric) -> bool:
@@ -27,46 +27,54 @@ def compares(metric: Metric) -> bool:
 
 
 def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
-    """Make an item's line in items.jsonl: with size and time of its image, so that a changed image is judged again."""
+    """Make an item's line in items.jsonl, with size and time of its image, so that a changed image is judged again."""
     record = item_record(item)
     if isinstance(item, Item) and item.image is not None:
         try:
-            found = os.stat(containers.holder(item.image) or item.image)
-            record["stat"] = [found.st_size, found.st_mtime_ns]
+            stat = os.stat(containers.holder(item.image) or item.image)
+            record["stat"] = [stat.st_size, stat.st_mtime_ns]
         except OSError:
             record["stat"] = None
     return record
 
 
 def mark(item: Item, metric: Metric) -> str:
-    """Digest what `metric` judges when it scores `item` (as `loop.prepared` hands it over)."""
+    """Return the digest of what `metric` judges in `item`, which has the other images of its prompt (`loop.prepared`)."""
     if not compares(metric) or not item.same_prompt:
         return _digest(listed_record(item)).hex()
     return Marks(map(listed_record, item.same_prompt), prompts=True).of(item.id, together=True)
 
 
 class Marks:
-    """The digests of all items of a run, from their lines in items.jsonl; `prompts`: those of whole prompts as well."""
+    """The digests of all items of a run.
+
+    Args:
+        records: their lines in items.jsonl.
+        prompts: whether the digests of whole prompts are wanted, too.
+
+    Attributes:
+        prompts: the ids of the items of each prompt, where those are wanted.
+    """
 
     def __init__(self, records: Iterable[Mapping[str, Any]], *, prompts: bool) -> None:
-        self._own: dict[str, bytes] = {}
+        self._digests: dict[str, bytes] = {}
         self._prompt_of: dict[str, str] = {}
         self.prompts: dict[str, list[str]] = {}
         for record in records:
             if "bad" not in record:
-                self._own[record["id"]] = _digest(record)
+                self._digests[record["id"]] = _digest(record)
                 if prompts:
                     self._prompt_of[record["id"]] = record["group"]
                     self.prompts.setdefault(record["group"], []).append(record["id"])
 
     def of(self, item: str, *, together: bool) -> str:
-        """Give the digest of one item, or with `together` of all images of its prompt; empty where it is not listed."""
-        if item not in self._own:
+        """Return the digest of one item, or with `together` of all images of its prompt; empty for an unknown item."""
+        if item not in self._digests:
             return ""
         if not together:
-            return self._own[item].hex()
-        members = self.prompts[self._prompt_of[item]]
-        return hashlib.sha256(b"".join(self._own[each] for each in members)).digest()[:16].hex()
+            return self._digests[item].hex()
+        items = self.prompts[self._prompt_of[item]]
+        return hashlib.sha256(b"".join(self._digests[id] for id in items)).digest()[:16].hex()
 
 
 def _digest(record: Mapping[str, Any]) -> bytes:

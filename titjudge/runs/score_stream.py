@@ -1,4 +1,4 @@
-"""Scores as they come, or all of them: what `Judge.ascore_many` returns."""
+"""The result of `Judge.ascore_many`: scores as they come, or all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from titjudge.runs.judged_scores import JudgedScore, Scores
 
 
 class ScoreStream(Coroutine[Any, Any, Scores], AsyncIterator[JudgedScore]):
-    """`await` it for all scores in order, or iterate over it with `async for` for each as it comes; either, once."""
+    """Scores to `await`, all of them in order, or to iterate over with `async for`, each as it comes; only once."""
 
     def __init__(self, scores: AsyncGenerator[JudgedScore, None]) -> None:
         self._scores = scores
@@ -23,7 +23,7 @@ class ScoreStream(Coroutine[Any, Any, Scores], AsyncIterator[JudgedScore]):
         return await anext(self._scores)
 
     async def aclose(self) -> None:
-        """Ask nothing more; what was asked is awaited and kept."""
+        """Ask nothing more; the answers in flight are awaited and kept."""
         await self._scores.aclose()
 
     def __await__(self) -> Generator[Any, Any, Scores]:
@@ -31,12 +31,12 @@ class ScoreStream(Coroutine[Any, Any, Scores], AsyncIterator[JudgedScore]):
 
     async def _collect(self) -> Scores:
         try:
-            found = [score async for score in self._scores]
+            scores = [score async for score in self._scores]
         finally:
             await self._scores.aclose()
-        return Scores(tuple(sorted(found, key=lambda score: score.number)))  # stable: metrics keep their order
+        return Scores(tuple(sorted(scores, key=lambda score: score.number)))  # stable: metrics keep their order
 
-    # As a coroutine, for `asyncio.run(judge.ascore_many(...))` and `asyncio.create_task`.
+    # The methods of a coroutine, for `asyncio.run(judge.ascore_many(...))` and `asyncio.create_task`.
 
     def send(self, value: Any) -> Any:
         self._all = self._all or self._collect()
