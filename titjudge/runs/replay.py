@@ -1,8 +1,8 @@
-"""A run's own answers in the place of its models: metrics are computed again, and nothing is asked.
+"""Replay a run: its stored answers stand in for its models, so that metrics are computed again and nothing is asked.
 
-Every metric goes through the same engine as in the run. A stand-in for each model looks up the question among the stored
-ones: first by the key of the whole request, then, where the adapter or the model that made the key is not here, by what
-was said (messages with image hashes, model, sample, attempt). A question that is not on file has no answer (missing).
+Every metric goes through the same engine as in the run. The stored answer to a request is looked up by the key of the request,
+then, where the adapter or model that made the key is not installed, by its content (messages with image hashes, model,
+sample, attempt). A request without a stored answer fails as missing.
 """
 
 from __future__ import annotations
@@ -31,46 +31,47 @@ from titjudge.engine.roles import Roles
 from titjudge.providers import Capabilities, Embedder, Provider, WrappedProvider, make_provider
 
 Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
-_SAID = ("messages", "model", "sample", "attempt")
-_SAME = ("messages", "model", "sample", "attempt", "params", "provider")
-UNSEALED = "its content does not fit its seal"
-_REQUIRED = ("key", "item", *_SAME, "text", "status", "usage")
+_CONTENT = ("messages", "model", "sample", "attempt")
+_REQUEST = (*_CONTENT, "params", "provider")
+_REPLY_KEYS = ("key", "item", *_REQUEST, "text", "status", "usage")
+_VECTOR_KEYS = ("key", "text", "vector", "used", "total")
+BAD_CHECKSUM = "its content does not fit its seal"
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a record stands in its file, and what a choice between several needs to know."""
+class _Line:
+    """Where a record is in its file, and what is needed to choose among several."""
 
-    at: int
+    offset: int
     length: int
-    line: int
+    number: int
     key: str
     item: str
     ok: bool
 
 
 class _Lines:
-    """Records of a JSONL file, read again when they are needed: a long run does not have to fit into memory."""
+    """The lines of a JSONL file. Records are read again when they are needed: a long run need not fit into memory."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._open = os.open(file, os.O_RDONLY) if file.is_file() else None
 
-    def __iter__(self) -> Iterator[tuple[int, int, int, bytes]]:
-        """Yield line number, offset, length, content."""
+    def __iter__(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield line number, offset and content of every complete line."""
         if self._open is None:
             return
-        at = 0
+        offset = 0
         with self.file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip() and line.endswith(b"\n"):
-                    yield number, at, len(line), line
-                at += len(line)
+            for number, content in enumerate(lines, 1):
+                if content.strip() and content.endswith(b"\n"):
+                    yield number, offset, content
+                offset += len(content)
 
-    def read(self, place: _Place) -> dict[str, Any]:
+    def read(self, line: _Line) -> dict[str, Any]:
         assert self._open is not None
-        found: dict[str, Any] = orjson.loads(os.pread(self._open, place.length, place.at))
-        return found
+        record: dict[str, Any] = orjson.loads(os.pread(self._open, line.length, line.offset))
+        return record
 
     def close(self) -> None:
         if self._open is not None:
@@ -78,43 +79,44 @@ class _Lines:
             self._open = None
 
 
-def parsed(line: bytes, required: Sequence[str]) -> dict[str, Any] | str:
-    """Parse a line to its object, or say what is wrong with it."""
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        return f"not a JSON object ({error})"
-    if not isinstance(record, dict):
-        return "not a JSON object"
-    absent = [name for name in required if name not in record]
-    return f"the key '{absent[0]}' is missing" if absent else record
-
-
 class Stored:
     """The answers and vectors of a run folder, by key and by content.
 
     Args:
-        complain: told of every line that is damaged and of every question that is not what its key says.
+        folder: the run folder.
+        complain: called for every damaged line, and for every stored question that its key does not stand for.
 
-    `wanted` (keys) and `item` narrow a choice between several answers to one question; `missed` counts questions
-    without an answer and `used` the keys given out, both since `begin`.
+    Attributes:
+        item: the item that is scored, and `wanted` the keys that its stored score names; both decide between several
+            answers to one question.
+        missed: questions without an answer since `begin`, and `used` the keys of the answers given since then.
+        keys: all keys; `answers` and `vectors` count the lines.
+        matched_by_content: questions that were not found by their key.
+        with_tools: models that were offered tools.
     """
 
     def __init__(self, folder: Path, complain: Complain) -> None:
         self._replies, self._vectors = _Lines(folder / "replies.jsonl"), _Lines(folder / "vectors.jsonl")
         self._complain = complain
-        self._by_key: dict[str, list[_Place]] = {}
-        self._by_content: dict[str, list[_Place]] = {}
-        self._by_text: dict[str, list[_Place]] = {}
+        self._by_key: dict[str, list[_Line]] = {}
+        self._by_content: dict[str, list[_Line]] = {}
+        self._by_text: dict[str, list[_Line]] = {}
         self.keys: set[str] = set()
-        self.answers = self.vectors = self.matched_by_text = 0
-        self.with_tools: set[str] = set()  # models that were offered tools
+        self.answers = self.vectors = self.matched_by_content = 0
+        self.with_tools: set[str] = set()
         self.begin("", frozenset())
-        self._index_replies()
-        self._index_vectors()
+        for line, record in self._valid(self._replies, _REPLY_KEYS, _unreadable):
+            self._by_key.setdefault(line.key, []).append(line)
+            self._by_content.setdefault(_content(record), []).append(line)
+            self.answers += 1
+            if "tools" in record:
+                self.with_tools.add(record["model"])
+        for line, record in self._valid(self._vectors, _VECTOR_KEYS):
+            self._by_text.setdefault(content_key("text", record["text"]), []).append(line)
+            self.vectors += 1
 
     def begin(self, item: str, wanted: frozenset[str]) -> None:
-        """Begin an item: what follows is asked for it, whose stored score names these keys."""
+        """Begin an item, whose stored score names the keys `wanted`."""
         self.item, self.wanted = item, wanted
         self.missed = 0
         self.used: set[str] = set()
@@ -123,102 +125,101 @@ class Stored:
         self._replies.close()
         self._vectors.close()
 
-    def _index_replies(self) -> None:
-        for number, at, length, line in self._replies:
-            record = parsed(line, _REQUIRED)
-            problem = record if isinstance(record, str) else _unreadable(record)
+    def _valid(
+        self, lines: _Lines, required: Sequence[str], flaw: Callable[[Mapping[str, Any]], str] = lambda record: ""
+    ) -> Iterator[tuple[_Line, dict[str, Any]]]:
+        """Yield the valid records of a file, and complain about the others."""
+        for number, offset, content in lines:
+            where = f"{lines.file.name}:{number}"
+            record = _parsed(content, required)
+            problem = record if isinstance(record, str) else flaw(record)
             if isinstance(record, str) or problem:
-                self._complain("line", f"replies.jsonl:{number}", str(problem), _item_in(line))
+                self._complain("line", where, str(problem), _item_in(content))
                 continue
+            item, ok = record.get("item", ""), record.get("status", Status.OK) == Status.OK
             if checksum_differs(record):
-                self._complain("line", f"replies.jsonl:{number}", UNSEALED, record["item"])
-            place = _Place(at, length, number, record["key"], record["item"], record["status"] == Status.OK)
-            self._by_key.setdefault(place.key, []).append(place)
-            self._by_content.setdefault(_content(record), []).append(place)
-            self.keys.add(place.key)
-            self.answers += 1
-            if "tools" in record:
-                self.with_tools.add(record["model"])
-
-    def _index_vectors(self) -> None:
-        for number, at, length, line in self._vectors:
-            record = parsed(line, ("key", "text", "vector", "used", "total"))
-            if isinstance(record, str):
-                self._complain("line", f"vectors.jsonl:{number}", record, "")
-                continue
-            if checksum_differs(record):
-                self._complain("line", f"vectors.jsonl:{number}", UNSEALED, "")
-            place = _Place(at, length, number, record["key"], "", True)
-            self._by_text.setdefault(content_key("text", record["text"]), []).append(place)
-            self.keys.add(place.key)
-            self.vectors += 1
+                self._complain("line", where, BAD_CHECKSUM, item)
+            self.keys.add(record["key"])
+            yield _Line(offset, len(content), number, record["key"], item, ok), record
 
     def reply(self, request: Request) -> Reply:
         """Find the stored answer to a request.
 
         Raises:
-            Unanswered: none is on file.
+            Unanswered: none is stored.
         """
-        record = request_record(request)
-        places = self._by_key.get(request_key(request), [])
-        if not places:
-            places = self._by_content.get(_content(record), [])
-            self.matched_by_text += bool(places)
-        if not places:
+        asked = request_record(request)
+        lines = self._by_key.get(request_key(request), [])
+        if not lines:
+            lines = self._by_content.get(_content(asked), [])
+            self.matched_by_content += bool(lines)
+        if not lines:
             self.missed += 1
             raise Unanswered(Status.MISSING, f"no answer to {request.template} is on file")
-        place = self._choose(places)
-        found = self._replies.read(place)
-        if place.key == request_key(request):
-            changed = [name for name in _SAME if found[name] != _json(record[name])]
+        line = self._choose(lines)
+        record = self._replies.read(line)
+        if line.key == request_key(request):
+            changed = [name for name in _REQUEST if record[name] != _json(asked[name])]
             if changed:
                 what = f"the stored question is not the one its key stands for ({', '.join(changed)} differ)"
-                self._complain("question", f"replies.jsonl:{place.line}", what, place.item)
-        self.used.add(place.key)
-        reply = reply_from(found)
+                self._complain("question", f"replies.jsonl:{line.number}", what, line.item)
+        self.used.add(line.key)
+        reply = reply_from(record)
         return replace(reply, status=Status.OK) if reply.status is Status.UNPARSED else reply
 
     def vector(self, text: str) -> Embedding:
         """Find the stored vector of a text.
 
         Raises:
-            Unanswered: none is on file.
+            Unanswered: none is stored.
         """
-        places = self._by_text.get(content_key("text", text), [])
-        if not places:
+        lines = self._by_text.get(content_key("text", text), [])
+        if not lines:
             self.missed += 1
             raise Unanswered(Status.MISSING, "no vector of a text is on file")
-        place = self._choose(places)
-        found = self._vectors.read(place)
+        line = self._choose(lines)
+        record = self._vectors.read(line)
         try:
-            base64.b64decode(found["vector"], validate=True)
-            vector = embedding_from(found)
+            base64.b64decode(record["vector"], validate=True)
+            vector = embedding_from(record)
         except (TypeError, ValueError) as error:
-            self._complain("line", f"vectors.jsonl:{place.line}", f"not a vector ({error})", self.item)
+            self._complain("line", f"vectors.jsonl:{line.number}", f"not a vector ({error})", self.item)
             raise Unanswered(Status.MISSING, "the vector of a text is damaged") from error
-        self.used.add(place.key)
+        self.used.add(line.key)
         return vector
 
-    def _choose(self, places: Sequence[_Place]) -> _Place:
-        """Choose among several answers to one question: one the score names, this item's last one, else the last good one."""
-        named = [place for place in places if place.key in self.wanted] or places
-        own = [place for place in named if place.item == self.item]
-        good = [place for place in named if place.ok]
+    def _choose(self, lines: Sequence[_Line]) -> _Line:
+        """Choose among several answers to one question: those that the score names, this item's, good ones; the last."""
+        named = [line for line in lines if line.key in self.wanted] or lines
+        own = [line for line in named if line.item == self.item]
+        good = [line for line in named if line.ok]
         return (own or good or named)[-1]
 
     def ended_as(self, keys: Sequence[str], status: Status) -> bool:
-        """Tell whether an answer with this status is on file under one of the keys."""
-        places = (place for key in keys for place in self._by_key.get(key, ()))
-        return any(self._replies.read(place)["status"] == status for place in places)
+        """Tell whether an answer with this status is stored under one of the keys."""
+        lines = (line for key in keys for line in self._by_key.get(key, ()))
+        return any(self._replies.read(line)["status"] == status for line in lines)
 
-    def pictures_of(self, keys: Sequence[str]) -> Shown:
-        """List what the questions under these keys showed."""
-        shown = []
+    def images_of(self, keys: Sequence[str]) -> Shown:
+        """List the images in the questions under these keys."""
+        questions = []
         for key in keys:
-            for place in self._by_key.get(key, ())[:1]:
-                messages = self._replies.read(place)["messages"]
-                shown.append([part["image"] for turn in messages for part in turn if isinstance(part, dict)])
-        return Shown.of([hashes for hashes in shown if hashes])
+            for line in self._by_key.get(key, ())[:1]:
+                messages = self._replies.read(line)["messages"]
+                questions.append([part["image"] for turn in messages for part in turn if isinstance(part, dict)])
+        return Shown.of([hashes for hashes in questions if hashes])
+
+
+def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:
+    """Parse a line to its object, or say what is wrong with it."""
+    try:
+        record = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        return f"not a JSON object ({error})"
+    if not isinstance(record, dict):
+        return "not a JSON object"
+    missing = [name for name in required if name not in record]
+    return f"the key '{missing[0]}' is missing" if missing else record
 
 
 def _unreadable(record: Mapping[str, Any]) -> str:
@@ -230,22 +231,22 @@ def _unreadable(record: Mapping[str, Any]) -> str:
 
 
 def _item_in(line: bytes) -> str:
-    """Find the item that a damaged line belongs to, where that can still be read."""
-    found = re.search(rb'"item":"((?:[^"\\]|\\.)*)"', line)
-    return found[1].decode(errors="replace") if found else ""
+    """Find the item of a damaged line, where that can still be read."""
+    match = re.search(rb'"item":"((?:[^"\\]|\\.)*)"', line)
+    return match[1].decode(errors="replace") if match else ""
 
 
 def _content(record: Mapping[str, Any]) -> str:
-    said = {name: record[name] for name in _SAID}
-    return content_key("said", said | ({"choices": record["choices"]} if "choices" in record else {}))
+    content = {name: record[name] for name in _CONTENT}
+    return content_key("said", content | ({"choices": record["choices"]} if "choices" in record else {}))
 
 
 def _json(value: Any) -> Any:
     return orjson.loads(orjson.dumps(value))
 
 
-class _NotHere(Provider):
-    """In the place of a provider that is not installed here, or whose weights are elsewhere."""
+class _Unavailable(Provider):
+    """Stands in for a provider that is not installed, or whose weights are missing."""
 
     capabilities = Capabilities(probabilities=True)
 
@@ -257,24 +258,20 @@ class _NotHere(Provider):
 
 
 class StoredModel(WrappedProvider):
-    """Stands in for a provider: its name and its ways of asking, the run's own answers.
+    """Stands in for a provider, with its name and capabilities, and gives the run's stored answers.
 
-    Where the provider cannot be made, questions are found by what was said.
+    Where the provider cannot be made, answers are found by the content of the request.
     """
 
     def __init__(self, config: RoleConfig, stored: Stored, base_url: str | None, timeout: float) -> None:
         try:
             super().__init__(make_provider(config.provider, config.settings(timeout)))
         except Exception:
-            super().__init__(_NotHere(config))
+            super().__init__(_Unavailable(config))
         self._stored = stored
         self.base_url = self.base_url if base_url is None else base_url
         tools = config.model_name in stored.with_tools
         self.capabilities = replace(self.capabilities, local=True, cache=True, tools=tools)
-
-    @property
-    def here(self) -> bool:
-        return not isinstance(self.real, _NotHere)
 
     @property
     def is_free(self) -> bool:
@@ -285,7 +282,7 @@ class StoredModel(WrappedProvider):
 
 
 class StoredEmbedder(Embedder):
-    """Stands in for an embedder: the run's own vectors, by text."""
+    """Stands in for an embedder, and gives the run's stored vectors."""
 
     def __init__(self, config: RoleConfig, stored: Stored) -> None:
         self.name = config.model
@@ -296,8 +293,17 @@ class StoredEmbedder(Embedder):
         return [self._stored.vector(text) for text in texts]
 
 
-class StoredPictures(ImageFiles):
-    """Images as they were judged: one that has changed is named, one that is not here is known by its hash alone."""
+class StoredImages(ImageFiles):
+    """Images as they were judged: a changed one is reported, and a missing one is known by its hash alone.
+
+    Args:
+        complain: called for every image that has changed.
+
+    Attributes:
+        item: the item that is scored.
+        expected: the hashes of its images, by path.
+        seen: images that were checked, and `absent` images that are missing.
+    """
 
     def __init__(self, complain: Complain) -> None:
         super().__init__()
@@ -308,41 +314,41 @@ class StoredPictures(ImageFiles):
         self.seen = self.absent = 0
 
     def count(self, path: Path) -> None:
-        """Count an image among those checked, or among those that are not here; once."""
+        """Count an image once, among those that are checked or those that are missing."""
         if path not in self._counted:
             self._counted.add(path)
-            there = containers.exists(path)
-            self.seen += there
-            self.absent += not there
+            exists = containers.exists(path)
+            self.seen += exists
+            self.absent += not exists
 
     async def open(self, path: Path) -> ImageFile:
         shown = self.expected.get(path, Shown())
         try:
-            picture = await super().open(path)
+            image = await super().open(path)
         except DataError as error:
             if shown.own is None:
                 raise
             if containers.exists(path):
                 self._changed(path, shown, str(error))
-            return ImageFile(shown.own, "", 0, 0, path, _nothing)
-        if shown.all and picture.sha256 not in shown.all:
-            self._changed(path, shown, f"its SHA-256 is {picture.sha256[:16]}")
-            return replace(picture, sha256=shown.own) if shown.own else picture
-        return picture
+            return ImageFile(shown.own, "", 0, 0, path, _missing_image)
+        if shown.all and image.sha256 not in shown.all:
+            self._changed(path, shown, f"its SHA-256 is {image.sha256[:16]}")
+            return replace(image, sha256=shown.own) if shown.own else image
+        return image
 
     def _changed(self, path: Path, shown: Shown, now: str) -> None:
         judged = f" (SHA-256 {shown.own[:16]})" if shown.own else ""
         self._complain("picture", str(path), f"the image is not the one that was judged{judged}: {now}", self.item)
 
 
-def _nothing() -> bytes:
+def _missing_image() -> bytes:
     raise DataError("the image is not here")
 
 
-def replaying(
-    config: RunConfig, manifest: Manifest, library: PromptLibrary, stored: Stored, pictures: StoredPictures
+def replay_engine(
+    config: RunConfig, manifest: Manifest, library: PromptLibrary, stored: Stored, images: StoredImages
 ) -> Engine:
-    """Make the engine of a run, with its own answers in the place of its models."""
+    """Make the engine of a run, with its stored answers in place of its models."""
     addresses = {record.model: record.base_url for record in manifest.roles.values()}
 
     def make(role: RoleConfig) -> Any:
@@ -352,5 +358,5 @@ def replaying(
 
     roles = Roles(config, make=make, embedder=lambda role: StoredEmbedder(role, stored))
     engine = Engine(roles, library)
-    engine.images = pictures
+    engine.images = images
     return engine
