@@ -1,4 +1,4 @@
-"""The command line. Nothing but the standard library is imported until a command is known."""
+"""The command line. Only the standard library is imported until the command is known."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 
 from titjudge.cli.commands import GROUPS
 
-COMPLETE = "_TITJUDGE_COMPLETE"  # set by a shell that completes a command, or asks how to
+COMPLETE = "_TITJUDGE_COMPLETE"  # environment variable with the request of a shell that completes a command
 
 _HELP = """\
 Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]
 
   titjudge judges text-to-image outputs against their prompts with
-  vision-language models, language models and embeddings, and says how far the
-  judgement agrees with people.
+  vision-language models, language models and embeddings, and measures how far
+  the judgement agrees with people.
 
 {commands}
 
@@ -32,6 +32,7 @@ Options:
 
 
 def help_text(program: str) -> str:
+    """Format the help that lists all commands."""
     import textwrap
 
     width = max(len(name) for group in GROUPS.values() for name in group) + 2
@@ -46,7 +47,7 @@ def help_text(program: str) -> str:
 
 
 def _program(started: str) -> str:
-    """How the person has started us, for messages that show a command."""
+    """Tell how titjudge was started, for messages that show a command."""
     if started.endswith("__main__.py"):
         return "python -m titjudge"
     return "titjudge" if started.endswith("titjudge") else "python cli.py"
@@ -55,7 +56,7 @@ def _program(started: str) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit.
 
-    Exit codes: 0 done, 1 failed, 2 the person can mend it, 3 the cap was reached, 4 too little was scored
+    Exit codes: 0 done, 1 failed, 2 an error that the user can correct, 3 the cap was reached, 4 too few images were scored
     (`--min-coverage`), 130 interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -72,7 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
 
         print(f"titjudge {titjudge.__version__}")
         return
-    gc.set_threshold(10_000, 50, 50)  # looking for cycles takes 8% of a run by Python's default, and finds hardly any
+    gc.set_threshold(10_000, 50, 50)  # by default the search for cycles takes 8% of a run and finds hardly any
     from titjudge.cli.dispatch import run_command
 
     sys.exit(run_command(program, arguments))

@@ -1,21 +1,25 @@
-"""`aggregate`: the official tables from answers that exist already."""
+"""`aggregate`: compute the official tables of a benchmark from answers that exist already."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.output import show_results, write_json
 from titjudge.cli.terminal import say
+from titjudge.core.errors import UserError
+
+if TYPE_CHECKING:
+    from titjudge.core.types import Item, Score
 
 
 @click.group()
 def aggregate() -> None:
-    """Read what official scripts or other tools produced and print the official table. No model is asked.
+    """Compute the official tables of a benchmark from files that its scripts, or a run, have written. No model is asked.
 
     \b
     Examples:
@@ -26,22 +30,23 @@ def aggregate() -> None:
     """
 
 
-def _show(work: Callable[[], tuple[dict[str, Any], list[Any]]], json_file: Path | None) -> int:
-    from titjudge.cli.output import show_tables, write_json
+def _judged(run: Path, *metrics: str) -> tuple[list[Item], list[Score]]:
+    """Read the items of a run, and its scores by these metrics."""
+    from titjudge.runs.run_folder import RunFolder
 
-    results, tables = work()
-    show_tables(tables)
-    write_json(json_file, results)
-    return 0
+    folder = RunFolder(run)
+    folder.manifest()
+    scores = [score for score in folder.scores().values() if score.metric in metrics]
+    return list(folder.judged()), scores
 
 
 @aggregate.command(short_help="TIIF-Bench: types, nine dimensions, overall.")
-@option("--answers", "Holds GENERATOR/TYPE/{short,long}/INDEX.json.", "DIR", type=PATH)
-@option("--run", "A run of the tiif suite instead of an answer tree.", "RUN", name="run_folder", type=PATH)
-@option("--write-answers", "Write the run's answers as the official tree.", "DIR", type=PATH)
+@option("--answers", "Folder with the answers as GENERATOR/TYPE/{short,long}/INDEX.json.", "DIR", type=PATH)
+@option("--run", "A run of the suite tiif instead of a folder of answers.", "RUN", name="run_folder", type=PATH)
+@option("--write-answers", "With --run: the folder to write its answers to, in the official layout.", "DIR", type=PATH)
 @option("--xlsx", "Write the official result_summary.xlsx.", "FILE", type=PATH)
-@option("--summary", "Write the official summary by dimension (text).", "FILE", type=PATH)
-@option("--scores", "Write the answers' scores as CSV: `compare runs --human` reads it.", "FILE", type=PATH)
+@option("--summary", "Write the official summary by dimension (a text file).", "FILE", type=PATH)
+@option("--scores", "Write the scores of the answers as CSV, for `compare runs --human`.", "FILE", type=PATH)
 @option(
     "--published", "Read an official result_summary.xlsx or summary by dimension instead of answers.", "FILE", type=PATH
 )
@@ -65,7 +70,7 @@ def tiif(
       python cli.py aggregate tiif --run runs/mine --write-answers eval_results
       python cli.py aggregate tiif --published result_summary.xlsx
     """
-    from titjudge.core.errors import UserError
+    from titjudge.core.files import csv_text
     from titjudge.suites.tiif import answers as tiif_answers
     from titjudge.suites.tiif import summary_files
     from titjudge.suites.tiif.suite import aggregate_answers
@@ -75,12 +80,14 @@ def tiif(
         if answers is not None or run_folder is not None:
             raise UserError("give --published, or --answers or --run, not both")
         read = summary_files.read_xlsx if published.suffix.lower() == ".xlsx" else summary_files.read_dimension_text
-        found = read(published)
-        return _show(lambda: (found, [published_table(found)]), json_file)
+        summaries = read(published)
+        show_results([published_table(summaries)], summaries, json_file)
+        return 0
     if run_folder is not None:
         if write_answers is None:
             raise UserError("--run needs --write-answers DIR: where the official tree goes")
-        say(f"{_write_tree(run_folder, write_answers)} answers written to {write_answers}")
+        count = tiif_answers.write_answers(write_answers, *_judged(run_folder, "yes-no"))
+        say(f"{count} answers written to {write_answers}")
         answers = write_answers
     if answers is None:
         raise UserError("give --answers DIR, or --run RUN with --write-answers DIR")
@@ -91,47 +98,30 @@ def tiif(
         if summary is not None:
             summary.write_text(summary_files.dimension_text(counted), encoding="utf-8")
     if scores is not None:
-        _write_scores(tiif_answers.answers_as_scores(answers), scores)
-    return _show(lambda: aggregate_answers(answers), json_file)
-
-
-def _write_tree(run_folder: Path, out: Path) -> int:
-    from titjudge.suites.tiif.answers import write_answers
-
-    return write_answers(out, *_judged(run_folder, "yes-no"))
-
-
-def _write_scores(scores: Iterable[Any], file: Path) -> None:
-    from titjudge.core.files import csv_text
-
-    rows = [(score.item_id, score.value) for score in scores]
-    file.write_text(csv_text(("image", "score"), rows), encoding="utf-8")
-
-
-def _judged(run_folder: Path, *metrics: str) -> tuple[list[Any], list[Any]]:
-    """Read the items of a run, and its scores of the metrics."""
-    from titjudge.runs.run_folder import RunFolder
-
-    folder = RunFolder(run_folder)
-    folder.manifest()
-    scores = [score for score in folder.scores().values() if score.metric in metrics]
-    return list(folder.judged()), scores
+        rows = [(score.item_id, score.value) for score in tiif_answers.answers_as_scores(answers)]
+        scores.write_text(csv_text(("image", "score"), rows), encoding="utf-8")
+    results, tables = aggregate_answers(answers)
+    show_results(tables, results, json_file)
+    return 0
 
 
 @aggregate.command("tiif-text")
 @option(
     "--ocr",
-    "PaddleOCR results (2 or 3) with the gold words; repeatable, one file a model.",
+    "Results of PaddleOCR (2 or 3) with the words to find; repeatable, one file for each generator.",
     "FILE",
     type=PATH,
     multiple=True,
 )
-@option("--questions", "The text questions, when the results hold no gold words.", "FILE", type=PATH)
-@option("--run", "A run of the tiif suite instead of OCR results.", "RUN", name="run_folder", type=PATH)
+@option("--questions", "The text questions, if the results do not contain the words to find.", "FILE", type=PATH)
+@option("--run", "A run of the suite tiif instead of OCR results.", "RUN", name="run_folder", type=PATH)
 @option(
-    "--write-ocr", "Write what was read in the run as the official OCR script does, GENERATOR.json.", "DIR", type=PATH
+    "--write-ocr",
+    "With --run: the folder to write the words that were read to, as the official OCR script does (GENERATOR.json).",
+    "DIR",
+    type=PATH,
 )
-@option("--official", "Write the official file: file_name, GNED_score_short, ... of each model.", "FILE", type=PATH)
+@option("--official", "Write the official file: file_name, GNED_score_short, ... of each generator.", "FILE", type=PATH)
 @JSON
 def tiif_text(
     ocr: tuple[Path, ...],
@@ -149,7 +139,6 @@ def tiif_text(
         --official gned.json
       python cli.py aggregate tiif-text --run runs/mine --write-ocr ocr
     """
-    from titjudge.core.errors import UserError
     from titjudge.core.files import write_atomic
     from titjudge.suites.tiif import text_rendering
 
@@ -161,36 +150,37 @@ def tiif_text(
         ocr = tuple(sorted(write_ocr.glob("*.json")))
     if not ocr:
         raise UserError("give --ocr FILE, or --run RUN with --write-ocr DIR")
-    found = {file: text_rendering.aggregate_text(file, questions) for file in ocr}
+    by_file = {file: text_rendering.aggregate_text(file, questions) for file in ocr}
     if official is not None:
-        keyed = [text_rendering.official_keys(file, result) for file, (result, _) in found.items()]
+        keyed = [text_rendering.official_keys(file, result) for file, (result, _) in by_file.items()]
         write_atomic(official, json.dumps(keyed, ensure_ascii=False, indent=4))
-    results = {file.stem: result for file, (result, _) in found.items()}
-    tables = [table for _, shown in found.values() for table in shown]
-    return _show(lambda: (results if len(found) > 1 else next(iter(results.values())), tables), json_file)
+    results = {file.stem: result for file, (result, _) in by_file.items()}
+    tables = [table for _, of_file in by_file.values() for table in of_file]
+    show_results(tables, results if len(by_file) > 1 else next(iter(results.values())), json_file)
+    return 0
 
 
 @aggregate.command("qwen-image-bench", short_help="Qwen-Image-Bench: levels 1, 2, 3 and overall.")
-@option("--responses", "JSON lines of case, ID, model, dim, response.", "FILE", type=PATH)
-@option("--metadata", "bench_metadata.json.", "FILE", type=PATH)
+@option("--responses", "Answers of the judge: JSON lines of case, ID, model, dim, response.", "FILE", type=PATH)
+@option("--metadata", "bench_metadata.json of the benchmark.", "FILE", type=PATH)
 @option("--run", "A run of the suite instead of responses.", "RUN", name="run_folder", type=PATH)
 @option(
     "--official-files",
-    "Write a run's answers and scores as the official scripts do: GENERATOR_judged.jsonl, GENERATOR_bench_scores.json "
-    "and .xlsx, scores_detail.json, scores_result.xlsx.",
+    "With --run: the folder to write its answers and scores to, as the official scripts do: GENERATOR_judged.jsonl, "
+    "GENERATOR_bench_scores.json and .xlsx, scores_detail.json, scores_result.xlsx.",
     "DIR",
     name="--write-answers",
     type=PATH,
 )
 @option(
     "--protocol",
-    "strict averages over the facets a prompt activates (paper, Eq. 8 to 10); a run has its own.",
+    "strict averages over the facets that a prompt activates (paper, Eq. 8 to 10). A run has its own protocol.",
     type=click.Choice(["official", "strict"]),
     default="official",
 )
 @option(
     "--facets",
-    "Size of the rubric: 38 is Stability AI's fork; a run has its own.",
+    "Number of facets in the rubric; 38 is Stability AI's fork. A run has its own rubric.",
     "N",
     type=click.Choice(["56", "38"]),
     default="56",
@@ -218,7 +208,6 @@ def qwen_image_bench(
       python cli.py aggregate qwen-image-bench --run runs/mine \\
         --official-files judged
     """
-    from titjudge.core.errors import UserError
     from titjudge.suites.qwen_image_bench.suite import QwenImageBench, aggregate_responses, aggregate_run
     from titjudge.suites.qwen_image_bench.tables import write_scores_detail, write_scores_result
 
@@ -240,15 +229,16 @@ def qwen_image_bench(
         write_scores_detail(results["models"], detail)
     if xlsx is not None:
         write_scores_result(results["models"], xlsx)
-    return _show(lambda: (results, tables), json_file)
+    show_results(tables, results, json_file)
+    return 0
 
 
 @aggregate.command(short_help="LongT2IBench: accuracy, SRCC and PLCC.")
 @option("--generations", "A saved generation_results file of the official script.", "FILE", type=PATH)
 @option("--predictions", "A saved prediction_results file of the official script.", "FILE", type=PATH)
 @option("--run", "A run of the suite instead of saved results.", "RUN", name="run_folder", type=PATH)
-@option("--write-generations", "Write the run's answers as generation_results.", "FILE", type=PATH)
-@option("--write-predictions", "Write the run's scores as prediction_results.", "FILE", type=PATH)
+@option("--write-generations", "With --run: write its answers as generation_results.", "FILE", type=PATH)
+@option("--write-predictions", "With --run: write its scores as prediction_results.", "FILE", type=PATH)
 @option("--split", "The split (train, test or val .json) with the annotations.", "FILE", type=PATH)
 @option("--matching", "How predicted elements are matched.", "RULE", default="casefold")
 @JSON
@@ -269,31 +259,31 @@ def longt2ibench(
       python cli.py aggregate longt2ibench --run runs/mine \\
         --write-generations g.json --write-predictions p.json
     """
-    from titjudge.cli.output import write_json
-    from titjudge.core.errors import UserError
     from titjudge.suites.longt2ibench import suite
 
-    if sum(each is not None for each in (generations, predictions, run_folder)) != 1:
+    if sum(source is not None for source in (generations, predictions, run_folder)) != 1:
         raise UserError("give --generations FILE, --predictions FILE or --run RUN")
+    if run_folder is None and (write_generations is not None or write_predictions is not None):
+        raise UserError("--write-generations and --write-predictions need --run RUN: whose answers to write")
     if run_folder is not None:
         items, scores = _judged(run_folder, suite.METRIC)
         if write_generations is not None:
             write_json(write_generations, suite.generation_results(items, scores))
         if write_predictions is not None:
             write_json(write_predictions, suite.prediction_results(items, scores))
-        return _show(lambda: suite.aggregate_run(items, scores, matching=matching), json_file)
-    if write_generations is not None or write_predictions is not None:
-        raise UserError("--write-generations and --write-predictions need --run RUN: whose answers to write")
-    if predictions is not None:
-        return _show(lambda: suite.aggregate_predictions(predictions), json_file)
-    assert generations is not None
-    return _show(lambda: suite.aggregate_generations(generations, split, matching=matching), json_file)
+        results, tables = suite.aggregate_run(items, scores, matching=matching)
+    elif generations is not None:
+        results, tables = suite.aggregate_generations(generations, split, matching=matching)
+    elif predictions is not None:
+        results, tables = suite.aggregate_predictions(predictions)
+    show_results(tables, results, json_file)
+    return 0
 
 
 @aggregate.command(short_help="GenEval: the six tasks and their mean.")
 @option(
     "--results",
-    "results.jsonl of GenEval's evaluate_images.py; repeatable, one a generator.",
+    "results.jsonl of GenEval's evaluate_images.py; repeatable, one for each generator.",
     "FILE",
     type=PATH,
     multiple=True,
@@ -309,4 +299,6 @@ def geneval(results: tuple[Path, ...], json_file: Path | None) -> int:
     """
     from titjudge.suites.geneval import aggregate_results
 
-    return _show(lambda: aggregate_results(results), json_file)
+    scores, tables = aggregate_results(results)
+    show_results(tables, scores, json_file)
+    return 0

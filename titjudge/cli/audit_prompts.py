@@ -1,4 +1,4 @@
-"""`audit-prompts`: what a set of prompts is like, before images are made from it."""
+"""`audit-prompts`: lengths, near-duplicates, leaks and balance of a set of prompts."""
 
 from __future__ import annotations
 
@@ -7,32 +7,27 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, option, with_options
+from titjudge.cli.options import JSON, PATH, PROMPT_COLUMNS, TABLE_FILE, option
+from titjudge.cli.output import check_writable, show_tables, write_json
 from titjudge.cli.terminal import say
-
-_EMBEDDING = with_options(
-    option(
-        "--embedder", "What tells how alike two prompts are  [default: the embedder in the package].", "PROVIDER/MODEL"
-    ),
-    option("--cache", "A folder for the vectors.", "DIR"),
-    option("--max-cost", "Hard cap in USD, where the embedder is hosted.", "USD", type=float),
-)
 
 
 @click.command()
 @click.argument("data", type=PATH)
-@option("--columns", "The columns of a list of prompts, where they are not named as usual.", "ID,PROMPT", default="")
+@PROMPT_COLUMNS
 @option(
     "--against",
-    "Another list, data folder, or suite (NAME, or NAME:FOLDER of its files), whose prompts this set should not have; "
+    "Prompts that must not leak into this set: a list, a data folder, or a suite (NAME, or NAME:FOLDER of its files); "
     "repeatable.",
     "DATA",
     multiple=True,
 )
-@option("--tokenizer", "Count tokens with this tokenizer of transformers.", "DIR", type=PATH)
+@option("--tokenizer", "Count tokens with this tokenizer (a folder of transformers).", "DIR", type=PATH)
 @option("--html", "Write a page with charts.", "FILE", name="page", type=PATH)
-@option("--out", "Write the tables: Markdown, LaTeX or CSV (.md, .tex, .csv).", "FILE", type=PATH)
-@_EMBEDDING
+@TABLE_FILE
+@option("--embedder", "Embedding model that compares prompts  [default: the one in the package].", "PROVIDER/MODEL")
+@option("--cache", "Cache folder of the embeddings.", "DIR")
+@option("--max-cost", "The most that a hosted embedding model may cost.", "USD", type=float)
 @JSON
 def audit_prompts(
     data: Path,
@@ -44,11 +39,11 @@ def audit_prompts(
     json_file: Path | None,
     **flags: Any,
 ) -> int:
-    """Audit a set of prompts: lengths and what text encoders would cut, near-duplicates, balance, language.
+    """Audit a set of prompts: lengths, what text encoders would cut off, near-duplicates, balance, language.
 
-    DATA is a list of prompts (.jsonl, .csv, .parquet, or .txt with one a line) or a data folder. Two prompts say the same
-    when the cosine of their embeddings is .85 or more (TIIF-Bench); a set of a benchmark's prompts, given with --against,
-    shows what has leaked. Columns with few different values (type, theme, ...) are counted.
+    DATA is a list of prompts (.jsonl, .csv, .parquet, or .txt with one prompt a line) or a data folder. Two prompts are
+    near-duplicates if the cosine of their embeddings is .85 or more (TIIF-Bench); the prompts of a benchmark, given with
+    --against, show what has leaked into the set. Columns with few different values (type, theme, ...) are counted.
 
     \b
     Examples:
@@ -57,11 +52,10 @@ def audit_prompts(
       python cli.py audit-prompts mine.jsonl --against benchmark.csv \\
         --against starter --against geneval2
     """
-    from titjudge.cli.output import check_writable, show_tables, write_json
     from titjudge.core.config import load_config
     from titjudge.core.grouped_reasons import brief
     from titjudge.report.table_files import check_table_file, write_tables
-    from titjudge.runs.prompt_audit import audit_prompts as look
+    from titjudge.runs.prompt_audit import audit_prompts as run_audit
 
     check_writable(page, data)
     if out is not None:
@@ -71,19 +65,19 @@ def audit_prompts(
     config = load_config(
         None, {"embedder": embedder, "cache": flags["cache"], "limits": {"max_cost": flags["max_cost"]}}
     )
-    found, problems = look(config, data, columns=columns, against=against, tokenizer=tokenizer)
-    tables = found.tables()
+    audit, problems = run_audit(config, data, columns=columns, against=against, tokenizer=tokenizer)
+    tables = audit.tables()
     show_tables(tables)
     if problems:
         rows = [tuple(problem.split(": ", 1)) for problem in problems]
-        said = "1 row is no prompt" if len(problems) == 1 else f"{len(problems):,} rows are no prompts"
-        say(f"\n{said}: {brief([(row[0], row[-1]) for row in rows])}", err=True)
+        count = "1 row is no prompt" if len(problems) == 1 else f"{len(problems):,} rows are no prompts"
+        say(f"\n{count}: {brief([(row[0], row[-1]) for row in rows])}", err=True)
     if page is not None:
         from titjudge.report.prompt_page import write_prompt_page
 
-        write_prompt_page(found, data.name, page)
+        write_prompt_page(audit, data.name, page)
         say(f"page   {page}")
     if out is not None:
         write_tables(tables, out)
-    write_json(json_file, found.to_json())
+    write_json(json_file, audit.to_json())
     return 0

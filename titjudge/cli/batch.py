@@ -1,17 +1,23 @@
-"""`batch export`, `batch import` and `batch record`: questions of a run as a file, answers from anywhere, kept or replayed."""
+"""`batch export`, `import` and `record`: write the questions of a run to a file, and read answers from a file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, key_option, model_options, option, overrides_of, with_options
+from titjudge.cli.options import JSON, PATH, F, config_of, key_option, model_options, option, with_options
+from titjudge.cli.output import write_json
 from titjudge.cli.terminal import say
+from titjudge.core.errors import ConfigError
 
-F = TypeVar("F", bound=Callable[..., Any])
-_SHOWN = 10  # names of each kind
+if TYPE_CHECKING:
+    from titjudge.runs.session import Session
+
+_SHOWN = 10  # problems printed of each kind
 
 _run_options: Callable[[F], F] = with_options(
     key_option("data", "DIR"),
@@ -19,18 +25,19 @@ _run_options: Callable[[F], F] = with_options(
     key_option("metrics", "NAME", "--metric", multiple=True),
     key_option("limit", "N"),
     key_option("limit_seed", "S"),
+    model_options,
 )
 
 
 @click.group()
 def batch() -> None:
-    """Offline batches: take the questions of a run elsewhere, and bring the answers back.
+    """Export the questions of a run to a file, and import or record answers from a file.
 
-    Give the options that `judge` will get: questions and answers belong together by provider, model, prompt, image and
-    parameters. (`judge --batch` sends jobs to OpenAI or Gemini by itself.)
+    Give the same options as to `judge`: an answer belongs to a question with the same provider, model, prompt, image and
+    parameters. (`judge --batch` itself sends batch jobs to OpenAI or Gemini.)
 
-    Answers can also be recorded beside the data, where `--captioner recorded --judge recorded` replays them anywhere,
-    without a network: those of a person or model that can see the images, or those a run has paid for.
+    Answers can also be recorded beside the data: answers of a person, of another model, or those a run has paid for.
+    `--captioner recorded --judge recorded` then replays them on any machine, without a network.
 
     \b
     Examples:
@@ -42,135 +49,121 @@ def batch() -> None:
       python cli.py batch record --provider recorded --by me answered.jsonl
       python cli.py judge --data my_images --provider recorded
 
-    docs/recorded.md goes through it step by step.
+    docs/recorded.md explains it step by step.
     """
 
 
 @batch.command()
 @_run_options
-@model_options
-@option("--out", "Where the questions go, as OpenAI batch JSONL.", "FILE", type=PATH, required=True)
-@option("--crops", "Where parts of images go, as files  [default: into the lines].", "DIR", type=PATH)
+@option("--out", "The file to write: batch input of OpenAI (JSON lines).", "FILE", type=PATH, required=True)
+@option("--crops", "Folder for crops of images  [default: they are put into the lines].", "DIR", type=PATH)
 @JSON
 def export(**flags: Any) -> int:
-    """Write the questions a run would ask now; nothing is sent.
+    """Write the questions that a run would ask now; nothing is sent.
 
-    An item's second question (the judge's) can be exported once its first (the captioner's) has been imported. With
-    `recorded` in all roles: what is not recorded yet, in plain lines (custom_id, item, template, images, question, schema),
-    in the order of the items. When nothing is left to ask FILE is empty, and the exit code 0.
+    A question that depends on another answer (the judge's on the captioner's) can be exported once that answer has been
+    imported. With `recorded` in all roles it writes what is not recorded yet, in plain lines (custom_id, item, template,
+    images, question, schema), in the order of the items. If nothing is left to ask, FILE is empty and the exit code is 0.
     """
-    from titjudge.cli.output import write_json
     from titjudge.runs.offline_batch import only_recorded
     from titjudge.runs.offline_export import export as export_requests
 
-    session = _session(flags)
-    try:
-        done = export_requests(session, flags["out"], crops=flags["crops"])
-    finally:
-        session.cache.close()
-    if not done.requests:
-        say(f"nothing to ask: every answer is there already; {flags['out']} is empty")
-    for file in done.files if done.requests else ():
-        say(f"wrote {file}")
-    if done.requests:
+    with _session(flags) as session:
+        exported = export_requests(session, flags["out"], crops=flags["crops"])
+    if exported.requests:
+        for file in exported.files:
+            say(f"wrote {file}")
         back = "record" if only_recorded(session) else "import"
-        say(f"{done.requests} questions; bring the answers back with `batch {back}` and the same options")
-    write_json(flags["json_file"], {"requests": done.requests, "files": [str(file) for file in done.files]})
+        say(f"{exported.requests} questions; bring the answers back with `batch {back}` and the same options")
+    else:
+        say(f"nothing to ask: every answer is there already; {flags['out']} is empty")
+    write_json(flags["json_file"], {"requests": exported.requests, "files": [str(file) for file in exported.files]})
     return 0
 
 
 @batch.command("import")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
 @_run_options
-@model_options
 @JSON
 def import_(**flags: Any) -> int:
     """Put answers into the cache, where `judge` finds them.
 
-    A line of FILE is one of an OpenAI batch's output, or {"custom_id": KEY, "text": "..."}, KEY being the custom_id of
-    the exported question (`answer` is taken for `text`, and a JSON object for its text). An answer that is there already
-    is never replaced. The exit code is 1 when no line was of use.
+    Each line of FILE is a line of an OpenAI batch's output, or {"custom_id": KEY, "text": "..."} with the custom_id of the
+    exported question (`answer` instead of `text` works, and so does a JSON object instead of a text). An answer that is
+    already there is never replaced. The exit code is 1 if no line could be used.
     """
     from dataclasses import asdict
 
-    from titjudge.cli.output import write_json
     from titjudge.runs.offline_import import import_answers
 
-    session = _session(flags)
-    found = {}
-    try:
-        for file in flags["files"]:
-            found[str(file)] = import_answers(session, file)
-    finally:
-        session.cache.close()
-    for name, one in found.items():
-        say(f"{name}: {one.imported} answers imported, {one.already} were there already")
-        _name_rest(one)
-    write_json(flags["json_file"], {name: asdict(one) for name, one in found.items()})
-    return 0 if any(one.imported or one.already for one in found.values()) else 1
+    with _session(flags) as session:
+        imports = {str(file): import_answers(session, file) for file in flags["files"]}
+    for name, result in imports.items():
+        say(f"{name}: {result.imported} answers imported, {result.already} were there already")
+        _show_unused(result)
+    write_json(flags["json_file"], {name: asdict(result) for name, result in imports.items()})
+    return 0 if any(result.imported or result.already for result in imports.values()) else 1
 
 
 @batch.command()
 @click.argument("files", nargs=-1, type=PATH, metavar="[FILE...]")
 @_run_options
-@model_options
 @option("--to", "The recording  [default: answers.jsonl in the data folder].", "FILE", type=PATH)
-@option("--by", "Who gave the answers  [default: the name of the model].", "WHO")
-@option("--replace", "Correct recorded answers by those in FILE; what was built on them is dropped.", is_flag=True)
+@option("--by", "Name of who gave the answers  [default: the name of the model].", "WHO")
+@option(
+    "--replace", "Replace recorded answers by those in FILE, and drop the answers that depend on them.", is_flag=True
+)
 @JSON
 def record(**flags: Any) -> int:
     """Record answers beside the data, where `recorded` replays them.
 
-    Takes the answers in each FILE and those in the cache that a run with these options would use. A line of FILE is
-    {"custom_id": KEY, "text": "..."}, KEY being the custom_id of the exported question (`answer` is taken for `text`, and
-    a JSON object for its text), or one of an OpenAI batch's output. A line of the recording says what was asked, of which
-    image, what was answered and by whom; its key holds no path, so the folder can be moved or given away. A recorded
-    answer is replaced only with --replace. The exit code is 1 when there is none.
+    Records the answers in each FILE, and those in the cache that a run with these options would use. Each line of FILE has
+    one of the forms that `batch import` reads. A line of the recording holds the question, the image, the answer and who
+    gave it; its key contains no path, so the folder can be moved or given away. A recorded answer is replaced only with
+    --replace. The exit code is 1 if there is nothing to record.
     """
     from dataclasses import asdict
 
-    from titjudge.cli.output import write_json
-    from titjudge.core.errors import ConfigError
     from titjudge.providers.recorded import ANSWERS
     from titjudge.runs.recording import record as record_answers
 
-    session = _session(flags)
-    try:
-        data = session.config.data
-        if flags["to"] is None and not data.is_dir():
-            raise ConfigError(f"{data} is no folder that could hold {ANSWERS}: --to names the recording")
-        to = flags["to"] or data / ANSWERS
-        done = record_answers(session, flags["files"], to, by=flags["by"] or "", replace=flags["replace"])
-    finally:
-        session.cache.close()
-    say(f"{to}: {done.imported} answers recorded, {done.already} were there already")
-    if done.replaced:
-        say(f"  {done.replaced} of them in the place of others; {done.dropped} answers built on those were dropped")
-    _name("recorded otherwise before (--replace would correct them)", done.differing)
-    _name_rest(done)
-    write_json(flags["json_file"], asdict(done))
-    return 0 if done.imported or done.already else 1
+    with _session(flags) as session:
+        folder = Path(session.config.data or "")
+        if flags["to"] is None and not folder.is_dir():
+            raise ConfigError(f"{folder} is no folder that could hold {ANSWERS}: --to names the recording")
+        to = flags["to"] or folder / ANSWERS
+        result = record_answers(session, flags["files"], to, by=flags["by"] or "", replace=flags["replace"])
+    say(f"{to}: {result.imported} answers recorded, {result.already} were there already")
+    if result.replaced:
+        say(f"  {result.replaced} of them in the place of others; {result.dropped} answers built on those were dropped")
+    _show_some("recorded otherwise before (--replace would correct them)", result.differing)
+    _show_unused(result)
+    write_json(flags["json_file"], asdict(result))
+    return 0 if result.imported or result.already else 1
 
 
-def _name_rest(done: Any) -> None:
-    _name("unusable", [f"{key}: {reason}" for key, reason in done.unusable])
-    _name("not asked by this run (or not yet)", done.unknown)
-    _name("malformed", done.bad)
+def _show_unused(result: Any) -> None:
+    _show_some("unusable", [f"{key}: {reason}" for key, reason in result.unusable])
+    _show_some("not asked by this run (or not yet)", result.unknown)
+    _show_some("malformed", result.bad)
 
 
-def _name(what: str, lines: list[str]) -> None:
+def _show_some(what: str, lines: Sequence[str]) -> None:
     if not lines:
         return
     say(f"  {len(lines)} {what}:", err=True)
     for line in lines[:_SHOWN]:
-        say("    " + "".join(each if each.isprintable() else "?" for each in line), err=True)
+        say("    " + "".join(character if character.isprintable() else "?" for character in line), err=True)
     if len(lines) > _SHOWN:
         say(f"    ... and {len(lines) - _SHOWN} more", err=True)
 
 
-def _session(flags: dict[str, Any]) -> Any:
-    from titjudge.core.config import load_config
+@contextmanager
+def _session(flags: dict[str, Any]) -> Iterator[Session]:
     from titjudge.runs.session import Session
 
-    overrides = overrides_of({**flags, "out": None})  # `--out` of an export is no run folder
-    return Session(load_config(flags["config_file"], overrides))
+    session = Session(config_of({**flags, "out": None}))  # `--out` of an export is no run folder
+    try:
+        yield session
+    finally:
+        session.cache.close()

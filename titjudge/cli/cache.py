@@ -1,21 +1,27 @@
-"""`cache stats` and `cache clear`."""
+"""`cache stats` and `cache clear`: the answers kept on disk."""
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
+
+if TYPE_CHECKING:
+    from titjudge.engine.cache import AnswerCache
 
 _CACHE = option("--cache", "The cache folder  [default: $TITJUDGE_CACHE or cache/].", "DIR", name="folder", type=PATH)
 
 
 @click.group()
 def cache() -> None:
-    """Answers, embeddings and image verdicts kept on disk, so that nothing is paid twice.
+    """Show or clear the cache: answers, embeddings and image checks, kept on disk so that nothing is paid twice.
 
     \b
     Examples:
@@ -24,7 +30,7 @@ def cache() -> None:
     """
 
 
-def _open(folder: Path | None):  # type: ignore[no-untyped-def]
+def _open(folder: Path | None) -> AnswerCache:
     from titjudge.core.paths import cache_folder
     from titjudge.engine.cache import AnswerCache
 
@@ -35,38 +41,27 @@ def _open(folder: Path | None):  # type: ignore[no-untyped-def]
 @_CACHE
 @JSON
 def stats(folder: Path | None, json_file: Path | None) -> int:
-    """How much is kept, and where."""
-    from titjudge.cli.output import show_tables, write_json
+    """Show the folder of the cache, its size and entries."""
     from titjudge.core.types import Table
 
-    opened = _open(folder)
-    kinds = Counter(key.partition(":")[0] for key in opened.keys())  # noqa: SIM118
-    names = {"ask": "answers", "embed": "embeddings", "image": "image verdicts"}
-    rows = tuple((names.get(kind, kind), count) for kind, count in sorted(kinds.items()))
-    size = opened.size()
-    show_tables(
-        [
-            Table(
-                f"cache {opened.folder}",
-                ("kind", "entries"),
-                rows,
-                (f"{size / 2**20:.1f} MiB on disk", *opened.warnings),
-            )
-        ]
-    )
-    write_json(json_file, {"folder": str(opened.folder), "bytes": size, "entries": dict(kinds)})
-    opened.close()
+    with closing(_open(folder)) as opened:
+        kinds = Counter(key.partition(":")[0] for key in opened.keys())  # noqa: SIM118
+        size = opened.size()
+        names = {"ask": "answers", "embed": "embeddings", "image": "image verdicts"}
+        rows = tuple((names.get(kind, kind), count) for kind, count in sorted(kinds.items()))
+        notes = (f"{size / 2**20:.1f} MiB on disk", *opened.warnings)
+        table = Table(f"cache {opened.folder}", ("kind", "entries"), rows, notes)
+        show_results([table], {"folder": str(opened.folder), "bytes": size, "entries": dict(kinds)}, json_file)
     return 0
 
 
 @cache.command()
 @_CACHE
-@option("--yes", "Do not ask.", is_flag=True)
+@option("--yes", "Do not ask for confirmation.", is_flag=True)
 def clear(folder: Path | None, yes: bool) -> int:
-    """Forget every answer. What was paid for them is lost."""
-    opened = _open(folder)
-    if not yes:
-        click.confirm(f"Forget {len(opened)} entries in {opened.folder}?", abort=True)
-    say(f"{opened.clear()} entries forgotten")
-    opened.close()
+    """Delete all entries. Answers that were paid for are lost."""
+    with closing(_open(folder)) as opened:
+        if not yes:
+            click.confirm(f"Forget {len(opened)} entries in {opened.folder}?", abort=True)
+        say(f"{opened.clear()} entries forgotten")
     return 0

@@ -1,4 +1,4 @@
-"""`compare`: runs against people, votes into pairs, rankings against a reference."""
+"""`compare`: agreement of runs with people, votes into pairs, rankings against a reference."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli import compare_bridge, compare_generators, compare_runs
+from titjudge.cli import compare_generators, compare_runs
 from titjudge.cli.options import JSON, PATH, GroupByDefault, option
+from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
+from titjudge.core.errors import DataError
 
 if TYPE_CHECKING:
-    from titjudge.core.types import Item, Score
+    from titjudge.core.types import Item, Score, Table
     from titjudge.stats.paired_differences import Difference
 
 
@@ -25,7 +27,7 @@ class _RunsByDefault(GroupByDefault):
 
 @click.group(cls=_RunsByDefault)
 def compare() -> None:
-    """Compare runs with human pairs (`compare RUN...`), work on votes and ranks, or ask what a run is worth.
+    """Measure how far runs agree with human pairs (`compare RUN...`), compare generators and judges, convert votes and ranks.
 
     \b
     Examples:
@@ -44,7 +46,7 @@ def compare() -> None:
     """
 
 
-for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS, *compare_bridge.COMMANDS):
+for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
     compare.add_command(command)
 
 
@@ -61,13 +63,13 @@ for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS, *compare_b
 )
 @option(
     "--votes",
-    "Single votes (as for `compare votes`): how often one person agrees with the others, beside the accuracies.",
+    "Single votes (as for `compare votes`): also show how often one person agrees with the others.",
     "FILE",
     name="votes_file",
     type=PATH,
 )
-@option("--strengths", "Bradley-Terry strengths of the generators, with intervals.", is_flag=True)
-@option("--allow-drift", "Compare runs although a model changed between them.", is_flag=True)
+@option("--strengths", "Also fit Bradley-Terry strengths of the generators, with intervals.", is_flag=True)
+@option("--allow-drift", "Compare runs even if a model changed between them.", is_flag=True)
 @JSON
 def runs(
     runs: tuple[Path, ...],
@@ -78,59 +80,54 @@ def runs(
     allow_drift: bool,
     json_file: Path | None,
 ) -> int:
-    """Agreement of one or several runs with the same human pairs or scores, and paired differences between them.
+    """Measure the agreement of one or several runs with the same human pairs or scores, and the differences between runs.
 
     Without human pairs: differences in mean score between the runs, or between the generators of one run.
     """
-    from titjudge.cli.output import show_notes, show_tables, write_json
     from titjudge.core import registry
     from titjudge.probes.canary import refuse_drift
     from titjudge.runs.results import not_applicable
     from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.agreement import agreement
+    from titjudge.stats.human_data import read_votes
     from titjudge.stats.paired_differences import differences_table, paired_differences
     from titjudge.stats.pairwise_accuracy import values_by_metric
+    from titjudge.stats.tables import agreement_tables
+    from titjudge.stats.votes import human_ceiling
     from titjudge.suites.folder import read_pairs
 
     folders = [RunFolder(path) for path in runs]
     stored = [folder.results() for folder in folders]
     pairs = read_pairs(pairs_file, items=folders[0].judged) if pairs_file else stored[0].human_pairs
-    drift = refuse_drift(
-        {str(path): folder.manifest() for path, folder in zip(runs, folders, strict=True)}, allow=allow_drift
-    )
-    items: dict[str, Item] = {}
-    scores = []
+    manifests = {str(path): folder.manifest() for path, folder in zip(runs, folders, strict=True)}
+    drift = refuse_drift(manifests, allow=allow_drift)
     short = [path.resolve().name for path in runs]
     labels = short if len(set(short)) == len(short) else [str(path) for path in runs]
-    judged: dict[str, tuple[dict[str, Item], list[Score]]] = {}
-    for label, folder in zip(labels, folders, strict=True):
-        listed = {item.id: item for item in folder.judged()}
-        judged[label] = listed, list(folder.scores().values())
+    judged: dict[str, tuple[dict[str, Item], list[Score]]] = {
+        label: ({item.id: item for item in folder.judged()}, list(folder.scores().values()))
+        for label, folder in zip(labels, folders, strict=True)
+    }
+    items: dict[str, Item] = {}
+    scores: list[Score] = []
+    for label, (listed, own) in judged.items():
         items |= listed
-        for score in judged[label][1]:
-            name = score.metric if len(runs) == 1 else f"{score.metric} ({label})"
-            scores.append(_renamed(score, name))
+        scores += own if len(runs) == 1 else [replace(score, metric=f"{score.metric} ({label})") for score in own]
     names = sorted({score.metric for score in scores})
-    known = {name: registry.load("metrics", name.partition(" ")[0]) for name in names}
-    lower = {name for name in names if not known[name].higher_is_better}
-    ranges = {name: each.range for name, each in known.items()}
+    metrics = {name: registry.load("metrics", name.partition(" ")[0]) for name in names}
+    lower = {name for name, metric in metrics.items() if not metric.higher_is_better}
+    ranges = {name: metric.range for name, metric in metrics.items()}
     shown = list(items.values())
-    apart = not_applicable(shown, scores, {registry.base_metric(name): each for name, each in known.items()})
-    found = agreement(shown, scores, pairs, negate=lower, ranges=ranges, apart=apart, strengths=strengths)
-    from titjudge.stats.tables import agreement_tables
-
-    tables = agreement_tables(found)
-    results: dict[str, Any] = found.to_json()
-    ceiling = []
+    apart = not_applicable(shown, scores, {registry.base_metric(name): metric for name, metric in metrics.items()})
+    agreed = agreement(shown, scores, pairs, negate=lower, ranges=ranges, apart=apart, strengths=strengths)
+    tables = agreement_tables(agreed)
+    results: dict[str, Any] = agreed.to_json()
+    notes = []
     if votes_file is not None:
-        from titjudge.stats.human_data import read_votes
-        from titjudge.stats.votes import human_ceiling
-
-        reached = human_ceiling(read_votes(votes_file))
-        results["human_ceiling"] = reached.to_json()
-        ceiling = [reached.line() or f"{votes_file}: no vote on a pair that others decide: no human ceiling"]
+        ceiling = human_ceiling(read_votes(votes_file))
+        results["human_ceiling"] = ceiling.to_json()
+        notes.append(ceiling.line() or f"{votes_file}: no vote on a pair that others decide: no human ceiling")
     if human is not None:
-        table, results["human_scores"] = _against_scores(human, items, scores, names)
+        table, results["human_scores"] = _correlations(human, items, scores, names)
         tables.append(table)
     if pairs and len(names) > 1:
         values = values_by_metric(scores, negate=lower)
@@ -139,22 +136,21 @@ def runs(
         differences = _without_people(judged)
     if differences:
         tables.append(differences_table(differences))
-        results["differences"] = [each.to_json() for each in differences]
-    results["spent"] = sum(each.spent or 0.0 for each in stored)
-    results["list_cost"] = sum(each.list_cost or 0.0 for each in stored)
-    show_tables(tables)
-    mixed = [f"{path}: {line}" for path, each in zip(runs, folders, strict=True) for line in each.manifest().mixed]
-    if mixed:
+        results["differences"] = [difference.to_json() for difference in differences]
+    results["spent"] = sum(run.spent or 0.0 for run in stored)
+    results["list_cost"] = sum(run.list_cost or 0.0 for run in stored)
+    notes += [*results.get("warnings", []), *drift]
+    if mixed := [f"{path}: {line}" for path, manifest in manifests.items() for line in manifest.mixed]:
         results["mixed"] = mixed
-    show_notes([*ceiling, *results.get("warnings", []), *drift, *mixed], tables)
-    write_json(json_file, results)
+    show_results(tables, results, json_file, [*notes, *mixed])
     return 0
 
 
 def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> list[Difference]:
-    """Compute differences in mean score where no people are asked.
+    """Compare mean scores: those of each run with the first run over the images of both, or in one run those of its generators.
 
-    Of each run against the first over what both judged, or, in one run, of each generator against the first.
+    Args:
+        judged: Items by id, and scores, of each run.
     """
     from titjudge.stats.paired_differences import prompt_differences, run_differences
 
@@ -162,29 +158,32 @@ def _without_people(judged: dict[str, tuple[dict[str, Item], list[Score]]]) -> l
     items = {label: listed for label, (listed, _) in judged.items()}
     if len(judged) == 1:
         ((listed, scores),) = judged.values()
-        makers = sorted({item.generator for item in listed.values()} - {""})
-        sides = {name: [score for score in scores if score.generator == name] for name in makers}
-        items = dict.fromkeys(makers, listed)
+        generators = sorted({item.generator for item in listed.values()} - {""})
+        sides = {name: [score for score in scores if score.generator == name] for name in generators}
+        items = dict.fromkeys(generators, listed)
     elif set.intersection(*map(set, items.values())):
         every = {id: item for listed in items.values() for id, item in listed.items()}
         return run_differences(list(every.values()), sides, baseline=next(iter(sides)))
     differences: list[Difference] = []
     for metric in dict.fromkeys(score.metric for scores in sides.values() for score in scores):
-        values: dict[str, dict[str, list[float | None]]] = {}
+        values: dict[str, dict[str, list[float | None]]] = {}  # side -> prompt -> its scores
         for name, scores in sides.items():
             for score in scores:
                 if score.metric == metric and score.item_id in items[name]:
                     prompt = items[name][score.item_id].prompt
                     values.setdefault(name, {}).setdefault(prompt, []).append(score.value)
         if len(values) > 1:
-            some = prompt_differences(values, baseline=next(iter(values)))
-            differences += [replace(each, what=f"{each.what}, {metric}") for each in some]
+            of_metric = prompt_differences(values, baseline=next(iter(values)))
+            differences += [replace(each, what=f"{each.what}, {metric}") for each in of_metric]
     return differences
 
 
-def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tuple[Any, dict[str, Any]]:
-    """Correlation of each metric, and of its pillars and claims where people have scored these, over all images."""
-    from titjudge.core.errors import DataError
+def _correlations(
+    file: Path, items: dict[str, Item], scores: list[Score], names: list[str]
+) -> tuple[Table, dict[str, Any]]:
+    """Correlate each metric with human scores over all images, and its pillars and claims if people have scored these."""
+    from dataclasses import asdict
+
     from titjudge.core.types import Table
     from titjudge.stats.correlation import correlation
     from titjudge.stats.human_data import SCORE, read_human_scores
@@ -205,63 +204,70 @@ def _against_scores(file: Path, items: Any, scores: Any, names: list[str]) -> tu
     rows: list[tuple[Any, ...]] = []
     out: dict[str, Any] = {}
     for name in names:
-        for part in (each for each in people if each in values[name]):
-            found = correlation(
-                [values[name][part].get(each) for each in order],
-                [people[part].get(each) for each in order],
-                [items[each].prompt_id for each in order],
+        for part in (part for part in people if part in values[name]):
+            c = correlation(
+                [values[name][part].get(image) for image in order],
+                [people[part].get(image) for image in order],
+                [items[image].prompt_id for image in order],
             )
-            record = {key: getattr(found, key) for key in found.__dataclass_fields__}
             if part == SCORE:
-                out[name] = record | out.get(name, {})
+                out[name] = asdict(c) | out.get(name, {})
             else:
-                out.setdefault(name, {}).setdefault("parts", {})[part] = record
-            rows.append((name, part, found.srcc, found.plcc, found.krcc, found.n, found.missing))
+                out.setdefault(name, {}).setdefault("parts", {})[part] = asdict(c)
+            rows.append((name, part, c.srcc, c.plcc, c.krcc, c.n, c.missing))
     columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both")
     return Table("Correlation with human scores", columns, tuple(rows), ("over all images; intervals in --json",)), out
 
 
-def _renamed(score: Any, name: str) -> Any:
-    return replace(score, metric=name)
-
-
 @compare.command()
-@option("--csv", "One row a generator, one column a ranking.", "FILE", name="csv_file", type=PATH, required=True)
+@option(
+    "--csv",
+    "A table with a row for each generator and a column for each ranking.",
+    "FILE",
+    name="csv_file",
+    type=PATH,
+    required=True,
+)
 @option("--reference", "The column the others are compared with.", "COLUMN", required=True)
 @JSON
 def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
-    """SRCC and KRCC of each ranking with a reference ranking."""
-    from titjudge.cli.output import show_tables, write_json
+    """Correlate (SRCC, KRCC) each ranking with a reference ranking.
+
+    \b
+    Example:
+      python cli.py compare ranks --csv leaderboards.csv --reference human
+    """
     from titjudge.stats.correlation import compare_ranks
 
     results, table = compare_ranks(csv_file, reference)
-    show_tables([table])
-    write_json(json_file, results)
+    show_results([table], results, json_file)
     return 0
 
 
-@compare.command(short_help="Votes to preferences, with Krippendorff's alpha.")
+@compare.command(short_help="Turn votes into preferences, with Krippendorff's alpha.")
 @click.argument("votes_file", type=PATH, metavar="FILE")
-@option("--experts", "Votes of the expert panel on the pairs that need them.", "FILE", type=PATH)
-@option("--annotators", "Annotators a pair should have.", "N", default=15)
-@option("--pairs-out", "Write the pairs that are decided (JSON lines), for `judge --pairs`.", "FILE", type=PATH)
+@option("--experts", "Votes of experts on the pairs that the annotators leave open.", "FILE", type=PATH)
+@option("--annotators", "How many annotators each pair should have.", "N", default=15)
+@option("--pairs-out", "Write the decided pairs as JSON lines, for `judge --pairs`.", "FILE", type=PATH)
 @JSON
 def votes(
     votes_file: Path, experts: Path | None, annotators: int, pairs_out: Path | None, json_file: Path | None
 ) -> int:
-    """Votes to preferences by the three steps of the TIT-Score paper (A.11), with Krippendorff's alpha.
+    """Turn votes into preferences by the three rules of the TIT-Score paper (A.11), with Krippendorff's alpha.
 
     FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, annotator, preference (a, b, tie or
     both_bad).
+
+    \b
+    Example:
+      python cli.py compare votes votes.csv --pairs-out pairs.jsonl
     """
-    from titjudge.cli.output import show_tables, write_json
     from titjudge.core.files import Appender
     from titjudge.stats.human_data import pair_records, read_votes
     from titjudge.stats.votes import aggregate_votes
 
     summary = aggregate_votes(read_votes(votes_file), read_votes(experts) if experts else (), annotators=annotators)
-    show_tables([summary.table()])
-    write_json(json_file, summary.to_json())
+    show_results([summary.table()], summary.to_json(), json_file)
     if pairs_out is not None:
         pairs_out.unlink(missing_ok=True)
         out = Appender(pairs_out)

@@ -1,49 +1,48 @@
-"""`compare people`, `compare cascade`, `compare forgetting`: what a stored run or sweep says beyond its scores."""
+"""`compare people`, `cascade`, `forgetting`, `elements` and `bridge`: what finished runs say beyond their scores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.compare_generators import check_files, file_options, read_judged, write_out
-from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.compare_options import METRIC, SCORE_METRIC, OutputFiles, file_options, read_judged
+from titjudge.cli.options import JSON, PATH, TABLE_FILE, option
+from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
+from titjudge.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from titjudge.core.types import Table
-    from titjudge.stats.ppi import Estimate
-
-METRIC = option("--metric", "The metric to look at, where the run has several.", "NAME")
+    from titjudge.runs.human_study import Study
 
 
-@click.command(short_help="Generators as people would rank them, from few human and many judge pairs.")
+@click.command(short_help="Rank generators as people would, from few human pairs and many judge scores.")
 @click.argument("run", type=PATH)
 @option("--pairs", "The few human pairs (jsonl or csv)  [default: the run's].", "FILE", name="pairs_file", type=PATH)
 @option(
     "--gold",
-    "A run, or table, of a dear judge on a random part of the prompts, in the place of people.",
+    "A run, or table, of an expensive judge on a random part of the prompts, in place of people.",
     "RUN",
     type=PATH,
 )
-@option("--gold-metric", "The metric of --gold  [default: as --metric].", "NAME")
+@option("--gold-metric", "Metric of --gold  [default: as --metric].", "NAME")
 @METRIC
-@option("--level", "Level of the intervals.", "P", type=click.FloatRange(0.5, 0.9999), default=0.95)
+@option("--level", "Confidence level of the intervals.", "P", type=click.FloatRange(0.5, 0.9999), default=0.95)
 @file_options
 def people(
     run: Path, pairs_file: Path | None, gold: Path | None, gold_metric: str | None, metric: str | None, level: float,
-    plot: Path | None, out: Path | None, json_file: Path | None,
+    files: OutputFiles,
 ) -> int:  # fmt: skip
-    """Rank the generators of RUN as people would, from few human pairs and all pairs that a judge has scored.
+    """Rank the generators of RUN as people would, from few human pairs and the judge's scores of all images.
 
-    Prediction-powered inference: the interval holds for people however wrong the judge is, as long as the human pairs
-    are a random sample of all pairs. Beside it stand people alone and the judge alone (whose interval is not to be
-    believed), and how many more labels would separate two neighbours.
+    Uses prediction-powered inference: the interval covers the win rate among people however wrong the judge is, as long as
+    the human pairs are a random sample of all pairs. For comparison it also shows people alone, the judge alone (whose
+    interval ignores the judge's errors), and how many more human pairs would separate two neighbours.
 
-    With --gold a dear judge stands in the place of people: RUN is a cheap judge on all prompts, --gold the dear one on a
-    random part of them, and the scores are those that the dear judge would have given.
+    With --gold an expensive judge takes the place of people: RUN is a cheap judge on all prompts, --gold the expensive one
+    on a random part of them, and the scores estimate those of the expensive judge.
     `judge --limit N --limit-seed S` draws such a part; `--limit N` alone takes the first prompts.
 
     \b
@@ -53,70 +52,62 @@ def people(
         --json board.json
       python cli.py compare people runs/cheap --gold runs/dear
     """
-    if gold_metric is not None and gold is None:
-        from titjudge.core.errors import ConfigError
+    from titjudge.report.verdict_charts import write_joined
 
-        raise ConfigError("--gold-metric goes with --gold")
-    check_files(plot, out)
-    if gold is not None:
-        tables, lines, rows, record = _two_tiers((run, metric), (gold, gold_metric or metric), pairs_file, level)
-    else:
-        tables, lines, rows, record = _people(run, metric, pairs_file, level)
-    if plot is not None:
-        from titjudge.report.verdict_charts import write_joined
+    record: dict[str, Any]
+    if gold is None:
+        if gold_metric is not None:
+            raise ConfigError("--gold-metric goes with --gold")
+        study = _study(run, metric, pairs_file)
+        board = study.board(level)
+        record = {"run": str(run), "metric": study.metric, **board.to_json()}
+        rows = [(standing.generator, standing.win_rate) for standing in board.standings]
+        files.finish(board.tables(), record, draw=lambda path: write_joined(rows, path, "people", "the judge"))
+        return 0
+    if pairs_file is not None:
+        raise ConfigError("--gold stands in the place of people: it does not go with --pairs")
+    from titjudge.stats.two_tier import two_tier
 
-        write_joined(rows, plot, *(("people", "the judge") if gold is None else ("the dear judge", "the cheap one")))
-        lines = [*lines, f"plot   {plot}"]
-    _tell(tables, lines, json_file, record, out)
+    cheap, dear = read_judged(run, metric), read_judged(gold, gold_metric or metric)
+    estimated = two_tier(cheap, dear, level=level)
+    record = {"run": str(run), "gold": str(gold), "metric": dear.metric, **estimated.to_json()}
+    rows = [(generator.names[0], generator.estimate) for generator in estimated.generators]
+    files.finish(
+        estimated.tables(),
+        record,
+        notes=[*cheap.notes, *dear.notes],
+        draw=lambda path: write_joined(rows, path, "the dear judge", "the cheap one"),
+    )
     return 0
 
 
-_Told = tuple[Sequence["Table"], Sequence[str], Sequence[tuple[str, "Estimate"]], dict[str, Any]]
-
-
-def _people(run: Path, metric: str | None, pairs_file: Path | None, level: float) -> _Told:
+def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
+    """Read a run together with its human pairs, or those of a file."""
     from titjudge.runs.human_study import study
     from titjudge.runs.run_folder import RunFolder
     from titjudge.suites.folder import read_pairs
 
     folder = RunFolder(run)
     folder.manifest()
-    human = read_pairs(pairs_file, items=folder.judged) if pairs_file else folder.results().human_pairs
-    if not human:
-        raise _nothing(pairs_file or run, "no human pairs: give some with --pairs FILE, or collect them with `label`")
-    found = study(folder, human, metric)
-    board = found.board(level)
-    rows = [(each.generator, each.win_rate) for each in board.standings]
-    return board.tables(), [], rows, {"run": str(run), "metric": found.metric, **board.to_json()}
-
-
-def _two_tiers(
-    run: tuple[Path, str | None], gold: tuple[Path, str | None], pairs_file: Path | None, level: float
-) -> _Told:
-    from titjudge.core.errors import ConfigError
-    from titjudge.stats.two_tier import two_tier
-
-    if pairs_file is not None:
-        raise ConfigError("--gold stands in the place of people: it does not go with --pairs")
-    tables = [read_judged(path, metric) for path, metric in (run, gold)]
-    found = two_tier(*tables, level=level)
-    notes = [f"  note: {note}" for table in tables for note in table.notes]
-    record = {"run": str(run[0]), "gold": str(gold[0]), "metric": tables[1].metric, **found.to_json()}
-    return found.tables(), notes, [(each.names[0], each.estimate) for each in found.generators], record
+    pairs = read_pairs(pairs_file, items=folder.judged) if pairs_file else folder.results().human_pairs
+    if not pairs:
+        message = "no human pairs: give some with --pairs FILE, or collect them with `label`"
+        raise DataError(message, pairs_file or run)
+    return study(folder, pairs, metric)
 
 
 @click.command(short_help="The cheapest rule over the judges of a sweep.")
 @click.argument("sweep", type=PATH, metavar="SWEEP_DIR")
 @option("--pairs", "Human pairs (jsonl or csv)  [default: the sweep's].", "FILE", name="pairs_file", type=PATH)
-@option("--max-price", "Most that 1,000 pairs may cost.", "USD", type=click.FloatRange(min=0))
+@option("--max-price", "The most that 1,000 pairs may cost.", "USD", type=click.FloatRange(min=0))
 @option(
     "--tolerance",
-    "Accuracy that may be given up against the best judge alone.",
+    "How much less accurate than the best judge alone a rule may be.",
     "SHARE",
     type=click.FloatRange(0, 1),
     default=0.01,
 )
-@option("--longest", "Most judges in a chain.", "N", type=click.IntRange(1, 3), default=2)
+@option("--longest", "The most judges in a chain.", "N", type=click.IntRange(1, 3), default=2)
 @option(
     "--price",
     "USD per million tokens, for answers stored without a price; repeatable.",
@@ -134,11 +125,10 @@ def cascade(
     prices: tuple[str, ...],
     json_file: Path | None,
 ) -> int:
-    """Find the cheapest rule over the judges of a sweep: the cheap one first, a dearer one where it is unsure.
+    """Find the cheapest way to use the judges of a sweep: a cheap one first, an expensive one where the first is unsure.
 
-    Prices are the list prices of the stored answers; what two judges share (a description) is paid once. The
-    recommendation is the cheapest rule within --tolerance of the best judge alone, or with --max-price the most accurate
-    one that costs no more.
+    Prices are the list prices of the stored answers; what two judges share (a description) is paid once. Recommends the
+    cheapest rule within --tolerance of the best judge alone or, with --max-price, the most accurate one within that price.
 
     \b
     Examples:
@@ -151,14 +141,14 @@ def cascade(
     from titjudge.stats.cascade import recommend
     from titjudge.suites.folder import read_pairs
 
-    judges = swept_judges(sweep, dict(parse_price_flag(each) for each in prices), longest=longest)
+    judges = swept_judges(sweep, dict(map(parse_price_flag, prices)), longest=longest)
     pairs = read_pairs(pairs_file) if pairs_file else judges.pairs
     if not pairs:
-        raise _nothing(sweep, "no human pairs to mark the judges on: give some with --pairs FILE")
+        raise DataError("no human pairs to mark the judges on: give some with --pairs FILE", sweep)
     if not judges.values:
         missing = "; ".join(f"{name}: {reason}" for name, reason in judges.left_out.items())
-        raise _nothing(sweep, f"no judge with a price ({missing}): give it with --price MODEL=IN,OUT")
-    found = recommend(
+        raise DataError(f"no judge with a price ({missing}): give it with --price MODEL=IN,OUT", sweep)
+    advice = recommend(
         pairs,
         judges.values,
         judges.prices,
@@ -172,23 +162,22 @@ def cascade(
         notes.append("only one judge: there is nothing to escalate to")
     if not any(judges.prices.values()):
         notes.append("every judge is free: the rule is chosen by accuracy alone")
-    lines = [f"\nrecommended: {found.outcome.rule}", *(f"  note: {note}" for note in notes)]
-    record = {"sweep": str(sweep), **found.to_json(), "left_out": judges.left_out}
-    _tell([found.table(), found.frontier_table()], lines, json_file, record)
+    record = {"sweep": str(sweep), **advice.to_json(), "left_out": judges.left_out}
+    show_results([advice.table(), advice.frontier_table()], record, json_file)
+    for line in (f"\nrecommended: {advice.outcome.rule}", *(f"  note: {note}" for note in notes)):
+        say(line)
     return 0
 
 
 @click.command(short_help="Where in the prompt generators stop reading.")
 @click.argument("run", type=PATH)
 @METRIC
-@option("--bins", "Places in the prompt.", "N", type=click.IntRange(2, 50), default=10)
+@option("--bins", "Into how many parts the prompt is divided.", "N", type=click.IntRange(2, 50), default=10)
 @file_options
-def forgetting(
-    run: Path, metric: str | None, bins: int, plot: Path | None, out: Path | None, json_file: Path | None
-) -> int:
-    """Where generators stop reading: how often claims are met by place in the prompt, by kind and by prompt length.
+def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> int:
+    """Show where generators stop reading: how often claims are met, by place in the prompt, by kind and by prompt length.
 
-    For runs of a metric that settles claims: tit-agent, graph-alignment, dsg, tifa.
+    For runs of a metric that checks single claims: tit-agent, graph-alignment, dsg, tifa.
 
     \b
     Examples:
@@ -201,51 +190,25 @@ def forgetting(
     from titjudge.runs.run_folder import RunFolder
     from titjudge.stats.forgetting import forgetting as curve
 
-    check_files(plot, out)
     name, claims = claims_of_run(RunFolder(run), metric)
-    found = curve(claims, bins=bins)
-    if plot is not None:
-        write_chart(found, plot)
-    lines = [f"plot   {plot}"] if plot is not None else []
-    record = {"run": str(run), "metric": name, "claims": len(claims), **found.to_json()}
-    _tell(found.tables(), lines, json_file, record, out)
+    by_place = curve(claims, bins=bins)
+    record = {"run": str(run), "metric": name, "claims": len(claims), **by_place.to_json()}
+    files.finish(by_place.tables(), record, draw=partial(write_chart, by_place))
     return 0
-
-
-def _tell(
-    tables: Sequence[Table],
-    lines: Sequence[str],
-    json_file: Path | None,
-    record: dict[str, Any],
-    out: Path | None = None,
-) -> None:
-    from titjudge.cli.output import show_tables, write_json
-
-    show_tables(tables)
-    for line in lines:
-        say(line)
-    write_out(tables, out)
-    write_json(json_file, record)
-
-
-def _nothing(place: Path, message: str) -> Any:
-    from titjudge.core.errors import DataError
-
-    return DataError(message, place)
 
 
 @click.command(short_help="Agreement on single questions, facets and elements.")
 @click.argument("run", type=PATH)
 @option("--human", "People's marks: rows of image, element, value.", "FILE", type=PATH, required=True)
 @METRIC
-@option("--out", "Write the table: Markdown, LaTeX or CSV (.md, .tex, .csv).", "FILE", type=PATH)
+@TABLE_FILE
 @JSON
 def elements(run: Path, human: Path, metric: str | None, out: Path | None, json_file: Path | None) -> int:
     """Compare what RUN says of single elements with people: TP, FP, FN, TN, accuracy and kappa, by type or pillar.
 
-    The metric is yes-no (an element is the text of a question), checklist (a facet, as pillar / sub-capability / facet),
+    The metric is yes-no (an element is the text of a question), checklist (a facet: pillar / sub-capability / facet),
     graph-alignment (cat, cat | black, cat | on | mat) or fga-blip2 (an element of the data; a score of .5 or more is yes).
-    People say yes or no, of facets 0, 1, 2 or n/a. Intervals are over prompts.
+    People say yes or no, of facets 0, 1, 2 or n/a. The intervals resample prompts.
 
     \b
     Examples:
@@ -255,12 +218,44 @@ def elements(run: Path, human: Path, metric: str | None, out: Path | None, json_
     from titjudge.runs.element_marks import element_marks
     from titjudge.stats.element_agreement import agreement_table, element_agreement
 
-    check_files(None, out)
+    files = OutputFiles(None, out, json_file)
+    files.check()
     chosen, marks, notes = element_marks(run, human, metric)
-    found = element_agreement(marks)
-    record = {"run": str(run), "metric": chosen, "elements": {kind: of.to_json() for kind, of in found.items()}}
-    _tell([agreement_table(f"{chosen} against people, by element", found, notes)], [], json_file, record, out)
+    agreement = element_agreement(marks)
+    record = {"run": str(run), "metric": chosen, "elements": {kind: of.to_json() for kind, of in agreement.items()}}
+    files.finish([agreement_table(f"{chosen} against people, by element", agreement, notes)], record)
     return 0
 
 
-COMMANDS = (people, cascade, forgetting, elements)
+@click.command(short_help="Carry a leaderboard over to another judge, by generators that both have judged.")
+@click.argument("old", type=PATH)
+@click.argument("new", type=PATH)
+@SCORE_METRIC
+@file_options
+def bridge(old: Path, new: Path, metric: str | None, files: OutputFiles) -> int:
+    """Estimate the new judge's scores of generators that only the old judge has judged, when a judge was retired or changed.
+
+    OLD and NEW are runs, or tables of scores (prompt_id, generator, score), by two judges over the same prompts. Generators
+    that both have judged are the anchors: a rising line fitted through them maps old scores to new ones, and each mapped
+    score has a 95% prediction interval. It takes ten anchors or more to make it narrow.
+
+    \b
+    Examples:
+      python cli.py compare bridge runs/gpt-4o runs/qwen
+      python cli.py compare bridge old.csv new.csv --plot bridge.svg
+    """
+    from titjudge.report.verdict_charts import write_bridge
+    from titjudge.stats.bridging import bridge as build
+    from titjudge.stats.bridging import bridge_table
+
+    tables = [read_judged(path, metric) for path in (old, new)]
+    built = build(*tables)
+    notes = [note for table in tables for note in table.notes]
+    record = {"old": str(old), "new": str(new), **built.to_json()}
+    files.finish(
+        [bridge_table(built)], record, notes=notes, draw=lambda path: write_bridge(built, path, str(old), str(new))
+    )
+    return 0
+
+
+COMMANDS = (people, cascade, forgetting, elements, bridge)

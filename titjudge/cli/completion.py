@@ -1,4 +1,4 @@
-"""Shell completion: commands, options, files, and the names that a value can have."""
+"""Shell completion of commands, options, files, and names of metrics, suites, providers and models."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from titjudge.cli.commands import COMMANDS
 from titjudge.cli.dispatch import command_of
 
 
-class _Known(click.types.StringParamType):
-    """A value that is best one of the known names of a kind; other values pass."""
+class _NamedValue(click.types.StringParamType):
+    """A text for which the shell suggests the names of a kind; any text is accepted."""
 
     def __init__(self, kind: str) -> None:
         self.name = self.kind = kind
@@ -30,7 +30,7 @@ OPTIONS = {
 
 
 def known_values(kind: str) -> list[str]:
-    """List the names of a kind; a model is its provider's default one, or begins with its provider."""
+    """List the names of a kind; models are the default models of the providers."""
     from titjudge.core import registry
     from titjudge.core.prompts import PromptLibrary
     from titjudge.core.retirements import default_model
@@ -39,12 +39,12 @@ def known_values(kind: str) -> list[str]:
         return PromptLibrary(None).names()
     if kind != "models":
         return registry.names(kind)
-    alone = ("recorded", "fake")
-    return [name if name in alone else f"{name}/{default_model(name)}" for name in registry.names("providers")]
+    without_models = ("recorded", "fake")
+    return [name if name in without_models else f"{name}/{default_model(name)}" for name in registry.names("providers")]
 
 
 class _Commands(click.Group):
-    """All commands as one group, each imported when it is named."""
+    """All commands as one click group, each imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -58,23 +58,23 @@ class _Commands(click.Group):
 
 
 def _complete_names(command: click.Command) -> None:
-    """Let the options of a command, and of those below it, complete names."""
-    for below in command.commands.values() if isinstance(command, click.Group) else ():
-        _complete_names(below)
+    """Let the options of a command, and of its subcommands, complete names."""
+    for subcommand in command.commands.values() if isinstance(command, click.Group) else ():
+        _complete_names(subcommand)
     for parameter in command.params:
         kind = "prompts" if (command.name, parameter.name) == ("show", "name") else OPTIONS.get(parameter.opts[0])
         if kind is not None:
-            parameter.type = _Known(kind)
+            parameter.type = _NamedValue(kind)
 
 
 def complete(variable: str) -> int:
-    """Answer what a shell asks in `variable`: the script to source (`bash_source`), or what may follow (`bash_complete`).
+    """Print the completion script (`bash_source`) or suggestions (`bash_complete`) that a shell requests.
 
     Args:
-        variable: Name of the environment variable that holds the shell's request.
+        variable: The environment variable that holds the request.
 
     Returns:
-        The exit code, 0 where the shell got an answer.
+        The exit code: 0 if the shell got an answer.
     """
     try:
         _Commands("titjudge").main(prog_name="titjudge", complete_var=variable, standalone_mode=False)

@@ -1,4 +1,4 @@
-"""Finds and runs one command; the one place where an error becomes a line and an exit code."""
+"""Find and run one command; turn its errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from titjudge.cli.logs import add_log_options
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, TitjudgeError, nearest
 
-_OF_A_PATH = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}  # the person named the wrong place
-_OF_THE_MACHINE = {
+_PATH_ERRORS = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}  # the user named a wrong path
+_MACHINE_ERRORS = {
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EROFS,
@@ -27,29 +27,27 @@ _OF_THE_MACHINE = {
     errno.ENFILE,
     errno.ENAMETOOLONG,
 }
-
-_BEGINS_ANEW = frozenset(
-    {"aggregate", "audit-prompts", "compare", "coverage", "export", "report", "verify"}
-)  # keep nothing
+_NOT_RESUMED = {"aggregate", "audit-prompts", "compare", "coverage", "export", "report", "verify"}  # they start anew
 
 
 @functools.cache
 def command_of(name: str) -> click.Command:
-    """Load the command of that name, with the options that every command has."""
+    """Load a command, with the options that every command has."""
     module, _, attribute = COMMANDS[name][0].partition(":")
-    found: click.Command = getattr(importlib.import_module(module), attribute)
-    add_log_options(found)
-    return found
+    command: click.Command = getattr(importlib.import_module(f"titjudge.cli.{module}"), attribute or module)
+    add_log_options(command)
+    return command
 
 
 def _open_closed_streams() -> None:
-    """Open standard output and error where a shell has closed them (`>&-`): what is written there goes nowhere."""
+    """Discard what is written to standard output or error if the shell has closed it (`>&-`)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def run_command(program: str, arguments: list[str]) -> int:
+    """Run the command that `arguments` name; returns its exit code."""
     _open_closed_streams()
     name = arguments[0]
     if name not in COMMANDS:
@@ -70,10 +68,10 @@ def run_command(program: str, arguments: list[str]) -> int:
         say(f"titjudge: {error}", err=True)
         return 2
     except OSError as error:
-        if error.errno in _OF_A_PATH and error.filename:
+        if error.errno in _PATH_ERRORS and error.filename:
             say(f"titjudge: {error.filename2 or error.filename}: {error.strerror}", err=True)
             return 2
-        if error.errno not in _OF_THE_MACHINE:
+        if error.errno not in _MACHINE_ERRORS:
             raise
         where = f" ({error.filename})" if error.filename else ""
         say(f"titjudge: {error.strerror}{where}; what was answered is kept, the same command goes on", err=True)
@@ -85,6 +83,6 @@ def run_command(program: str, arguments: list[str]) -> int:
 
 
 def _interrupted(name: str) -> int:
-    ends = "" if name in _BEGINS_ANEW else "; the same command goes on where it stopped"
+    ends = "" if name in _NOT_RESUMED else "; the same command goes on where it stopped"
     say(f"titjudge: interrupted{ends}", err=True)
     return 130

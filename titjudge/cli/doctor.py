@@ -1,33 +1,43 @@
-"""`doctor`: what works here, before a run finds out."""
+"""`doctor`: check keys, models, cache and endpoints before a run."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.options import JSON, model_options, option, overrides_of
+from titjudge.cli.options import JSON, config_of, model_options, option
+from titjudge.cli.output import show_results
+from titjudge.core.errors import ConfigError, TitjudgeError, UserError
 
+if TYPE_CHECKING:
+    from titjudge.core.config import RunConfig
+
+Row = tuple[str, str, str]
+_COLUMNS = ("what", "state", "facts")
 KEYS = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
 
 
 @click.command()
 @option(
     "--ask",
-    "Send one tiny question to the captioner and judge named, and say which endpoint (each of several) and model version answered.",
+    "Send a tiny question to the captioner and judge, at each of their addresses, and show which endpoint and model version "
+    "answered.",
     is_flag=True,
 )
 @option(
     "--local",
-    "Also say what this machine can run: memory, devices, which known models fit and at what batch size.",
+    "Also show what this machine can run: memory, devices, which known models fit, and with which batch size.",
     is_flag=True,
 )
 @model_options
 @JSON
 def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
-    """Which providers have keys, which models load, where the cache lies; with --ask, who really answers.
+    """Check which providers have keys, which models load, and where the cache is; with --ask, also whether models answer.
+
+    The exit code is 2 if a check has failed.
 
     \b
     Examples:
@@ -35,50 +45,42 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
       python cli.py doctor --local
       python cli.py doctor --ask --judge openai/m --base-url http://HOST:8000/v1
     """
-    from titjudge.cli.output import show_tables, write_json
-    from titjudge.core.config import load_config
     from titjudge.core.paths import cache_folder
     from titjudge.core.retirements import default_model, notices
     from titjudge.core.types import Table
     from titjudge.engine.cache import AnswerCache
 
-    config = load_config(flags["config_file"], overrides_of(flags))
-    rows: list[tuple[str, str, str]] = [_key(name, names) for name, names in KEYS.items()]
+    config = config_of(flags)
+    rows = [_key(name, names) for name, names in KEYS.items()]
     rows += _clouds()
     rows.append(_embedder(config))
     cache = AnswerCache(cache_folder(config.cache))
-    rows.append(
-        (
-            "cache",
-            "ok" if not cache.warnings else "warning",
-            "; ".join([str(cache.folder), f"{len(cache)} entries", *cache.warnings]),
-        )
-    )
+    facts = "; ".join([str(cache.folder), f"{len(cache)} entries", *cache.warnings])
+    rows.append(("cache", "warning" if cache.warnings else "ok", facts))
     cache.close()
-    named = [role for name, role in config.roles.items() if name != "embedder"]
-    models = [(role.provider, role.model_name) for role in named] or [(name, default_model(name)) for name in KEYS]
+    roles = [role for name, role in config.roles.items() if name != "embedder"]
+    models = [(role.provider, role.model_name) for role in roles] or [(name, default_model(name)) for name in KEYS]
     rows += [("retirement", "announced", line) for line in notices(models)]
     if ask:
         rows += _ask(config)
-    tables = [Table("doctor", ("what", "state", "facts"), tuple(rows))]
+    tables = [Table("doctor", _COLUMNS, tuple(rows))]
     if local:
         from titjudge.providers.local.hardware import local_report
 
-        found = [*local_report(), _weights()]
-        tables.append(Table("this machine", ("what", "state", "facts"), tuple(found)))
-        rows += found
-    show_tables(tables)
-    write_json(json_file, [dict(zip(("what", "state", "facts"), row, strict=True)) for row in rows])
+        machine = [*local_report(), _weights()]
+        tables.append(Table("this machine", _COLUMNS, tuple(machine)))
+        rows += machine
+    show_results(tables, [dict(zip(_COLUMNS, row, strict=True)) for row in rows], json_file)
     return 0 if all(state != "failed" for _, state, _ in rows) else 2
 
 
-def _key(provider: str, names: tuple[str, ...]) -> tuple[str, str, str]:
-    found = next((name for name in names if os.environ.get(name)), None)
-    return (provider, "ok" if found else "no key", f"{found} is set" if found else f"set {' or '.join(names)}")
+def _key(provider: str, names: tuple[str, ...]) -> Row:
+    present = next((name for name in names if os.environ.get(name)), None)
+    return (provider, "ok" if present else "no key", f"{present} is set" if present else f"set {' or '.join(names)}")
 
 
-def _clouds() -> list[tuple[str, str, str]]:
-    """Whose settings for Azure OpenAI and Vertex AI are here; nobody is asked."""
+def _clouds() -> list[Row]:
+    """Check the settings of Azure OpenAI and Vertex AI; no request is sent."""
     endpoint = os.environ.get("AZURE_OPENAI_ENDPOINT")
     by = [name for name in ("AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_API_KEY") if os.environ.get(name)]
     azure = (
@@ -88,7 +90,6 @@ def _clouds() -> list[tuple[str, str, str]]:
     )
     rows = [("azure", "ok" if endpoint else "no address", azure)]
     if os.environ.get("GOOGLE_GENAI_USE_VERTEXAI"):
-        from titjudge.core.errors import ConfigError
         from titjudge.core.types import ProviderSettings
         from titjudge.providers.hosted.gemini import Gemini
 
@@ -101,8 +102,8 @@ def _clouds() -> list[tuple[str, str, str]]:
     return rows
 
 
-def _weights() -> tuple[str, str, str]:
-    """Whose weights of learned metrics lie where `$TITJUDGE_WEIGHTS` says; the others come from the hub."""
+def _weights() -> Row:
+    """List the learned metrics whose weights are in `$TITJUDGE_WEIGHTS`; the others are downloaded from the hub."""
     from titjudge.core.learned_metrics import BUILT_IN
     from titjudge.providers.local.hub import offline
 
@@ -113,18 +114,18 @@ def _weights() -> tuple[str, str, str]:
     folder = Path(place).expanduser()
     if not folder.is_dir():
         return ("weights of learned metrics", "failed", f"TITJUDGE_WEIGHTS: {folder} is no folder")
-    here = [row.key for row in BUILT_IN if (folder / row.key).is_dir()]
-    facts = f"{folder}: {', '.join(here) or 'none'}; others, where not cached, are {others}"
+    present = [row.key for row in BUILT_IN if (folder / row.key).is_dir()]
+    facts = f"{folder}: {', '.join(present) or 'none'}; others, where not cached, are {others}"
     return ("weights of learned metrics", "ok", facts)
 
 
-def _embedder(config: Any) -> tuple[str, str, str]:
+def _embedder(config: RunConfig) -> Row:
+    """Embed a text with the configured model."""
     import asyncio
 
-    from titjudge.core.errors import TitjudgeError
     from titjudge.engine.roles import Roles
 
-    async def try_it() -> str:
+    async def embed() -> str:
         roles = Roles(config)
         try:
             embedder = roles.embedder()
@@ -134,55 +135,49 @@ def _embedder(config: Any) -> tuple[str, str, str]:
             await roles.aclose()
 
     try:
-        return (f"embedder {config.embedder.model}", "ok", asyncio.run(try_it()))
+        return (f"embedder {config.embedder.model}", "ok", asyncio.run(embed()))
     except TitjudgeError as error:
         return (f"embedder {config.embedder.model}", "failed", str(error))
 
 
-def _ask(config: Any) -> list[tuple[str, str, str]]:
-    """One row for each model and each of its addresses."""
+def _ask(config: RunConfig) -> list[Row]:
+    """Ask each captioner and judge, at each of its addresses, one question."""
     import asyncio
+    import contextlib
 
-    from titjudge.core.errors import TitjudgeError, UserError
     from titjudge.core.prompts import PromptLibrary
     from titjudge.core.types import Message
     from titjudge.engine.pipeline import Engine
     from titjudge.engine.roles import Roles
 
-    seats = [(n, role) for n, role in config.roles.items() if n != "embedder" and role.provider != "recorded"]
-    if not seats:
+    models = [(n, role) for n, role in config.roles.items() if n != "embedder" and role.provider != "recorded"]
+    if not models:
         raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")
 
-    async def one(engine: Engine, name: str, address: str) -> tuple[str, str, str]:
-        role = engine.roles["judge"]
-        request = engine.request(
-            role,
-            (Message("user", ("Answer with the word ok.",)),),
-            template="doctor",
-            item_id="doctor",
-            schema=None,
-            params={"max_tokens": 16},
-        )
-        try:
-            reply = await engine.answer(role, request, accept_truncated=True)
-        except TitjudgeError as error:
-            return (f"{name} {role.label}", "failed", f"{address}: {error}" if address else str(error))
-        return (
-            f"{name} {role.label}",
-            "ok",
-            f"{reply.endpoint} answered as {reply.model_version or 'an unnamed version'} in {reply.seconds:.2f} s",
-        )
+    async def ask(name: str, judge: Any, address: str) -> Row:
+        roles = Roles(config.model_copy(update={"judge": judge}))
+        async with contextlib.aclosing(Engine(roles, PromptLibrary(config.prompts))) as engine:
+            role = engine.roles["judge"]
+            request = engine.request(
+                role,
+                (Message("user", ("Answer with the word ok.",)),),
+                template="doctor",
+                item_id="doctor",
+                schema=None,
+                params={"max_tokens": 16},
+            )
+            try:
+                reply = await engine.answer(role, request, accept_truncated=True)
+            except TitjudgeError as error:
+                return (f"{name} {role.label}", "failed", f"{address}: {error}" if address else str(error))
+        version = reply.model_version or "an unnamed version"
+        return (f"{name} {role.label}", "ok", f"{reply.endpoint} answered as {version} in {reply.seconds:.2f} s")
 
-    async def run() -> list[tuple[str, str, str]]:
-        found = []
-        for name, role in seats:
-            for address in [each.strip() for each in (role.base_url or "").split(",")]:  # each proves itself
-                alone = role.model_copy(update={"base_url": address or None})
-                engine = Engine(Roles(config.model_copy(update={"judge": alone})), PromptLibrary(config.prompts))
-                try:
-                    found.append(await one(engine, name, address))
-                finally:
-                    await engine.aclose()
-        return found
+    async def ask_all() -> list[Row]:
+        return [
+            await ask(name, role.model_copy(update={"base_url": address or None}), address)
+            for name, role in models
+            for address in map(str.strip, (role.base_url or "").split(","))
+        ]
 
-    return asyncio.run(run())
+    return asyncio.run(ask_all())

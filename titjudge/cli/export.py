@@ -1,4 +1,4 @@
-"""`export`: finished runs as training data."""
+"""`export`: write finished runs as training data."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from pathlib import Path
 import click
 
 from titjudge.cli.options import PATH, option
+from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
+from titjudge.core.errors import UserError
 
-_METRIC = option("--metric", "The metric of the run; needed where it has several.", "NAME")
+_SHOWN = 20  # left-out answers that are printed
+_METRIC = option("--metric", "The metric of the run; needed if it has several.", "NAME")
 
 
 @click.group()
 def export() -> None:
-    """Write finished runs as data to train judges and generators with, or split such data by prompt.
+    """Write finished runs as training data for judges and generators, or split such data by prompt.
 
     \b
     Examples:
@@ -31,14 +34,14 @@ def export() -> None:
     "--format", "ms-swift, llama-factory (its sharegpt form) or trl.", name="form",
     type=click.Choice(["ms-swift", "llama-factory", "trl"]), default="ms-swift",
 )  # fmt: skip
-@option("--template", "Only answers to this prompt template.", "NAME", default="")
+@option("--template", "Only the answers to this prompt template.", "NAME", default="")
 @option("-o", "The file to write.", "FILE", name="output", type=PATH, required=True)
 def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -> int:
-    """Write every answer that a score of the run rests on as a conversation: image, question, answer, score.
+    """Write every answer behind a score of the run as a conversation (image, question, answer, score), to train a judge.
 
-    What is learnt is the judge: the pillars of the checklist, the chain of thought of LongT2IBench (run with --protocol
-    official), descriptions, ratings. JSON lines with messages, images (absolute paths), score, prompt_id and provenance;
-    llama-factory's file is one JSON list, with the entry for its dataset_info.json beside it.
+    Answers are, by metric, the pillars of the checklist, the chain of thought of LongT2IBench (run with --protocol
+    official), descriptions or ratings. Each line has messages, images (absolute paths), score, prompt_id and provenance.
+    The file for llama-factory is one JSON list, with the entry for its dataset_info.json beside it.
 
     \b
     Examples:
@@ -49,10 +52,10 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
     from titjudge.runs.training_files import sft_lines, write_lines, write_llama_factory
 
     lines, left = sft_lines(run, metric, form, template)
-    for line in left[:20]:
+    for line in left[:_SHOWN]:
         say(f"  left out: {line}", err=True)
-    if len(left) > 20:
-        say(f"  ... and {len(left) - 20:,} more", err=True)
+    if len(left) > _SHOWN:
+        say(f"  ... and {len(left) - _SHOWN:,} more", err=True)
     if form == "llama-factory":
         write_llama_factory({output: lines})
     else:
@@ -64,19 +67,17 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
 @export.command(short_help="Write pairs of images, the better one chosen.")
 @click.argument("run", type=PATH)
 @_METRIC
-@option("--margin", "How far apart the two scores are at least.", "M", type=click.FloatRange(min=0), default=0.0)
-@option(
-    "--agree", "A further metric of the run that must order the pair the same way; repeatable.", "NAME", multiple=True
-)
-@option("--pairs", "People's pairs: only those that people have ordered the same way.", "FILE", type=PATH)
+@option("--margin", "The least difference of the two scores.", "M", type=click.FloatRange(min=0), default=0.0)
+@option("--agree", "Another metric of the run that must prefer the same image; repeatable.", "NAME", multiple=True)
+@option("--pairs", "Human pairs: keep only pairs in which people prefer the same image.", "FILE", type=PATH)
 @option("-o", "The file to write.", "FILE", name="output", type=PATH, required=True)
 def preferences(
     run: Path, metric: str | None, margin: float, agree: tuple[str, ...], pairs: Path | None, output: Path
 ) -> int:
-    """Write pairs of images of one prompt, the better one chosen: for DPO and for reward models.
+    """Write pairs of images of one prompt, the better one chosen, for DPO and reward models.
 
-    Equal scores make no pair. A pair that another metric (--agree) or people (--pairs) order otherwise is dropped: train
-    only on what more than one judge says. JSON lines with prompt, chosen and rejected (absolute paths), margin and scores.
+    Equal scores make no pair. With --agree or --pairs, a pair is dropped if that metric or people do not prefer the same
+    image. Each line has prompt, chosen and rejected (absolute paths), margin and scores.
 
     \b
     Examples:
@@ -85,26 +86,24 @@ def preferences(
       python cli.py export preferences runs/mine --metric tit-llm \\
         --agree tit --pairs my_images/pairs.jsonl -o trusted.jsonl
     """
-    from titjudge.cli.output import check_writable
-    from titjudge.core.errors import UserError
     from titjudge.runs.training_files import preferences as made
     from titjudge.runs.training_files import write_lines
 
     check_writable(output, pairs)
     lines, dropped = made(run, metric, margin=margin, agree=agree, people=pairs)
-    said = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     if not lines:
-        raise UserError(f"{run}: no pair is left ({said or 'no two images of one prompt have scores'})")
+        raise UserError(f"{run}: no pair is left ({reasons or 'no two images of one prompt have scores'})")
     write_lines(lines, output)
-    say(f"{len(lines):,} pairs in {output}{f'; dropped: {said}' if said else ''}")
+    say(f"{len(lines):,} pairs in {output}{f'; dropped: {reasons}' if reasons else ''}")
     return 0
 
 
-@export.command(short_help="Split lines by prompt: no prompt in two parts.")
+@export.command(short_help="Split lines into train, val and test by prompt.")
 @click.argument("table", type=PATH)
 @option("--val", "Share of the prompts for validation.", "SHARE", type=click.FloatRange(0, 1), default=0.1)
-@option("--test", "Share of the prompts for the test.", "SHARE", type=click.FloatRange(0, 1), default=0.1)
-@option("--seed", "Deals the prompts otherwise.", "N", type=int, default=0)
+@option("--test", "Share of the prompts for testing.", "SHARE", type=click.FloatRange(0, 1), default=0.1)
+@option("--seed", "Seed of the random split.", "N", type=int, default=0)
 @option(
     "--out",
     "A folder for train.jsonl, val.jsonl and test.jsonl (.json, of a JSON list).",
@@ -113,22 +112,21 @@ def preferences(
     required=True,
 )
 def split(table: Path, val: float, test: float, seed: int, out: Path) -> int:
-    """Split JSON lines, CSV or a JSON list by prompt, so that no prompt stands in two parts.
+    """Split JSON lines, CSV or a JSON list into train, val and test, so that no prompt is in two parts.
 
-    Rows with the same prompt_id, the same text of a prompt, or the same pair (short and long versions) stay together. The
-    JSON list of llama-factory becomes train.json, val.json, test.json and their dataset_info.json.
+    Rows with the same prompt_id, the same prompt text, or the same pair (short and long versions) stay together. The JSON
+    list of llama-factory becomes train.json, val.json, test.json and their dataset_info.json.
 
     \b
     Example:
       python cli.py export split sft.jsonl --val 0.1 --test 0.1 --out parts
     """
-    from titjudge.cli.output import check_writable
     from titjudge.runs.training_files import is_json_list
-    from titjudge.runs.training_files import split as dealt
+    from titjudge.runs.training_files import split as split_file
 
     shares = {"train": 1 - val - test, "val": val, "test": test}
     for name in shares:
         check_writable(out / f"{name}.json{'' if is_json_list(table) else 'l'}", table)
-    counts = dealt(table, shares, seed, out)
+    counts = split_file(table, shares, seed, out)
     say(f"{', '.join(f'{count:,} {name}' for name, count in counts.items())} in {out}")
     return 0

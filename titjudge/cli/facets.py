@@ -1,4 +1,4 @@
-"""`facets`: which facets of the checklist a prompt puts to the test."""
+"""`facets`: let a judge name the facets of the checklist that each prompt tests."""
 
 from __future__ import annotations
 
@@ -6,30 +6,33 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, key_option, model_options, option
+from titjudge.cli.judge import run_prompts
+from titjudge.cli.options import DRY_RUN, JSON, PATH, PROMPT_COLUMNS, key_option, model_options, option
+from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
+from titjudge.core.errors import UserError
 
 
 @click.command()
 @option(
     "--data", "A data folder, or a list of prompts (.jsonl, .csv, .parquet, .txt).", "DATA", type=PATH, required=True
 )
-@option("--columns", "The columns of a list of prompts, where they are not named as usual.", "ID,PROMPT", default="")
-@option("-o", "Where the facets go  [default: facets.jsonl in the data folder].", "FILE", name="output", type=PATH)
+@PROMPT_COLUMNS
+@option("-o", "The file to write  [default: facets.jsonl in the data folder].", "FILE", name="output", type=PATH)
 @model_options
-@key_option("limit", "N", help="Ask about the first N prompts only.")
+@key_option("limit", "N", help="Only the first N prompts.")
 @key_option("max_requests", "N")
 @key_option("out", "DIR")
 @key_option("retry_failed")
-@option("--dry-run", "Count requests and tokens and price them; send nothing.", is_flag=True)
+@DRY_RUN
 @JSON
 def facets(**flags: Any) -> int:
-    """Have a judge name the facets of the Qwen-Image-Bench rubric that each prompt puts to the test.
+    """Let a judge name the facets of the Qwen-Image-Bench rubric that each prompt tests.
 
-    One question a prompt. `judge --metric checklist` then asks about the pillars of these facets alone, and the strict
-    protocol counts these facets alone; without them it asks about all five pillars. It reads facets.jsonl in the data
-    folder by the text of the prompt. An answer with a facet that the rubric does not have, or with fewer than three, is
-    no answer.
+    It asks one question for each prompt. `judge --metric checklist` looks the prompt up in facets.jsonl of the data folder
+    and then asks only about the pillars of its facets, and the strict protocol counts only these facets; without the file
+    it asks about all five pillars. An answer that names fewer than three facets, or one that is not in the rubric, is
+    rejected.
 
     \b
     Examples:
@@ -38,9 +41,6 @@ def facets(**flags: Any) -> int:
       python cli.py facets --data prompts.csv --columns id,text \\
         --judge openai/gpt-4o -o facets.jsonl
     """
-    from titjudge.cli.judge import run_prompts
-    from titjudge.cli.output import check_writable
-    from titjudge.core.errors import UserError
     from titjudge.runs.prompt_lines import prompt_lines, write_prompt_lines
 
     data, output, columns = flags["data"], flags["output"], flags.pop("columns")

@@ -1,4 +1,4 @@
-"""`fetch`: the published prompt files of a suite."""
+"""`fetch`: download the published prompt files of a suite."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from titjudge.cli.terminal import say
 
 @click.command()
 @click.argument("suite")
-@option("-o", "Where they go  [default: a folder named as the suite].", "DIR", name="folder", type=PATH)
+@option("-o", "Folder to write to  [default: the name of the suite].", "DIR", name="folder", type=PATH)
 @option(
-    "--include", "Files of the hub's repository that fit, instead of those the suite needs.", "PATTERN", multiple=True
+    "--include", "Files of the hub repository to download instead of those the suite needs.", "PATTERN", multiple=True
 )
-@option("--revision", "Commit, branch or tag on the hub, instead of the pinned one.", "SHA", default="")
+@option("--revision", "Commit, branch or tag on the hub instead of the pinned one.", "SHA", default="")
 def fetch(suite: str, folder: Path | None, include: tuple[str, ...], revision: str) -> int:
-    """Download the published files of a suite, at a pinned revision, each checked by its checksum.
+    """Download the published files of a suite at a pinned revision, and verify their checksums.
 
-    What is there already is checked and not downloaded again; a download that broke is gone on with. Most files are on GitHub
-    and come without images: these are yours. HF_ENDPOINT names another hub, HF_TOKEN a token for it. Where we could pin no
-    revision of a data set on the hub, the first download does, in fetched.json. Where there is no network, the message says
-    which files of which repository to put where.
+    Files that exist are verified and not downloaded again; a broken download is resumed. Most files come from GitHub,
+    without images: you make these. HF_ENDPOINT names another hub, HF_TOKEN holds a token for it. A data set whose revision
+    is not pinned by titjudge is pinned by the first download, in fetched.json. Without a network, the message names the
+    files, their repository, and where to put them.
 
     \b
     Examples:
@@ -35,6 +35,6 @@ def fetch(suite: str, folder: Path | None, include: tuple[str, ...], revision: s
     from titjudge.suites.official_files import fetch_suite
 
     folder = folder or Path(suite.rpartition("/")[2])
-    came = fetch_suite(suite, folder, say, include=include, revision=revision)
-    say(f"{came:,} files downloaded into {folder}")
+    count = fetch_suite(suite, folder, say, include=include, revision=revision)
+    say(f"{count:,} files downloaded into {folder}")
     return 0

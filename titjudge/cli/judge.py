@@ -1,26 +1,37 @@
-"""`judge`: the main job."""
+"""`judge`: judge the images of a data folder."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from titjudge.cli.options import (
+    DRY_RUN,
     JSON,
     PATH,
+    config_of,
     key_option,
     key_values,
+    metric_options_of,
     model_options,
     option,
-    overrides_of,
     send_to_sinks,
     sink_options,
 )
+from titjudge.cli.output import show_forecast, show_notes, show_problems, show_tables, write_json
 from titjudge.cli.terminal import say
+from titjudge.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from titjudge.core.config import RunConfig
+    from titjudge.runs.outcome import Outcome
+    from titjudge.runs.settling import Question
+
+BUDGET_REACHED = 3  # exit code
 
 
 @click.command(epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.")
@@ -42,7 +53,7 @@ from titjudge.cli.terminal import say
 @key_option("tpm", "N")
 @key_option("out", "DIR")
 @key_option("batch")
-@option("--dry-run", "Count requests and tokens and price them; send nothing.", is_flag=True)
+@DRY_RUN
 @key_option("shard", "K/N")
 @key_option("engine")
 @key_option("ray_address", "ADDRESS")
@@ -51,20 +62,20 @@ from titjudge.cli.terminal import say
 @key_option("retry_failed")
 @option(
     "--settle",
-    "Judge these generators, prompts in random order, only until it is known which one is better. For one question: "
-    "a full ranking costs as much as judging everything.",
+    "Judge these generators, on prompts in random order, only until it is known which one is better. Saves money on one "
+    "such question; a full ranking costs as much as judging everything.",
     "A,B[,C...]",
 )
 @option(
     "--margin",
-    "With --settle: stop also when they lie within M of each other.",
+    "With --settle: also stop once their mean scores are known to lie within M of each other.",
     "M",
     type=click.FloatRange(min=0, min_open=True),
 )
 @key_option("grid", "ROWSxCOLUMNS")
 @option(
     "--squash",
-    "Show the models images with a longer side than N pixels as squares of N (Q-Judger: 1024).",
+    "Resize images with a side longer than N pixels to N x N before they are sent (Q-Judger: 1024).",
     "N",
     type=click.IntRange(min=64),
 )
@@ -74,13 +85,13 @@ from titjudge.cli.terminal import say
 @key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True)
 @option(
     "--max-looks",
-    "Looks of tit-agent at one image, 1 to 64; short for tit-agent.max_looks  [default: 8].",
+    "How often tit-agent may look at one image, 1 to 64; short for --metric-option tit-agent.max_looks=N  [default: 8].",
     "N",
     type=int,
 )
 @option(
     "--official-files",
-    "Also write what the official scripts of the suite write (Qwen-Image-Bench, TIIF-Bench, LongT2IBench).",
+    "Also write the files that the official scripts of the suite write (Qwen-Image-Bench, TIIF-Bench, LongT2IBench).",
     "DIR",
     type=PATH,
 )
@@ -92,8 +103,8 @@ from titjudge.cli.terminal import say
 def judge(**flags: Any) -> int:
     """Judge the images of a data folder, and say how far each metric agrees with people.
 
-    Without arguments: the bundled example, with recorded descriptions and the embedded model. The same command run
-    again asks only what is missing.
+    Without arguments it judges the bundled example, with recorded descriptions and the embedding model in the package: no
+    key and no network. Running the same command again asks only what is still missing.
 
     \b
     DATA is one of
@@ -121,79 +132,79 @@ def judge(**flags: Any) -> int:
       python cli.py judge --config run.yaml --limit 50
       python cli.py judge --data my_images --settle old,new --max-cost 2
     """
-    from titjudge.cli.output import show_forecast
-    from titjudge.core.config import load_config
     from titjudge.report.sinks.base import parse_targets
     from titjudge.runs.session import Session
+    from titjudge.runs.settling import SettlingSession
 
-    overrides = overrides_of(flags) | {
-        "suite_options": key_values("--suite-option", flags["suite_options"]) or None,
-        "metric_options": metric_options_of(flags["metric_options"], flags["max_looks"]),
-    }
-    config = load_config(flags["config_file"], overrides)
+    config = config_of(
+        flags,
+        suite_options=key_values("--suite-option", flags["suite_options"]) or None,
+        metric_options=metric_options_of(flags["metric_options"], flags["max_looks"]),
+    )
     question = _question(flags["settle"], flags["margin"], config)
     sinks = parse_targets(flags["sinks"], flags["step"])
-    official = flags["official_files"]
-    if official is not None:
+    if flags["official_files"] is not None:
         _check_official(config)
+    work: Callable[[], Outcome]
     if config.engine == "ray" and not flags["dry_run"]:
         from titjudge.runs.ray_cluster import Cluster
 
         cluster = Cluster(config, address=config.ray_address, workers=config.workers, say=say)
-        return _run(cluster.config, cluster.run, flags["json_file"], sinks, flags["step"], official)
-    session = Session(config) if question is None else _settling(config, question)
-    if flags["dry_run"]:
-        found = session.dry_run()
-        for line in notices(session.config):
-            say(f"  note: {line}")
-        if question is not None:
-            say("  note: all that --settle could cost: it stops when the question is settled")
-        show_forecast(found, flags["json_file"])
-        return 0 if found.items else 1
-    from titjudge.cli.progress import watcher
+        config, work = cluster.config, cluster.run
+    else:
+        from titjudge.cli.progress import watcher
 
-    cap = session.config.limits.max_cost
-    work = lambda: session.run(watcher(cap))  # noqa: E731
-    return _run(session.config, work, flags["json_file"], sinks, flags["step"], official)
+        session = Session(config) if question is None else SettlingSession(config, question)
+        config = session.config
+        if flags["dry_run"]:
+            forecast = session.dry_run()
+            _show_retirements(config)
+            if question is not None:
+                say("  note: all that --settle could cost: it stops when the question is settled")
+            show_forecast(forecast, flags["json_file"])
+            return 0 if forecast.items else 1
+        work = lambda: session.run(watcher(config.limits.max_cost))  # noqa: E731
+    say(_opening(config))
+    _show_retirements(config)
+    outcome = work()
+    code = _show_outcome(outcome, flags["json_file"], config.limits.min_coverage)
+    if flags["official_files"] is not None:
+        _write_official(config, outcome, flags["official_files"])
+    return code if send_to_sinks(outcome.folder, sinks, flags["step"]) else code or 1
 
 
 def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path | None, bool]:
     """Run a metric over prompts without images, or price that.
 
     Args:
-        flags: Of the command, those of `model_options`, `dry_run` and `json_file` among them.
+        flags: The flags of the command, among them `model_options`, `dry_run` and `json_file`.
         task: Further keys of the configuration: the metric, the suite and its options.
 
     Returns:
-        The exit code, the run folder where there is one, and whether every prompt has been worked on.
+        The exit code, the run folder (None after a dry run), and whether every prompt has been processed.
     """
-    from titjudge.cli.output import show_forecast
     from titjudge.cli.progress import watcher
-    from titjudge.core.config import load_config
     from titjudge.runs.session import Session
 
-    session = Session(load_config(flags["config_file"], overrides_of(flags) | {"report": False} | task))
+    session = Session(config_of(flags, report=False, **task))
     if flags["dry_run"]:
-        found = session.dry_run()
-        show_forecast(found, flags["json_file"])
-        return (0 if found.items else 1), None, False
-    for line in notices(session.config):
-        say(f"  note: {line}")
-    outcome = session.run(watcher(session.config.limits.max_cost))
+        forecast = session.dry_run()
+        show_forecast(forecast, flags["json_file"])
+        return (0 if forecast.items else 1), None, False
+    _show_retirements(session.config)
+    limits = session.config.limits
+    outcome = session.run(watcher(limits.max_cost))
     outcome.tables.clear()  # they rank generators, and there are none
-    code = _tell(outcome, flags["json_file"], session.config.limits.min_coverage, "prompts")
+    code = _show_outcome(outcome, flags["json_file"], limits.min_coverage, "prompts")
     return code, outcome.folder, outcome.status == "complete"
 
 
-def _settling(config: Any, question: Any) -> Any:
-    from titjudge.runs.settling import SettlingSession
+def _question(names: str | None, margin: float | None, config: RunConfig) -> Question | None:
+    """Read `--settle` and `--margin`; None without them.
 
-    return SettlingSession(config, question)
-
-
-def _question(names: str | None, margin: float | None, config: Any) -> Any:
-    """Make the question that --settle asks; None without it."""
-    from titjudge.core.errors import ConfigError
+    Raises:
+        ConfigError: They do not go with the other options.
+    """
     from titjudge.runs.settling import Question
 
     if names is None:
@@ -214,23 +225,8 @@ def _question(names: str | None, margin: float | None, config: Any) -> Any:
     return Question(tuple(name.strip() for name in names.split(",")), margin)
 
 
-def metric_options_of(options: tuple[str, ...], max_looks: int | None = None) -> dict[str, dict[str, Any]] | None:
-    """Read METRIC.KEY=VALUE flags."""
-    from titjudge.core.errors import UserError
-
-    found: dict[str, dict[str, Any]] = {} if max_looks is None else {"tit-agent": {"max_looks": max_looks}}
-    for pair in options:
-        name, equals, value = pair.partition("=")
-        metric, _, key = name.rpartition(".")  # a metric's name may hold a dot
-        if not (equals and metric and key):
-            raise UserError(f"--metric-option {pair!r}: expected METRIC.KEY=VALUE, for example tit-agent.max_looks=12")
-        found.setdefault(metric, {})[key] = value
-    return found or None
-
-
-def _check_official(config: Any) -> None:
-    """Refuse a suite whose official files are not known, before anything is asked."""
-    from titjudge.core.errors import ConfigError
+def _check_official(config: RunConfig) -> None:
+    """Refuse a suite that cannot write official files, before anything is asked."""
     from titjudge.runs.resolve import load_suite
     from titjudge.suites.base import Suite
 
@@ -240,7 +236,7 @@ def _check_official(config: Any) -> None:
         )
 
 
-def _write_official(config: Any, outcome: Any, folder: Path) -> None:
+def _write_official(config: RunConfig, outcome: Outcome, folder: Path) -> None:
     from titjudge.runs.resolve import load_suite
     from titjudge.runs.run_folder import RunFolder
 
@@ -249,34 +245,14 @@ def _write_official(config: Any, outcome: Any, folder: Path) -> None:
     say(f"official files: {count:,} written to {folder}")
 
 
-def _run(
-    config: Any,
-    work: Callable[[], Any],
-    json_file: Path | None,
-    sinks: Sequence[Any] = (),
-    step: int | None = None,
-    official: Path | None = None,
-) -> int:
-    say(_opening(config))
-    for line in notices(config):
-        say(f"  note: {line}")
-    outcome = work()
-    code = _tell(outcome, json_file, config.limits.min_coverage)
-    if official is not None:
-        _write_official(config, outcome, official)
-    return code if send_to_sinks(outcome.folder, sinks, step) else code or 1
-
-
-def _tell(outcome: Any, json_file: Path | None, least: float | None, noun: str = "images") -> int:
-    """Show the results of a run, and write them as JSON; returns the exit code."""
-    from titjudge.cli.output import show_notes, show_tables, write_json
-
+def _show_outcome(outcome: Outcome, json_file: Path | None, min_coverage: float | None, noun: str = "images") -> int:
+    """Print the results of a run and write them as JSON; returns the exit code."""
     write_json(json_file, _as_json(outcome.results))
-    nothing = outcome.failures and not any(each.get("scored") for each in outcome.results["metrics"].values())
+    nothing = outcome.failures and not any(metric.get("scored") for metric in outcome.results["metrics"].values())
     if not nothing:
         show_tables(outcome.tables)
     show_notes(outcome.warnings, () if nothing else outcome.tables)
-    _failures(outcome.failures)
+    _show_failures(outcome.failures)
     if nothing:
         say(f"\nnothing was judged: no {noun.removesuffix('s')} got a score")
     spent, listed = outcome.results["spent"], outcome.results["list_cost"]
@@ -289,69 +265,63 @@ def _tell(outcome: Any, json_file: Path | None, least: float | None, noun: str =
 
         say(verdict_line(outcome.results["settle"]))
     if outcome.status not in ("complete", "settled"):
-        say(goes_on(outcome.status, outcome.reason))
+        say(how_to_resume(outcome.status, outcome.reason))
     for line in outcome.mixed:
         say(line)
     say(f"run    {outcome.folder}")
     if outcome.report is not None:
         say(f"report {outcome.report}")
-    reached = _coverage(outcome, least, noun)
-    if outcome.status.startswith("incomplete: budget"):
-        return 3
-    if not reached:
+    if not _show_coverage(outcome, min_coverage, noun):
         return 4
-    return (
-        1
-        if nothing
-        else 0
-        if outcome.status in ("complete", "settled")
-        else 130
-        if "interrupted" in outcome.status
-        else 1
-    )
+    code = exit_code(outcome.status)
+    return 1 if nothing and code != BUDGET_REACHED else code
+
+
+def exit_code(status: str) -> int:
+    """Choose the exit code for the status of a run, or of a sweep."""
+    if status.startswith("incomplete: budget"):
+        return BUDGET_REACHED
+    return 0 if status in ("complete", "settled") else 130 if "interrupted" in status else 1
 
 
 def _as_json(results: dict[str, Any]) -> dict[str, Any]:
-    """Take what --json writes from the results of a run.
-
-    Of a run with --settle, `pairs` are those of the verdict, as `compare settle` writes them.
-    """
+    """Select what `--json` writes of the results of a run; with `--settle`, `pairs` are the same as of `compare settle`."""
     record = {key: value for key, value in results.items() if key != "tables"}
     if "settle" in record:
         record |= {"pairs": record["settle"]["pairs"], "human_pairs": record["pairs"]}
     return record
 
 
-def _coverage(outcome: Any, least: float | None, noun: str) -> bool:
-    """Say what a complete run has left without a score; returns whether the share that was asked for is reached."""
+def _show_coverage(outcome: Outcome, min_coverage: float | None, noun: str) -> bool:
+    """Print how many images of a complete run have no score; returns whether `min_coverage` is reached."""
     if outcome.status != "complete":
         return True
     name, scored, images = outcome.covered or ("any metric", 0, len(outcome.failures))
     share = scored / images if images else 0.0
-    reached = least is None or share >= least
+    reached = min_coverage is None or share >= min_coverage
     if scored < images:
-        wanted = "" if reached else f", less than the {least:.1%} asked for"
+        wanted = "" if reached else f", less than the {min_coverage:.1%} asked for"
         line = f"{images - scored:,} of {images:,} {noun} have no score by {name}: coverage {share:.1%}{wanted}"
         say(line, colour="yellow" if reached else "red")
     return reached
 
 
-def goes_on(status: str, reason: str = "") -> str:
-    """Say what is left to do after a run, or a sweep, that is incomplete."""
+def how_to_resume(status: str, reason: str = "") -> str:
+    """Tell how to continue a run, or a sweep, that is incomplete."""
     if not status.startswith("incomplete: budget"):
         return f"{status}: the same command goes on where it stopped"
     why = f": {reason}" if reason else ""
     return f"{status}{why}; the same command with a higher cap goes on where it stopped"
 
 
-def notices(config: Any) -> list[str]:
-    """List which models of a configuration retire, and when."""
+def _show_retirements(config: RunConfig) -> None:
+    """Print which models of a configuration will be retired, and when."""
     from titjudge.core import retirements
 
-    return retirements.notices((role.provider, role.model_name) for role in config.roles.values())
+    show_notes(retirements.notices((role.provider, role.model_name) for role in config.roles.values()))
 
 
-def _opening(config: Any) -> str:
+def _opening(config: RunConfig) -> str:
     roles = [
         f"{name} {role.provider}/{role.model_name}" if role.model_name else f"{name} {role.model}"
         for name, role in config.roles.items()
@@ -359,19 +329,17 @@ def _opening(config: Any) -> str:
     return f"judging {config.data} with {', '.join(config.metrics)} ({'; '.join(roles)}; protocol {config.protocol})"
 
 
-def _failures(failures: list[tuple[str, str, str]]) -> None:
-    """Show what has no score, and why."""
-    from titjudge.cli.output import show_problems
-
+def _show_failures(failures: list[tuple[str, str, str]]) -> None:
+    """Print which images have no score, and why."""
     if not failures:
         return
-    lines = list(dict.fromkeys(failures))  # what several metrics say of one image is said once
-    causes = f", for {len(lines)} reasons" if 1 < len(lines) < len(failures) else ""
+    distinct = list(dict.fromkeys(failures))  # several metrics may give the same reason for an image
+    causes = f", for {len(distinct)} reasons" if 1 < len(distinct) < len(failures) else ""
     say(f"\n{len(failures)} without a score{causes}:", err=True)
-    said = [(item, f"{status}: {_said(item, reason)}") for item, status, reason in lines]
-    show_problems(said, all_in=" (all in results.json)")
+    problems = [(item, f"{status}: {_without_place(item, reason)}") for item, status, reason in distinct]
+    show_problems(problems, all_in=" (all in results.json)")
 
 
-def _said(item: str, reason: str) -> str:
-    """Leave out the file and line that a reason begins with, where the item is named after them."""
+def _without_place(item: str, reason: str) -> str:
+    """Remove FILE:LINE from the start of a reason if the item is named after it."""
     return re.sub(rf"^\S*{re.escape(item)}: ", "", reason) if re.search(r":\d+$", item) else reason

@@ -1,4 +1,4 @@
-"""`known-answer`: test material whose truth is known by construction."""
+"""`known-answer`: make test images whose errors are known."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from titjudge.cli.options import PATH, option
+from titjudge.cli.progress import duration
 from titjudge.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group("known-answer")
 def known_answer() -> None:
-    """Make test images whose adherence to their long prompts is known by construction.
+    """Make test images of which it is known how far they follow their long prompts.
 
     \b
     Example:
@@ -25,23 +26,25 @@ def known_answer() -> None:
     """
 
 
-@known_answer.command(short_help="Render scenes at levels of adherence, with what can be seen in them.")
-@option("--scenes", "How many prompts.", "N", type=click.IntRange(1, 9999), default=6)
-@option("--seed", "Another seed, other scenes.", "S", type=click.IntRange(min=0), default=0)
-@option("--out", "A new folder, or one to go on with.", "DIR", type=PATH, required=True)
-@option("--hard", "Crowded scenes: 40 to 80 small things, counts to 12, small text, near-duplicates.", is_flag=True)
-@option("--size", "Width and height of the images; 512, or 768 with --hard.", "PX", type=click.IntRange(16, 4096))
-@option("--samples", "Rays a pixel: more is finer and slower.", "N", type=click.IntRange(1, 4096), default=16)
+@known_answer.command(short_help="Render scenes that follow their prompts more or less, and annotate them.")
+@option("--scenes", "How many prompts, each with a scene of its own.", "N", type=click.IntRange(1, 9999), default=6)
+@option("--seed", "Seed of the scenes.", "S", type=click.IntRange(min=0), default=0)
+@option("--out", "A new folder, or one to continue.", "DIR", type=PATH, required=True)
+@option("--hard", "Crowded scenes: 40 to 80 small objects, counts up to 12, small text, near-duplicates.", is_flag=True)
+@option(
+    "--size", "Width and height of the images  [default: 512, or 768 with --hard].", "PX", type=click.IntRange(16, 4096)
+)
+@option("--samples", "Rays for each pixel; more is finer and slower.", "N", type=click.IntRange(1, 4096), default=16)
 @option(
     "--levels",
-    "Levels of adherence: 0 as asked, 1 one error, 2 a third wrong, 3 two thirds.",
+    "Levels of adherence: 0 as the prompt says, 1 one error, 2 a third wrong, 3 two thirds wrong.",
     "LIST",
     default="0,1,2,3",
 )
 def make(scenes: int, seed: int, out: Path, hard: bool, size: int | None, samples: int, levels: str) -> int:
-    """Compose scenes, write long prompts, render each at levels of adherence, and annotate what is really to be seen.
+    """Compose scenes, write a long prompt for each, render it at every level of adherence, and annotate what is visible.
 
-    Needs Mitsuba 3 (pip install 'titjudge[scenes]'). Ctrl-C ends; the same command goes on, a larger --scenes adds some.
+    Needs Mitsuba 3 (pip install 'titjudge[scenes]'). After Ctrl-C the same command continues; a larger --scenes adds more.
 
     \b
     Examples:
@@ -70,20 +73,19 @@ def make(scenes: int, seed: int, out: Path, hard: bool, size: int | None, sample
 
 
 def _levels(text: str) -> tuple[int, ...]:
-    found = [each.strip() for each in text.split(",")]
-    if not set(found) <= {"0", "1", "2", "3"} or len(set(found)) != len(found):
+    levels = [level.strip() for level in text.split(",")]
+    if not set(levels) <= {"0", "1", "2", "3"} or len(set(levels)) != len(levels):
         raise click.BadParameter(f"'{text}' is not a list of levels, each once, like 0,1,2,3", param_hint="--levels")
-    return tuple(sorted(map(int, found)))
+    return tuple(sorted(map(int, levels)))
 
 
 class _Watch:
-    """A line on standard error for each image."""
+    """Prints a line on standard error for each image."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
 
     def show(self, progress: Progress) -> None:
-        each = (time.monotonic() - self._started) / progress.fresh
-        left = round(each * (progress.total - progress.done))
-        text = f"{progress.done}/{progress.total} images, {each:.1f} s each, {left // 60}:{left % 60:02} left"
-        say(text, err=True)
+        seconds = (time.monotonic() - self._started) / progress.fresh
+        left = duration(seconds * (progress.total - progress.done))
+        say(f"{progress.done}/{progress.total} images, {seconds:.1f} s each, {left} left", err=True)

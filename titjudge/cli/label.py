@@ -1,30 +1,33 @@
-"""`label`: a page where people vote or mark, and what their votes come to. `view`: the runs folder in a browser."""
+"""`label`: a page where people vote on images, and the labels made of their votes. `view`: the runs folder in a browser."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, GroupByDefault, option
+from titjudge.cli.options import JSON, PATH, GroupByDefault, address_options, option, say_address, with_options
+from titjudge.cli.output import show_problems, show_results
 from titjudge.cli.terminal import say
 
-_PART = click.FloatRange(0, 1)
-_SHARE = click.FloatRange(0, 1 / 3, min_open=True)
+_SHARE = click.FloatRange(0, 1)
+_MODES = click.Choice(["pairs", "yes-no", "facets", "graph", "rating"])
+_serve_options = with_options(
+    option("--store", "The file (SQLite) that keeps the votes.", "FILE", type=PATH, default=Path("labels.sqlite")),
+    address_options(8765),
+)
 
 
 class _ServeByDefault(GroupByDefault):
-    """`label DATA` without a further word."""
+    """`label DATA` is `label serve DATA`."""
 
     default = "serve"
 
 
-_MODES = click.Choice(["pairs", "yes-no", "facets", "graph", "rating"])
-
-
 @click.group(cls=_ServeByDefault)
 def label() -> None:
-    """Let people vote on pairs of images, or mark single ones (`label DATA`), and turn that into labels and agreement.
+    """Let people vote on pairs of images, or mark single images (`label DATA`); turn votes into labels and agreement.
 
     \b
     Examples:
@@ -41,116 +44,89 @@ def label() -> None:
 @click.argument("data", type=PATH)
 @option(
     "--mode",
-    "What people do: compare pairs, or mark single images: answers to the questions of an item, facets of the checklist, "
-    "elements of its graph, or 1 to 10 for each pillar.",
+    "What people do: compare two images (pairs), or mark single images: answer the questions of the item (yes-no), rate the "
+    "facets of the checklist, check the elements of its graph, or rate each pillar from 1 to 10.",
     type=_MODES,
     default="pairs",
 )
-@option("--annotators", "How many people vote; each gets a link  [default: 15, or 3 who mark].", "N", type=int)
-@option("--store", "Where votes are kept.", "FILE", type=PATH, default=Path("labels.sqlite"))
+@option("--annotators", "How many people vote; each gets a link  [default: 15, or 3 for single images].", "N", type=int)
 @option(
     "--plan",
-    "merge: fewer votes, by merge sort; all: every pair.",
+    "merge: fewer votes, by merge sort; all: every pair of images of a prompt.",
     type=click.Choice(["merge", "all"]),
     default="merge",
 )
 @option(
     "--votes",
-    "An item is asked until N have answered, or fewer settle it  [default: everybody].",
+    "Stop asking about an item after N answers, or once fewer have settled it  [default: ask everybody].",
     "N",
+    name="enough",
     type=int,
     default=0,
 )
 @option(
     "--gold",
-    "Pairs with a known answer, or elements (image, element, value), mixed in as checks.",
+    "Attention checks to mix in: pairs with a known answer, or elements (image, element, value).",
     "FILE",
     type=PATH,
 )
-@option("--gold-share", "Share of checks among the questions, up to 0.33  [default: about 1 in 12].", "X", type=_SHARE)
+@option(
+    "--gold-share",
+    "Share of checks among the questions  [default: about 1 in 12].",
+    "X",
+    type=click.FloatRange(0, 1 / 3, min_open=True),
+)
 @option(
     "--gold-least",
-    "Who is certainly right in fewer of the checks is asked no more; 0: nobody.",
+    "Stop asking an annotator who certainly answers less than this share of checks right; 0: never.",
     "X",
-    type=_PART,
+    type=_SHARE,
     default=0.7,
 )
-@option("--seed", "Order of pairs and sides.", default=0)
-@option("--host", "Address to listen on.", default="127.0.0.1")
-@option("--port", "Port  [default: 8765, or a free one where that is taken].", "N", type=int)
-def serve(
-    data: Path,
-    mode: str,
-    annotators: int | None,
-    store: Path,
-    plan: str,
-    votes: int,
-    gold: Path | None,
-    gold_share: float | None,
-    gold_least: float,
-    seed: int,
-    host: str,
-    port: int | None,
-) -> int:
-    """Serve the page; every vote, and the marks of every image, are on disk before the next comes."""
-    import logging
-
-    from titjudge.web.http_guard import moved
+@option("--seed", "Seed of the order of the pairs, and of which image is on the left.", default=0)
+@_serve_options
+def serve(data: Path, mode: str, annotators: int | None, store: Path, port: int | None, **rules: Any) -> int:
+    """Serve the page on which people vote; every answer is stored on disk before the next question is shown."""
     from titjudge.web.label.server import PORT, serve_label
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    _log_warnings()
 
     def ready(links: list[str]) -> None:
-        for number, link in enumerate(links, 1):
-            say(f"annotator {number}: {link}")
-        if told := moved(links[0], PORT, port):
-            say(told)
+        say_address([f"annotator {number}: {link}" for number, link in enumerate(links, 1)], links[0], PORT, port)
         say(f"{'votes' if mode == 'pairs' else 'marks'} are kept in {store}; Ctrl-C ends, the same command goes on")
 
-    serve_label(
-        data,
-        annotators=(15 if mode == "pairs" else 3) if annotators is None else annotators,
-        host=host,
-        port=port,
-        store=store,
-        mode=mode,
-        plan=plan,
-        enough=votes,
-        gold=gold,
-        gold_share=gold_share,
-        gold_least=gold_least,
-        seed=seed,
-        ready=ready,
-    )
+    if annotators is None:
+        annotators = 15 if mode == "pairs" else 3
+    serve_label(data, annotators=annotators, mode=mode, store=store, port=port, ready=ready, **rules)
     return 0
 
 
-@label.command(short_help="Serve the page on which experts decide what is open.")
+def _log_warnings() -> None:
+    import logging
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+
+
+@label.command(short_help="Serve the page on which experts decide what the votes leave open.")
 @click.argument("data", type=PATH)
-@option("--store", "Where votes are kept.", "FILE", type=PATH, default=Path("labels.sqlite"))
 @option("--experts", "How many experts there are; each gets a link.", "N", type=int, default=3)
-@option("--annotators", "Annotators an item should have  [default: as `label export`].", "N", type=int)
-@option("--host", "Address to listen on.", default="127.0.0.1")
-@option("--port", "Port  [default: 8765, or a free one where that is taken].", "N", type=int)
+@option("--annotators", "Annotators each item should have  [default: as `label export`].", "N", type=int)
+@_serve_options
 def experts(data: Path, store: Path, experts: int, annotators: int | None, host: str, port: int | None) -> int:
-    """Serve what `label export` lists for experts, with what the annotators said; their majority decides it.
+    """Serve the items that the annotators have left open, with their answers; the majority of the experts decides.
+
+    `label export` lists the same items.
 
     \b
     Example:
       python cli.py label experts my_images --store labels.sqlite
     """
-    import logging
-
-    from titjudge.web.http_guard import moved
     from titjudge.web.label.server import PORT, serve_experts
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    _log_warnings()
 
     def ready(links: list[str], number: int) -> None:
-        for place, link in enumerate(links, 1):
-            say(f"expert {place}: {link}")
-        if told := moved(links[0], PORT, port):
-            say(told)
+        say_address([f"expert {place}: {link}" for place, link in enumerate(links, 1)], links[0], PORT, port)
         say(f"{number:,} open; verdicts are kept in {store}; Ctrl-C ends, the same command goes on")
 
     serve_experts(data, store=store, experts=experts, annotators=annotators, host=host, port=port, ready=ready)
@@ -160,53 +136,56 @@ def experts(data: Path, store: Path, experts: int, annotators: int | None, host:
 @label.command(short_help="Write pairs, ranks, elements and agreement from votes and marks.")
 @click.argument("store", type=PATH)
 @click.argument("out", type=PATH)
-@option("--experts", "experts.jsonl with the verdicts filled in.", "FILE", type=PATH)
-@option("--gold", "Elements whose value is known (image, element, value): is an annotator right?", "FILE", type=PATH)
+@option("--experts", "experts.jsonl with the verdicts of the experts filled in.", "FILE", type=PATH)
 @option(
-    "--gold-least", "Leave out who is certainly right in fewer of the checks  [default: as served].", "X", type=_PART
+    "--gold",
+    "Elements with a known value (image, element, value): show how often each annotator is right.",
+    "FILE",
+    type=PATH,
 )
-@option("--annotators", "Annotators a pair should have  [default: as served].", "N", type=int)
+@option(
+    "--gold-least",
+    "Leave out annotators who certainly answer less than this share of checks right  [default: as served].",
+    "X",
+    name="least",
+    type=_SHARE,
+)
+@option("--annotators", "Annotators each pair should have  [default: as served].", "N", type=int)
 @JSON
-def export(
-    store: Path,
-    out: Path,
-    experts: Path | None,
-    gold: Path | None,
-    gold_least: float | None,
-    annotators: int | None,
-    json_file: Path | None,
-) -> int:
-    """Write pairs, ranks and open pairs, or what most say of each element, and the agreement into the folder OUT."""
-    from titjudge.cli.output import show_tables, write_json
+def export(store: Path, out: Path, json_file: Path | None, **rules: Any) -> int:
+    """Write pairs, ranks and open pairs, or the majority value of each element, and the agreement into the folder OUT.
+
+    \b
+    Example:
+      python cli.py label export labels.sqlite labelled
+    """
     from titjudge.web.label.export import export_labels
 
-    results, tables = export_labels(store, out, experts=experts, annotators=annotators, gold=gold, least=gold_least)
-    show_tables(tables)
-    write_json(json_file, results)
+    results, tables = export_labels(store, out, **rules)
+    show_results(tables, results, json_file)
     return 0
 
 
 @label.command(short_help="Write pairs, or images to mark, as tasks for Label Studio.")
 @click.argument("data", type=PATH)
 @click.argument("out", type=PATH)
-@option("--mode", "What people do, as for the page.", type=_MODES, default="pairs")
-@option("--address", "Where Label Studio finds the images.", "URL", default="")
-@click.option("--seed", default=0, show_default=True)
+@option("--mode", "What people do, as in `label serve`.", type=_MODES, default="pairs")
+@option("--address", "What Label Studio needs before the path of an image.", "URL", default="")
+@option("--seed", "Seed of the order of the pairs, and of which image is on the left.", default=0)
 def tasks(data: Path, out: Path, mode: str, address: str, seed: int) -> int:
-    """Write the pairs of DATA, or its images and what is to be marked of them, as Label Studio tasks (OUT) and labelling interface.
+    """Write the pairs of DATA, or its images with the elements to mark, as tasks of Label Studio (OUT) and their interface.
 
     \b
     Example:
       python cli.py label tasks examples/known_answer tasks.json \\
         --mode graph --address "/data/local-files/?d="
     """
-    from titjudge.cli.output import show_problems
     from titjudge.web.label.label_studio import write_tasks
 
     number, left = write_tasks(data, out, mode=mode, address=address, seed=seed)
     if left:
         say(f"{len(left):,} left out:", err=True)
-        show_problems(left)
+    show_problems(left)
     say(f"{number} tasks written to {out}, the labelling interface to {out.with_suffix('.xml')}")
     return 0
 
@@ -214,9 +193,14 @@ def tasks(data: Path, out: Path, mode: str, address: str, seed: int) -> int:
 @label.command("import", short_help="Read annotations of Label Studio into a store of votes or marks.")
 @click.argument("file", type=PATH)
 @click.argument("store", type=PATH)
-@option("--data", "The data folder of the images: names their generators, which tasks do not.", "DATA", type=PATH)
+@option("--data", "Data folder of the images: it names their generators, and tasks do not.", "DATA", type=PATH)
 def import_(file: Path, store: Path, data: Path | None) -> int:
-    """Read annotations that Label Studio exported as JSON into a store of votes or marks, for `label export`."""
+    """Read annotations that Label Studio exported as JSON into a store of votes or marks, for `label export`.
+
+    \b
+    Example:
+      python cli.py label import exported.json labels.sqlite --data my_images
+    """
     from titjudge.web.label.label_studio import read_annotations
 
     added, known, skipped = read_annotations(file, store, data)
@@ -226,22 +210,18 @@ def import_(file: Path, store: Path, data: Path | None) -> int:
 
 @click.command()
 @click.argument("runs", type=PATH, default=Path("runs"))
-@option("--host", "Address to listen on.", default="127.0.0.1")
-@option("--port", "Port  [default: 8766, or a free one where that is taken].", "N", type=int)
+@address_options(8766)
 def view(runs: Path, host: str, port: int | None) -> int:
-    """Serve a folder of runs: those that are running, their progress and spend, and every report.
+    """Serve a page with the runs of a folder: which are running, their progress and cost, and every report.
 
     \b
     Example:
       python cli.py view runs
     """
-    from titjudge.web.http_guard import moved
     from titjudge.web.view.server import PORT, serve_view
 
     def ready(links: list[str]) -> None:
-        say(f"{links[0]}  (Ctrl-C ends)")
-        if told := moved(links[0], PORT, port):
-            say(told)
+        say_address([f"{links[0]}  (Ctrl-C ends)"], links[0], PORT, port)
 
     serve_view(runs, host=host, port=port, ready=ready)
     return 0

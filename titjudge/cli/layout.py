@@ -1,58 +1,55 @@
-"""Tables for a terminal of a given width: long cells go on in the next line, and no word or interval is broken."""
+"""Lay out tables for a terminal: long cells are wrapped between words, and an interval is never broken."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 
 GAP = 2  # spaces between columns
-_LONGEST = 24  # characters that are never broken; longer words are addresses
-_TALLEST = 8  # lines of a row; a taller one is easier to read as a record
+_MAX_WORD = 24  # characters; a longer word, such as a URL, may be broken
+_MAX_LINES = 8  # lines of a row; a longer row is easier to read as a list of cells
 _GLUE = "\u00a0"
-_WHOLE = re.compile(r"\[[^\[\]]*\]|p [<=] ?\S+|-?[\d.]+ to -?[\d.]+")  # an interval, a p, a range
+_UNBREAKABLE = re.compile(r"\[[^\[\]]*\]|p [<=] ?\S+|-?[\d.]+ to -?[\d.]+")  # an interval, a p, a range
 
 
 def laid_out(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool], width: int
 ) -> list[str] | None:
-    """Lay a table out in lines of at most `width` characters, the head and a rule first; None where that is too narrow."""
-    heads = [_glued(name) for name in columns]
-    cells = [[_glued(text) for text in row] for row in rows]
-    natural, least = [], []
-    for at, head in enumerate(heads):
-        texts = [row[at] for row in cells]
-        natural.append(max(map(_wide, [head, *texts])))
-        least.append(max(min(_wide(word), _LONGEST) for text in [head, *texts] for word in [*_words(text), ""]))
-    wide = list(natural)
-    room = width - GAP * len(wide)
-    while sum(wide) > room:
-        at = max(range(len(wide)), key=lambda at: (wide[at] > least[at], wide[at]))
-        if wide[at] <= least[at]:
+    """Format a table as lines of at most `width` characters: columns, a rule, rows; None if it does not fit."""
+    cells = [[_glued(text) for text in row] for row in (columns, *rows)]
+    widths, least = [], []
+    for texts in zip(*cells, strict=True):
+        widths.append(max(map(_width, texts)))
+        least.append(max(min(_width(word), _MAX_WORD) for text in texts for word in [*_words(text), ""]))
+    room = width - GAP * len(widths)
+    while sum(widths) > room:
+        widest = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
+        if widths[widest] <= least[widest]:
             return None
-        wide[at] -= 1
+        widths[widest] -= 1
     lines: list[str] = []
-    for row in ([*heads], ["-" * each for each in wide], *cells):
-        wrapped = [_wrapped(text, each) for text, each in zip(row, wide, strict=True)]
-        if max(map(len, wrapped)) > _TALLEST:
+    for row in (cells[0], ["-" * column for column in widths], *cells[1:]):
+        wrapped = [_wrapped(text, column) for text, column in zip(row, widths, strict=True)]
+        if max(map(len, wrapped)) > _MAX_LINES:
             return None
-        for number in range(max(map(len, wrapped))):
+        for parts in zip_longest(*wrapped, fillvalue=""):
             line = ""
-            for text, each, right in zip(wrapped, wide, numeric, strict=True):
-                part = text[number] if number < len(text) else ""
-                space = " " * max(0, each - _wide(part))
+            for part, column, right in zip(parts, widths, numeric, strict=True):
+                space = " " * max(0, column - _width(part))
                 line += " " * GAP + (space + part if right else part + space)
             lines.append(line.replace(_GLUE, " ").rstrip())
     return lines
 
 
 def paragraph(text: str, width: int, indent: str = "  ") -> str:
-    """Text in lines of at most `width` characters, broken between words."""
+    """Wrap text between words into indented lines of at most `width` characters."""
     return textwrap.fill(text, max(20, width), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _glued(text: str) -> str:
-    return _WHOLE.sub(lambda found: found[0].replace(" ", _GLUE), text)
+    return _UNBREAKABLE.sub(lambda match: match[0].replace(" ", _GLUE), text)
 
 
 def _words(text: str) -> list[str]:
@@ -60,12 +57,12 @@ def _words(text: str) -> list[str]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    if _wide(text) <= width:
+    if _width(text) <= width:
         return [text]
     return textwrap.wrap(text, width, break_on_hyphens=True) or [""]
 
 
-def _wide(text: str) -> int:
+def _width(text: str) -> int:
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

@@ -1,4 +1,4 @@
-"""`--log-level` and `--log-file`: where the log of a command goes. Without them it goes nowhere."""
+"""`--log-level` and `--log-file`: log what a command does. Without them nothing is logged."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import logging
 
 LEVELS = ("debug", "info", "warning", "error")
-_DEFAULT = "info"  # of a log file whose level nobody named
+_DEFAULT = "info"  # level of --log-file without --log-level
 _META = "titjudge.log"
 
 
 def _chosen(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Open the log once both options are known; click calls this for each of them, whether or not it is given."""
+    """Open the log once both options are known; click calls this for each of them, given or not."""
     if context.resilient_parsing:
         return value
     chosen = context.meta.setdefault(_META, {})
@@ -30,10 +30,10 @@ def _chosen(context: click.Context, parameter: click.Parameter, value: Any) -> A
 
 
 def add_log_options(command: click.Command) -> None:
-    """Give a command, or each command of a group, the options that choose the log."""
+    """Add `--log-level` and `--log-file` to a command, or to each command of a group."""
     if isinstance(command, click.Group):
-        for below in command.commands.values():
-            add_log_options(below)
+        for subcommand in command.commands.values():
+            add_log_options(subcommand)
         return
     command.params += [
         click.Option(
@@ -41,7 +41,7 @@ def add_log_options(command: click.Command) -> None:
             type=click.Choice(LEVELS),
             expose_value=False,
             callback=_chosen,
-            help="Log requests, retries, waits and batch jobs, on standard error or into --log-file.",
+            help="Log requests, retries, waits and batch jobs, to standard error or --log-file.",
         ),
         click.Option(
             ["--log-file"],
@@ -49,16 +49,16 @@ def add_log_options(command: click.Command) -> None:
             metavar="FILE",
             expose_value=False,
             callback=_chosen,
-            help=f"Add the log to this file, a JSON object a line  [level: {_DEFAULT}].",
+            help=f"Append the log to this file, one JSON object a line  [level: {_DEFAULT}].",
         ),
     ]
 
 
 def open_log(level: str, file: Path | None) -> Callable[[], None]:
-    """Send what titjudge logs at `level` and above to a file as JSON lines, or to standard error; keys are left out.
+    """Log at `level` and above to a file as JSON lines, or to standard error; API keys are redacted.
 
     Returns:
-        What closes the log.
+        A function that closes the log.
 
     Raises:
         UserError: The file cannot be written.
@@ -68,16 +68,24 @@ def open_log(level: str, file: Path | None) -> Callable[[], None]:
     from titjudge.core.errors import UserError
     from titjudge.core.redaction import RedactingFilter
 
+    class TextFormatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return printable(super().format(record))
+
+    class JsonFormatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return _json_line(record)
+
     handler: logging.Handler
     if file is None:
         handler = logging.StreamHandler()
-        handler.setFormatter(_lines())
+        handler.setFormatter(TextFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     else:
         try:
             handler = logging.FileHandler(file, encoding="utf-8", errors="replace")
         except OSError as error:
             raise UserError(f"the log cannot be written to {file}: {error.strerror}") from error
-        handler.setFormatter(_json_lines())
+        handler.setFormatter(JsonFormatter())
     handler.addFilter(RedactingFilter())
     logger = logging.getLogger("titjudge")
     before = logger.level
@@ -92,33 +100,17 @@ def open_log(level: str, file: Path | None) -> Callable[[], None]:
     return close
 
 
-def _lines() -> logging.Formatter:
-    import logging
-
-    class Lines(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return printable(super().format(record))
-
-    return Lines("%(asctime)s %(levelname)s %(name)s: %(message)s")
-
-
-def _json_lines() -> logging.Formatter:
+def _json_line(record: logging.LogRecord) -> str:
     import datetime
     import json
-    import logging
 
-    class JsonLines(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
-            line: dict[str, Any] = {
-                "time": moment.isoformat(timespec="milliseconds"),
-                "level": record.levelname.lower(),
-                "logger": record.name,
-                "message": record.getMessage(),
-                "fields": record.__dict__.get("fields", {}),
-            }
-            if record.exc_text:
-                line["exception"] = record.exc_text
-            return json.dumps(line, default=str)
-
-    return JsonLines()
+    line: dict[str, Any] = {
+        "time": datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": record.getMessage(),
+        "fields": record.__dict__.get("fields", {}),
+    }
+    if record.exc_text:
+        line["exception"] = record.exc_text
+    return json.dumps(line, default=str)

@@ -1,4 +1,4 @@
-"""`merge`: run folders into one."""
+"""`merge`: join the run folders of shards."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from titjudge.cli.options import JSON, PATH, option
+from titjudge.cli.output import show_notes, show_tables, write_json
 from titjudge.cli.terminal import say
 
 
@@ -16,9 +17,9 @@ from titjudge.cli.terminal import say
 @option("--pairs", "Human pairs (jsonl or csv)  [default: those of the runs].", "FILE", type=PATH)
 @JSON
 def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path | None) -> int:
-    """Join the shards of a run, made with `judge --shard`, into one run folder with tables and report.
+    """Join the shards of a run (made with `judge --shard`) into one run folder with tables and report.
 
-    Runs with another configuration are refused. The merged folder can be resumed, compared and verified like any other.
+    Runs with different configurations are refused. The merged run can be resumed, compared and verified like any other.
 
     \b
     Examples:
@@ -26,7 +27,6 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, json_file: Path
       python cli.py judge --provider openai --shard 2/2 --out runs/two
       python cli.py merge runs/one runs/two --out runs/both
     """
-    from titjudge.cli.output import show_notes, show_tables, write_json
     from titjudge.runs.merge import merge as join
     from titjudge.suites.folder import read_pairs
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how flags become a configuration."""
+"""Options that several commands share, and the configuration (`RunConfig`) that they make."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from functools import cache, reduce
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+
+from titjudge.cli.terminal import say
+from titjudge.core.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from titjudge.core.config import RunConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,13 +24,11 @@ PATH = click.Path(path_type=Path)
 
 
 class GroupByDefault(click.Group):
-    """A group whose command `default` is meant where the first word is the name of none."""
+    """A group that runs its command `default` when the first argument names no command: `compare RUN` is `compare runs RUN`."""
 
     default = ""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from titjudge.core.errors import UserError, nearest
-
         if args and args[0] not in (*self.commands, "--help"):
             if not Path(args[0]).exists() and (meant := nearest(args[0], self.commands)):
                 raise UserError(f"{args[0]}: no such command, file or folder.{meant}")
@@ -33,7 +37,7 @@ class GroupByDefault(click.Group):
 
 
 def option(flag: str, text: str, metavar: str | None = None, name: str = "", **attributes: Any) -> Callable[[F], F]:
-    """Make an option of click with its help, and with its default shown where it has one."""
+    """Make a click option whose help shows the default, if there is one."""
     attributes.setdefault("show_default", attributes.get("default") not in (None, ""))
     return click.option(flag, *([name] if name else []), help=text, metavar=metavar, **attributes)
 
@@ -45,7 +49,7 @@ def _json_file(context: click.Context, parameter: click.Parameter, path: Path | 
     from titjudge.cli.output import STDOUT, check_writable
 
     check_writable(path)
-    if str(path) == "-":  # standard output belongs to the JSON alone: whatever else is said goes to standard error
+    if str(path) == "-":  # standard output then holds the JSON and nothing else
         context.meta[STDOUT] = sys.stdout
         context.with_resource(contextlib.redirect_stdout(sys.stderr))
     return path
@@ -53,31 +57,64 @@ def _json_file(context: click.Context, parameter: click.Parameter, path: Path | 
 
 JSON = option(
     "--json",
-    "Write the results as JSON too (-: to standard output, and all else to standard error).",
+    "Also write the results as JSON; with - to standard output, and everything else to standard error.",
     "FILE",
     name="json_file",
     type=PATH,
     callback=_json_file,
 )
+DRY_RUN = option("--dry-run", "Count the requests and tokens and what they would cost; send nothing.", is_flag=True)
+TABLE_FILE = option("--out", "Write the tables to a file: Markdown, LaTeX or CSV (.md, .tex, .csv).", "FILE", type=PATH)
+PROMPT_COLUMNS = option(
+    "--columns",
+    "Columns of the id and the prompt in a list of prompts, if they have other names.",
+    "ID,PROMPT",
+    default="",
+)
 
 
-def sink_options(function: F) -> F:
-    """Decorate a command that has a run with `--sink` and `--step`."""
+def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Combine options into one decorator; `--help` lists them in this order."""
+    return lambda function: reduce(lambda decorated, add: add(decorated), reversed(options), function)
+
+
+def address_options(port: int) -> Callable[[F], F]:
+    """Add `--host` and `--port` to a command that serves a page; `port` is the one it tries first."""
     return with_options(
-        option(
-            "--sink",
-            "Show the results in trackio, wandb, mlflow or tensorboard, too; repeatable.",
-            "NAME[:PROJECT[/RUN]]",
-            "sinks",
-            multiple=True,
-        ),
-        option("--step", "With --sink: the training step of what was judged  [default: 0].", "N", type=int),
-    )(function)
+        option("--host", "Address to listen on.", default="127.0.0.1"),
+        option("--port", f"Port  [default: {port}, or a free one if that is taken].", "N", type=int),
+    )
+
+
+def say_address(lines: Sequence[str], link: str, usual: int, asked: int | None) -> None:
+    """Print where a server listens, and a hint if it could not take its usual port.
+
+    Args:
+        lines: What to print.
+        link: A link to the server.
+        usual: The port it tries first.
+        asked: The port of `--port`; None without it.
+    """
+    for line in lines:
+        say(line)
+    if asked is None and f":{usual}/" not in link:
+        say(f"port {usual} is taken, so these links hold only until it ends; --port N fixes one")
+
+
+sink_options: Callable[[F], F] = with_options(
+    option(
+        "--sink",
+        "Also send the results to trackio, wandb, mlflow or tensorboard; repeatable.",
+        "NAME[:PROJECT[/RUN]]",
+        "sinks",
+        multiple=True,
+    ),
+    option("--step", "With --sink: the training step that was judged  [default: 0].", "N", type=int),
+)
 
 
 def send_to_sinks(run: Path, sinks: Sequence[Any], step: int | None) -> bool:
-    """Send a run to its sinks, and say so; returns whether all took it."""
-    from titjudge.cli.terminal import say
+    """Send a run to the sinks and print what was sent; returns whether every sink took it."""
     from titjudge.report.sinks.base import send
     from titjudge.runs.run_folder import RunFolder
 
@@ -92,14 +129,14 @@ def send_to_sinks(run: Path, sinks: Sequence[Any], step: int | None) -> bool:
 
 
 class _Key(NamedTuple):
-    """A key of run.yaml, as the source of `core.config` has it."""
+    """A key of run.yaml: its type annotation, default and docstring in the source of `core.config`."""
 
     annotation: ast.expr
     default: Any
     text: str
 
     def type(self) -> Any:
-        """Choose the click type of the values; bool for a flag."""
+        """Translate the annotation into a click type; bool means a flag."""
         names = [node.id for node in ast.walk(self.annotation) if isinstance(node, ast.Name)]
         if "Literal" in names:
             choices = (node.slice for node in ast.walk(self.annotation) if isinstance(node, ast.Subscript))
@@ -110,80 +147,95 @@ class _Key(NamedTuple):
 
 @cache
 def _keys() -> dict[str, _Key]:
-    """Read the keys of run.yaml and of its `limits` from their source: importing pydantic would make `--help` slow."""
+    """Parse the keys of run.yaml and of its `limits` from their source: importing pydantic would make `--help` slow."""
     module = "titjudge.core.config"
     loader: Any = getattr(find_spec(module), "loader", None)
-    found = {}
+    keys = {}
     for model in ast.parse(loader.get_source(module)).body:
         if isinstance(model, ast.ClassDef) and model.name in ("Limits", "RunConfig"):
             for field, text in pairwise(model.body):
                 match field, text:
                     case ast.AnnAssign(ast.Name(name), annotation, value), ast.Expr(ast.Constant(str(doc))):
-                        given = next(
-                            (each.value for each in getattr(value, "keywords", ()) if each.arg == "default"), value
-                        )
-                        found[name] = _Key(annotation, given.value if isinstance(given, ast.Constant) else None, doc)
-    return found
+                        keywords = getattr(value, "keywords", ())  # of Field(default=...)
+                        default = next((keyword.value for keyword in keywords if keyword.arg == "default"), value)
+                        constant = default.value if isinstance(default, ast.Constant) else None
+                        keys[name] = _Key(annotation, constant, doc)
+    return keys
 
 
 def key_option(key: str, metavar: str | None = None, flag: str = "", **attributes: Any) -> Callable[[F], F]:
-    """Make the flag of a key of run.yaml: its type, choices, text and default are those of the key, where `help` gives no other text.
+    """Make the flag of a key of run.yaml; type, choices, help and default are those of the key.
 
     Args:
-        key: a field of `RunConfig` or of its `Limits`.
-        metavar: what stands for the value in the help.
-        flag: how the flag is written, where not as `--the-key`.
-        attributes: whatever else `click.option` takes.
+        key: A field of `RunConfig` or of its `Limits`.
+        metavar: Placeholder of the value in the help.
+        flag: The flag, if it is not `--the-key`.
+        attributes: Further arguments of `click.option`; `help` replaces the text of the key.
     """
-    known = _keys()[key]
-    kind, help_text = known.type(), attributes.pop("help", known.text)
+    entry = _keys()[key]
+    kind, help_text = entry.type(), attributes.pop("help", entry.text)
     if kind is bool:
         attributes |= {"default": None, "is_flag": True}
     elif attributes.get("multiple"):
         help_text += " Repeatable."
-    if known.default is not None and known.default is not False:
-        shown = "yes" if known.default is True else known.default
+    if entry.default is not None and entry.default is not False:
+        shown = "yes" if entry.default is True else entry.default
         help_text = f"{help_text.removesuffix('.')}  [default: {shown}]."
-    declared = flag or f"--{key.replace('_', '-')}"
-    return click.option(declared, key, type=kind, metavar=metavar, help=help_text, **attributes)
+    return click.option(
+        flag or f"--{key.replace('_', '-')}", key, type=kind, metavar=metavar, help=help_text, **attributes
+    )
 
 
-def key_values(flag: str, given: Sequence[str]) -> dict[str, str]:
-    """Read what a repeatable flag was given, KEY=VALUE each.
+def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
+    """Read the KEY=VALUE pairs that a repeatable flag was given.
 
     Raises:
-        UserError: one is no such pair.
+        UserError: A value has another form.
     """
-    from titjudge.core.errors import UserError
-
-    found = {}
-    for pair in given:
+    values = {}
+    for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise UserError(f"{flag} {pair!r}: expected KEY=VALUE")
-        found[key.strip()] = value
-    return found
+        values[key.strip()] = value
+    return values
 
 
-def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Decorate a command with several options, in their order."""
-    return lambda function: reduce(lambda decorated, add: add(decorated), reversed(options), function)
+def metric_options_of(options: Sequence[str], max_looks: int | None = None) -> dict[str, dict[str, Any]] | None:
+    """Read the METRIC.KEY=VALUE pairs of `--metric-option`; None if there are none.
+
+    Raises:
+        UserError: A value has another form.
+    """
+    by_metric: dict[str, dict[str, Any]] = {} if max_looks is None else {"tit-agent": {"max_looks": max_looks}}
+    for pair in options:
+        name, equals, value = pair.partition("=")
+        metric, _, key = name.rpartition(".")  # the name of a metric may contain a dot
+        if not (equals and metric and key):
+            raise UserError(f"--metric-option {pair!r}: expected METRIC.KEY=VALUE, for example tit-agent.max_looks=12")
+        by_metric.setdefault(metric, {})[key] = value
+    return by_metric or None
 
 
 model_options: Callable[[F], F] = with_options(
-    option("--provider", "Captioner and judge at once: openai, gemini, ... with its default model.", "NAME"),
+    option("--provider", "Provider of captioner and judge, with its default model: openai, gemini, ...", "NAME"),
     key_option("captioner", "PROVIDER/MODEL"),
     key_option("judge", "PROVIDER/MODEL", multiple=True),
     key_option("embedder", "PROVIDER/MODEL"),
     option(
         "--base-url",
-        "Address of a compatible server for captioner and judge; several, comma-separated, share the load.",
+        "Address of a compatible server for captioner and judge; several, separated by commas, share the load.",
         "URL",
     ),
     option(
-        "--trust-remote-code", "Let models that run here run the code that comes with them.", is_flag=True, default=None
+        "--trust-remote-code",
+        "Let models on this machine run the Python code that comes with them.",
+        is_flag=True,
+        default=None,
     ),
-    option("--config", "run.yaml; flags go before its keys.", "FILE", name="config_file", type=PATH),
+    option(
+        "--config", "Configuration file (run.yaml); flags override its keys.", "FILE", name="config_file", type=PATH
+    ),
     key_option("protocol"),
     key_option("prompts", "DIR"),
     key_option("cache", "DIR"),
@@ -196,7 +248,7 @@ model_options: Callable[[F], F] = with_options(
 
 
 def overrides_of(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Collect the configuration keys that flags set, each flag under the name of its key."""
+    """Collect the configuration keys that the flags of a command set."""
     from titjudge.core.config import Limits, RunConfig
     from titjudge.engine.prices import parse_price_flag
 
@@ -214,3 +266,10 @@ def overrides_of(flags: Mapping[str, Any]) -> dict[str, Any]:
         "limits": {key: flags[key] for key in Limits.model_fields if key in flags},
         "prices": dict(map(parse_price_flag, flags["price"])) or None,
     }
+
+
+def config_of(flags: Mapping[str, Any], **keys: Any) -> RunConfig:
+    """Load the configuration of a command with `model_options`: `--config`, then its flags, then `keys`."""
+    from titjudge.core.config import load_config
+
+    return load_config(flags["config_file"], overrides_of(flags) | keys)

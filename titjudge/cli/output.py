@@ -1,27 +1,42 @@
-"""Tables and files as a person, or a program, gets them."""
+"""What commands print and write: tables, notes, problems, and the `--json` file."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from titjudge.cli.layout import laid_out, paragraph
 from titjudge.cli.terminal import printable, say
 from titjudge.core.errors import UserError
-from titjudge.core.types import Table
 
-STDOUT = "titjudge.stdout"  # of a command's context: where `--json -` goes
+if TYPE_CHECKING:
+    from titjudge.core.types import Table
+
+STDOUT = "titjudge.stdout"  # key of the click context: the stream that `--json -` writes to
+
+
+def show_results(tables: Sequence[Table], record: Any, json_file: Path | None, notes: Iterable[str] = ()) -> None:
+    """Print the tables and notes of a command, and write its `--json` file.
+
+    Args:
+        tables: What a person reads.
+        record: The same as JSON.
+        json_file: None without `--json`.
+        notes: Printed below the tables, unless a table has the same note.
+    """
+    show_tables(tables)
+    show_notes(notes, tables)
+    write_json(json_file, record)
 
 
 def cell(value: Any) -> str:
-    """Write a cell as text: None is a dash, a float has four decimals."""
+    """Format a table cell: a dash for None, four decimals for a float."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -32,11 +47,14 @@ def cell(value: Any) -> str:
 
 
 def show_tables(tables: Iterable[Table]) -> None:
-    """Print tables: drawn on a terminal, aligned plain text elsewhere. A note of several tables is printed once."""
-    said: set[str] = set()
+    """Print tables: fitted to the width of a terminal, or as aligned plain text in a file or pipe.
+
+    A note that several tables share is printed once.
+    """
+    printed: set[str] = set()
     for table in tables:
-        notes = [note for note in table.notes if note not in said]
-        said.update(notes)
+        notes = [note for note in table.notes if note not in printed]
+        printed.update(notes)
         if sys.stdout.isatty():
             _draw(table, notes)
         else:
@@ -44,15 +62,12 @@ def show_tables(tables: Iterable[Table]) -> None:
 
 
 def show_notes(notes: Iterable[str], tables: Iterable[Table] = ()) -> None:
-    """Print what there is to say of results, but for what a table has said."""
-    said = {note for table in tables for note in table.notes}
+    """Print each note once, except the notes that `tables` have printed."""
+    printed = {note for table in tables for note in table.notes}
     for note in dict.fromkeys(notes):
-        if note not in said:
-            _note(f"note: {note}")
-
-
-def _note(text: str) -> None:
-    say(paragraph(printable(text), terminal_width()) if sys.stdout.isatty() else f"  {text}")
+        if note not in printed:
+            text = f"note: {note}"
+            say(paragraph(printable(text), terminal_width()) if sys.stdout.isatty() else f"  {text}")
 
 
 def terminal_width() -> int:
@@ -65,13 +80,13 @@ def _draw(table: Table, notes: Iterable[str]) -> None:
     lines = laid_out(columns, texts, _numeric(table), terminal_width())
     say()
     click.echo(_styled(printable(table.title), bold=True))
-    if lines is None:  # one row after the other, a line for each cell
+    if lines is None:  # too wide: one line for each cell, row by row
         for row in texts:
             say()
-            wide = max(map(len, columns))
+            width = max(map(len, columns))
             for name, text in zip(columns, row, strict=True):
-                told = paragraph(text, terminal_width(), " " * (wide + 4)).lstrip()
-                click.echo("  " + _styled(f"{name:<{wide}}", dim=True) + f"  {told}")
+                wrapped = paragraph(text, terminal_width(), " " * (width + 4)).lstrip()
+                click.echo("  " + _styled(f"{name:<{width}}", dim=True) + f"  {wrapped}")
     else:
         for number, line in enumerate(lines):
             click.echo(_styled(line, dim=True) if set(line) <= {"-", " "} and number else line)
@@ -80,7 +95,7 @@ def _draw(table: Table, notes: Iterable[str]) -> None:
 
 
 def _styled(text: str, **style: bool) -> str:
-    """Bold or dim text, unless the person or the terminal wants none (no-color.org)."""
+    """Make text bold or dim, unless NO_COLOR (no-color.org) or the terminal forbids it."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return click.style(text, **style)
@@ -105,44 +120,47 @@ def _numeric(table: Table) -> list[bool]:
     return [all(isinstance(row[i], int | float | None) for row in table.rows) for i in range(len(table.columns))]
 
 
-def show_problems(found: Sequence[tuple[str, str]], *, all_in: str = "", most: int = 20, examples: int = 3) -> None:
-    """Show every kind of problem with some examples.
+def show_problems(
+    problems: Sequence[tuple[str, str]], title: str = "", *, all_in: str = "", most: int = 20, examples: int = 3
+) -> None:
+    """Print problems on standard error, grouped by kind, so that hundreds of one kind do not hide another.
 
     Args:
-        found: What, and why.
-        all_in: Where all of them are, in words.
-        most: Kinds that are shown, and problems that are shown all.
-        examples: Of each kind, where there are more.
+        problems: Item and reason of each; with none, nothing is printed.
+        title: What they have in common, printed after their number.
+        all_in: Where the complete list is, in words.
+        most: The most kinds that are printed; up to this many problems are printed in full.
+        examples: How many of each kind are printed if there are more.
     """
     from titjudge.core.grouped_reasons import listed
 
-    for line in listed(found, most if len(found) <= most else examples, most, all_in):
+    if title and problems:
+        say(f"\n{len(problems):,} {title}:", err=True)
+    for line in listed(problems, most if len(problems) <= most else examples, most, all_in):
         say(f"  {line}", err=True)
 
 
 def show_forecast(forecast: Any, json_file: Path | None) -> None:
-    """Show what a dry run found: items first; no table of costs where there is nothing to ask."""
+    """Print the result of a dry run: the items, and what judging them would cost if there are any."""
     for line in forecast.lines():
         say(line)
-    if forecast.items:
-        show_tables([forecast.table()])
-    write_json(json_file, forecast.to_json())
+    show_results([forecast.table()] if forecast.items else [], forecast.to_json(), json_file)
 
 
 def check_writable(path: Path | None, *read: Path | None) -> None:
-    """Say that a file cannot be written before anything is paid for; leaves no file behind.
+    """Check that a file can be written, before any work is paid for; leaves no file behind.
 
     Args:
-        path: The file.
-        read: Files that the command reads, which it must not write over.
+        path: The file; None and `-` pass.
+        read: Input files of the command, which `path` must not overwrite.
 
     Raises:
-        UserError: it cannot.
+        UserError: The file cannot be written, or is an input.
     """
     if path is not None and any(each and each.exists() and path.exists() and path.samefile(each) for each in read):
         raise UserError(f"{path} is read here: choose another file to write")
     if path is None or str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
-        return  # nothing, standard output, or a pipe, which a second opening would end
+        return  # a pipe, too, is not tried: opening it twice would end it
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
@@ -155,7 +173,9 @@ def check_writable(path: Path | None, *read: Path | None) -> None:
 
 
 def write_json(path: Path | None, content: Any) -> None:
-    """Write `--json FILE` (`-` is standard output)."""
+    """Write the file of `--json`; `-` is standard output."""
+    import json
+
     if path is None:
         return
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"

@@ -1,70 +1,70 @@
-"""Progress of a run: one live line on a terminal, a plain line now and then elsewhere."""
+"""Progress of a run on standard error: one live line on a terminal, a new line now and then elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from titjudge.cli.terminal import printable, say
-from titjudge.engine.pipeline import Engine
-from titjudge.runs.loop import Progress
 
-_OBSERVED = 20  # answers after which the cost of the rest is told from those that came
-_TROUBLE = 100  # characters of the last error
-_PLAIN = 10.0  # seconds between plain lines
+if TYPE_CHECKING:
+    from titjudge.engine.pipeline import Engine
+    from titjudge.runs.loop import Progress
+
+PLAIN_INTERVAL = 10.0  # seconds between plain lines
+_MIN_ASKED = 20  # requests after which the total cost can be estimated
+_MAX_ERROR = 100  # characters of the last error
 
 
 def watcher(cap: float | None) -> Any:
+    """Choose how to show progress; `cap` is the cap in USD."""
     return Live(cap) if sys.stderr.isatty() else Plain(cap)
 
 
 def line(progress: Progress, engine: Engine, cap: float | None) -> str:
-    """done, cached, failed, rate, spent of cap, time left."""
+    """Format items done, requests, failures, rate, cost and time left."""
     seconds = max(1e-9, time.monotonic() - progress.started)
     fresh = progress.done - progress.resumed
     rate = fresh / seconds
     total = progress.total
+    tallies = [role.tally for role in engine.roles.open()]
+    asked, spent = sum(tally.asked for tally in tallies), engine.budget.spent
     parts = [f"{progress.done}/{total if total is not None else '?'} items"]
-    asked = sum(role.tally.asked for role in engine.roles.open())
-    cached = sum(role.tally.cached for role in engine.roles.open())
-    parts.append(f"{asked} asked, {cached} cached")
+    parts.append(f"{asked} asked, {sum(tally.cached for tally in tallies)} cached")
     if progress.failed or progress.bad:
         parts.append(f"{progress.failed + progress.bad} without a score")
-    retries = sum(role.tally.errors for role in engine.roles.open())
-    if retries:
-        trouble = next((role.tally.trouble for role in engine.roles.open() if role.tally.trouble), "")
-        parts.append(f"{retries} errors met" + (f" ({trouble[:_TROUBLE]})" if trouble else ""))
+    if errors := sum(tally.errors for tally in tallies):
+        last = next((tally.trouble for tally in tallies if tally.trouble), "")
+        parts.append(f"{errors} errors met" + (f" ({last[:_MAX_ERROR]})" if last else ""))
     parts.append(f"{rate:.1f} items/s")
-    if engine.budget.spent or cap is not None:
-        parts.append(f"${engine.budget.spent:.3f}" + (f" of ${cap:.2f}" if cap is not None else " spent"))
-    if total and asked >= _OBSERVED and 0 < fresh < total - progress.resumed and engine.budget.spent:
-        spent = sum(role.tally.spent for role in engine.roles.open())
-        parts.append(f"about ${engine.budget.spent + spent / fresh * (total - progress.done):.2f} in all")
+    if spent or cap is not None:
+        parts.append(f"${spent:.3f}" + (f" of ${cap:.2f}" if cap is not None else " spent"))
+    if total and asked >= _MIN_ASKED and 0 < fresh < total - progress.resumed and spent:
+        cost = sum(tally.spent for tally in tallies) / fresh
+        parts.append(f"about ${spent + cost * (total - progress.done):.2f} in all")
     if total and rate > 0 and progress.done < total:
-        parts.append(f"{_duration((total - progress.done) / rate)} left")
+        parts.append(f"{duration((total - progress.done) / rate)} left")
     return ", ".join(parts)
 
 
-def _duration(seconds: float) -> str:
-    whole = int(seconds)
-    return (
-        f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
-        if whole >= 3600
-        else f"{whole // 60}:{whole % 60:02}"
-    )
+def duration(seconds: float) -> str:
+    """Format a duration as M:SS, or H:MM:SS."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minutes}:{second:02}"
 
 
 class Plain:
-    """Lines on standard error."""
+    """Prints a line every ten seconds, and at the first error."""
 
     def __init__(self, cap: float | None) -> None:
         self._cap, self._last, self._shown = cap, time.monotonic(), (-1, 0)
 
     def show(self, progress: Progress, engine: Engine) -> None:
         now = progress.done, sum(role.tally.errors for role in engine.roles.open())
-        first = now[1] > 0 == self._shown[1]  # what goes wrong is said at once
-        if now != self._shown and (first or time.monotonic() - self._last >= _PLAIN):
+        first_error = now[1] > 0 == self._shown[1]
+        if now != self._shown and (first_error or time.monotonic() - self._last >= PLAIN_INTERVAL):
             self._last, self._shown = time.monotonic(), now
             self.say(line(progress, engine, self._cap))
 
@@ -76,7 +76,7 @@ class Plain:
 
 
 class Live:
-    """A progress bar with the same facts."""
+    """Shows a progress bar with the same line."""
 
     def __init__(self, cap: float | None) -> None:
         from rich.console import Console

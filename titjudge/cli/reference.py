@@ -1,4 +1,4 @@
-"""`reference`: the leaderboards that papers have published."""
+"""`reference`: leaderboards published in papers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from titjudge.cli.options import JSON
+from titjudge.cli.output import show_results
 
 
 @click.group()
 def reference() -> None:
-    """List or show the tables that papers have published; `report RUN --reference NAME` puts a run among their rows.
+    """List or show leaderboards published in papers; `report RUN --reference NAME` puts a run among their rows.
 
     \b
     Examples:
@@ -25,12 +26,10 @@ def reference() -> None:
 @JSON
 def list_(json_file: Path | None) -> int:
     """List the published tables."""
-    from titjudge.cli.output import show_tables, write_json
     from titjudge.stats.published_tables import list_table, published_names
 
     shown = list_table(published_names())
-    show_tables([shown])
-    write_json(json_file, [dict(zip(shown.columns, row, strict=True)) for row in shown.rows])
+    show_results([shown], [dict(zip(shown.columns, row, strict=True)) for row in shown.rows], json_file)
     return 0
 
 
@@ -38,14 +37,12 @@ def list_(json_file: Path | None) -> int:
 @click.argument("name")
 @JSON
 def show(name: str, json_file: Path | None) -> int:
-    """Show one, with its judge, protocol, date and source."""
-    from titjudge.cli.output import show_tables, write_json
+    """Show one table, with its judge, protocol, date and source."""
     from titjudge.stats.published_tables import published
 
-    found = published(name)
-    shown = found.table()
-    show_tables([shown])
+    leaderboard = published(name)
+    table = leaderboard.table()
     facts = ("name", "title", "of", "source", "date", "scale", "judge", "protocol", "prompts", "script", "differs")
-    rows = [dict(zip(shown.columns, row, strict=True)) for row in shown.rows]
-    write_json(json_file, {key: getattr(found, key) for key in facts} | {"rows": rows})
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    show_results([table], {key: getattr(leaderboard, key) for key in facts} | {"rows": rows}, json_file)
     return 0

@@ -1,4 +1,4 @@
-"""`report`: write a run's tables and page again."""
+"""`report`: write the page of runs again, or export their tables."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from pathlib import Path
 import click
 
 from titjudge.cli.options import JSON, PATH, option, send_to_sinks, sink_options
+from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
+from titjudge.core.errors import ConfigError
 
 _SUFFIX = {"latex": "tex", "markdown": "md"}
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@option("--out", "The file to write, or a folder for it  [default: the first run].", "FILE", type=PATH)
+@option("--out", "The file to write, or its folder  [default: the first run].", "FILE", type=PATH)
 @option(
     "--format",
-    "The page, or its tables for other programs.",
+    "The HTML page, or its tables for other programs.",
     name="kind",
     type=click.Choice(["html", "csv", "json", "parquet", "latex", "markdown"]),
     default="html",
 )
 @option("--reference", "Put the first run among the rows of a published table (see `reference list`).", "NAME")
-@option("--baseline", "Compare generators with this one too, besides the best.", "GENERATOR", default="")
-@option("--full-images", "Embed large images (a large file).", is_flag=True)
-@option("--force", "Replace a report even by one that shows fewer images.", is_flag=True)
+@option("--baseline", "Compare the generators with this one, not only with the best.", "GENERATOR", default="")
+@option("--full-images", "Embed images in full size (a large file).", is_flag=True)
+@option("--force", "Replace a report even if the new one shows fewer images.", is_flag=True)
 @sink_options
 @JSON
 def report(
@@ -45,8 +47,6 @@ def report(
     """
     from dataclasses import asdict
 
-    from titjudge.cli.output import show_tables, write_json
-    from titjudge.core.errors import ConfigError
     from titjudge.report import export, write_report
     from titjudge.report.html import images_in
     from titjudge.report.sinks.base import parse_targets
@@ -87,7 +87,5 @@ def report(
     show_tables(placed)
     say(f"report {written}")
     write_json(json_file, [folder.results().to_json() for folder in folders])
-    sent = [
-        send_to_sinks(run, targets, step) for run in runs
-    ]  # one that takes nothing does not keep the others from it
+    sent = [send_to_sinks(run, targets, step) for run in runs]  # all of them, even if one fails
     return 0 if all(sent) else 1

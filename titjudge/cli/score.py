@@ -1,4 +1,4 @@
-"""`score`: one prompt, some images, now."""
+"""`score`: score images against one prompt."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import JSON, PATH, model_options, option, overrides_of
+from titjudge.cli.options import JSON, PATH, config_of, model_options, option
+from titjudge.cli.output import show_results
+from titjudge.core.errors import UserError
 
 
 @click.command()
 @click.argument("images", nargs=-1, required=True, type=PATH)
 @option("--prompt", "The prompt the images were made from.", "TEXT")
-@option("--prompt-file", "The same from a file (UTF-8).", "FILE", type=PATH)
+@option("--prompt-file", "A text file with that prompt (UTF-8).", "FILE", type=PATH)
 @option(
     "--metric",
-    "A metric; repeatable  [default: tit; tit-llm when there is a judge].",
+    "A metric; repeatable  [default: tit, or tit-llm with a judge].",
     "NAME",
     name="metrics",
     multiple=True,
@@ -38,9 +40,6 @@ def score(
       python cli.py score --prompt "a red cube" --provider openai a.png b.png
       python cli.py score --prompt-file prompt.txt --provider gemini a.png
     """
-    from titjudge.cli.output import show_tables, write_json
-    from titjudge.core.config import load_config
-    from titjudge.core.errors import UserError
     from titjudge.core.files import read_text
     from titjudge.core.types import Table
     from titjudge.runs.judge import Judge
@@ -51,17 +50,20 @@ def score(
         prompt = read_text(prompt_file).strip()
     if not (prompt or "").strip():
         raise UserError("the prompt is empty")
-    config = load_config(flags["config_file"], overrides_of(flags))
+    config = config_of(flags)
     names = list(dict.fromkeys(metrics)) or ["tit-llm" if config.judge else "tit"]
     with Judge.from_config(config, names) as judge:
         scores = judge.score_many([(image, prompt or "") for image in images])
-    tables = []
-    for name in names:
-        rows = tuple((s.item_id, s.value, str(s.status), s.reason) for s in scores if s.metric == name)
-        tables.append(Table(name, ("image", "score", "status", "reason"), rows))
-    show_tables(tables)
+    tables = [
+        Table(
+            name,
+            ("image", "score", "status", "reason"),
+            tuple((s.item_id, s.value, str(s.status), s.reason) for s in scores if s.metric == name),
+        )
+        for name in names
+    ]
     single = {"metric": names[0]} if len(names) == 1 else {"metrics": names}
-    write_json(json_file, {**single, "scores": scores.to_records()})
+    show_results(tables, {**single, "scores": scores.to_records()}, json_file)
     if any(score.status == "budget" for score in scores):
         return 3
     return 0 if any(score.value is not None for score in scores) else 1

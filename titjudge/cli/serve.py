@@ -1,4 +1,4 @@
-"""`serve`: rewards for a training, over HTTP."""
+"""`serve`: rewards for training frameworks, over HTTP."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from typing import Any
 
 import click
 
-from titjudge.cli.options import PATH, key_option, model_options, option, overrides_of
+from titjudge.cli.options import (
+    PATH,
+    address_options,
+    config_of,
+    key_option,
+    metric_options_of,
+    model_options,
+    option,
+    say_address,
+)
 from titjudge.cli.terminal import say
+from titjudge.core.errors import UserError
 
 _TOKEN = "TITJUDGE_TOKEN"
 
@@ -22,32 +32,34 @@ _TOKEN = "TITJUDGE_TOKEN"
 @key_option("rpm", "N")
 @key_option("tpm", "N")
 @key_option("out", "DIR")
-@option("--metric-option", "Option of a metric, METRIC.KEY=VALUE.", "METRIC.KEY=VALUE", "metric_options", multiple=True)
+@key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True)
 @key_option("samples", "N")
 @key_option("vote")
 @key_option("quorum", "N")
 @option(
     "--missing",
-    "What becomes of a judgement that failed. error: the request fails; skip: its place holds no number (NaN, null); "
-    "group-mean: the mean of the other rewards of its prompt in the request, or else the request fails.",
+    "What to answer when a judgement has failed. error: the request fails; skip: no number (NaN or null) in its place; "
+    "group-mean: the mean of the other rewards of its prompt in the request, and without any the request fails.",
     type=click.Choice(["error", "skip", "group-mean"]),
     default="error",
 )
-@option("--ignore-inputs", "Judge edited images by their prompt alone; else they are refused.", is_flag=True)
-@option("--host", "Address to listen on.", default="127.0.0.1")
-@option("--port", "Port  [default: 8767, or a free one where that is taken].", "N", type=int)
+@option("--ignore-inputs", "Judge edited images by their prompt alone, instead of refusing them.", is_flag=True)
+@address_options(8767)
 @option(
-    "--token-file", f"File with the token  [default: {_TOKEN} of the environment, or a new one].", "FILE", type=PATH
+    "--token-file",
+    f"File with the token  [default: the environment variable {_TOKEN}, or a new token].",
+    "FILE",
+    type=PATH,
 )
-@option("--no-token", "Answer everybody on this machine.", is_flag=True)
+@option("--no-token", "Answer everybody on this machine, without a token.", is_flag=True)
 def serve(
-    metric_options: tuple[str, ...], missing: Any, ignore_inputs: bool, host: str, port: int | None,
-    token_file: Path | None, no_token: bool, **flags: Any,
+    metric_options: tuple[str, ...], missing: Any, ignore_inputs: bool, host: str, port: int | None, token_file: Path | None,
+    no_token: bool, **flags: Any,
 ) -> int:  # fmt: skip
-    """Serve rewards to a training: one process, any metrics, the wire formats of five frameworks.
+    """Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.
 
-    A judgement that failed is an HTTP error and never a number. Answers are cached; the same command goes on with the
-    same ledger, and keeps to the same cap.
+    A judgement that failed is an HTTP error, never a number. Answers are cached, and running the same command again
+    continues the same run folder under the same cap.
 
     \b
     Examples:
@@ -55,22 +67,16 @@ def serve(
       python cli.py serve --metric tit-llm --metric hpsv3 --provider openai
       curl http://serve:TOKEN@127.0.0.1:8767/health
     """
-    from titjudge.cli.judge import metric_options_of
-    from titjudge.core.config import load_config
     from titjudge.runs.reward_server import PORT, serve_rewards
-    from titjudge.web.http_guard import moved
 
-    overrides = overrides_of(flags) | {"metric_options": metric_options_of(metric_options)}
-    config = load_config(flags["config_file"], overrides)
+    config = config_of(flags, metric_options=metric_options_of(metric_options))
     if not config.metrics:
         config = config.model_copy(update={"metrics": ["tit-llm" if config.judge else "tit"]})
     token = "" if no_token else _token(token_file)
 
     def ready(address: str, folder: Path) -> None:
         with_token = address.replace("://", f"://serve:{token}@") if token else address
-        say(f"rewards by {', '.join(config.metrics)}: {with_token}")
-        if told := moved(f"{address}/", PORT, port):
-            say(told)
+        say_address([f"rewards by {', '.join(config.metrics)}: {with_token}"], f"{address}/", PORT, port)
         say(f"ledger and rewards are kept in {folder}; Ctrl-C ends, the same command goes on")
 
     serve_rewards(
@@ -81,15 +87,14 @@ def serve(
 
 
 def _token(file: Path | None) -> str:
-    """Read the token, or make one.
+    """Read the token from a file or the environment, or make one.
 
     Raises:
-        UserError: It cannot be read, is empty, or cannot stand in a URL.
+        UserError: It cannot be read, is too short, or has characters that a URL cannot hold.
     """
     import re
     import secrets
 
-    from titjudge.core.errors import UserError
     from titjudge.core.files import read_text
 
     given = read_text(file) if file is not None else os.environ.get(_TOKEN)

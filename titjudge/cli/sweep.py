@@ -1,4 +1,4 @@
-"""`sweep`: every combination of models and prompts, one table."""
+"""`sweep`: judge the same data with every combination of models and prompts."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from typing import Any
 
 import click
 
+from titjudge.cli.judge import exit_code, how_to_resume
 from titjudge.cli.options import JSON, PATH, key_option, option
+from titjudge.cli.output import show_results, show_tables, write_json
 from titjudge.cli.terminal import say
 
 
 @click.command()
 @click.argument("file", type=PATH)
-@option("--data", "Data folder, instead of the file's.", "DIR", type=PATH)
+@option("--data", "Data folder, instead of the one in the file.", "DIR", type=PATH)
 @option("--out", "Where the run folders go  [default: runs/NAME-OF-FILE].", "DIR", type=PATH)
 @key_option("limit", "N")
-@option("--max-cost", "Hard cap on what the whole sweep may spend.", "USD", type=float)
+@option("--max-cost", "The most that the whole sweep may spend.", "USD", type=float)
 @key_option("cache", "DIR")
-@option("--dry-run", "Price every combination; send nothing.", is_flag=True)
+@option("--dry-run", "Count what every combination would cost; send nothing.", is_flag=True)
 @JSON
 def sweep(
     file: Path, dry_run: bool, json_file: Path | None, out: Path | None, max_cost: float | None, **keys: Any
 ) -> int:
     """Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.
 
-    All share one cache and one cap. The table at the end gives accuracy with interval, SRCC, KRCC, nDCG, price and
-    time per 1,000 images, refusals and ties, and how far each row lies below the best.
+    All combinations share one cache and one cap. The table at the end gives accuracy with its interval, SRCC, KRCC, nDCG,
+    price and time per 1,000 images, refusals and ties, and how far each row is below the best.
 
     \b
     Examples:
@@ -39,8 +41,6 @@ def sweep(
       judges: [openai/gpt-4o, gemini/gemini-2.5-pro]
       metrics: [tit, tit-llm]
     """
-    from titjudge.cli.judge import goes_on
-    from titjudge.cli.output import show_tables, write_json
     from titjudge.cli.progress import watcher
     from titjudge.runs.sweep import Sweep
 
@@ -48,32 +48,28 @@ def sweep(
     plan = Sweep(file, out, overrides | ({} if max_cost is None else {"limits": {"max_cost": max_cost}}))
     if dry_run:
         return _dry_run(plan, json_file)
-    found = plan.run(lambda config: watcher(config.limits.max_cost), say)
-    show_tables([found.table()])
-    say(f"\nspent ${found.spent:.4f}")
-    if found.status != "complete":
-        say(goes_on(found.status))
-    say(f"runs   {found.folder}")
-    write_json(json_file, found.to_json())
-    if found.status.startswith("incomplete: budget"):
-        return 3
-    return 0 if found.status == "complete" else 130 if "interrupted" in found.status else 1
+    outcome = plan.run(lambda config: watcher(config.limits.max_cost), say)
+    show_tables([outcome.table()])
+    say(f"\nspent ${outcome.spent:.4f}")
+    if outcome.status != "complete":
+        say(how_to_resume(outcome.status))
+    say(f"runs   {outcome.folder}")
+    write_json(json_file, outcome.to_json())
+    return exit_code(outcome.status)
 
 
 def _dry_run(plan: Any, json_file: Path | None) -> int:
-    from titjudge.cli.output import show_tables, write_json
     from titjudge.core.types import Table
 
-    found = plan.dry_run()
-    for line in found[0][1].lines() if found else ():  # the data are the same for all
+    forecasts = plan.dry_run()
+    for line in forecasts[0][1].lines() if forecasts else ():  # the data are the same for all
         say(line)
     rows, stored = [], []
-    for combination, forecast in found:
-        total = forecast.total
+    for combination, forecast in forecasts:
         requests = sum(role.requests for role in forecast.roles.values())
-        rows.append((combination.folder, forecast.items, requests, *(total or (None, None, None))))
+        rows.append((combination.folder, forecast.items, requests, *(forecast.total or (None, None, None))))
         stored.append({"run": combination.folder, **forecast.to_json()})
     notes = ("list price in USD at p10, p50, p90; what several combinations ask is counted in each, and paid once",)
-    show_tables([Table("Dry run", ("run", "items", "requests", "p10", "p50", "p90"), tuple(rows), notes)])
-    write_json(json_file, {"dry_run": True, "combinations": stored})
+    table = Table("Dry run", ("run", "items", "requests", "p10", "p50", "p90"), tuple(rows), notes)
+    show_results([table], {"dry_run": True, "combinations": stored}, json_file)
     return 0

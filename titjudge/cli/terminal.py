@@ -1,4 +1,4 @@
-"""What a terminal is given: text of other people, file names and answers of servers among it, cannot move its cursor."""
+"""Print text from untrusted sources (file names, answers of servers) without control characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202
 
 
 def printable(text: str) -> str:
-    """Write control characters, and marks that turn the direction of writing, as `\\xNN` and `\\uNNNN`."""
+    """Escape control characters and bidirectional marks as `\\xNN` and `\\uNNNN`."""
     return _CONTROL.sub(lambda match: _escaped(match[0]), text)
 
 
@@ -21,6 +21,6 @@ def _escaped(character: str) -> str:
 
 
 def say(message: Any = "", *, err: bool = False, nl: bool = True, colour: str | None = None) -> None:
-    """Print a line, as `click.echo` does, but printable; `colour` (`yellow`) is for terminals."""
+    """Print a line as `click.echo` does, with control characters escaped; `colour` is used on terminals only."""
     text = printable(str(message))
     click.echo(click.style(text, fg=colour) if colour else text, err=err, nl=nl)
