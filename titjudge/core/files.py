@@ -327,11 +327,16 @@ def _guarded(cell: Any) -> Any:
     if not isinstance(cell, str):
         return "" if cell is None else cell
     text = cell.replace("\r\n", "\n").replace("\r", " ").replace("\0", "")
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if _is_formula(text) else text
 
 
 def _unguarded(cell: str) -> str:
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+    return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a text would be a formula, or was one before apostrophes were put in front."""
+    return text.lstrip("'").startswith(_FORMULA)
 
 
 def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:

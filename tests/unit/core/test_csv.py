@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import csv_rows, read_table, scan_csv, scan_table
+from titjudge.core.files import csv_rows, csv_text, read_table, scan_csv, scan_table
 
 
 def file_of(folder: Path, text: str, name: str = "t.csv") -> Path:
@@ -68,8 +69,20 @@ def test_csv_and_json_lines_hold_the_same(
 ) -> None:
     folder = tmp_path_factory.mktemp("same")
     rows = [row for row in rows if any(cell.strip() for cell in row)]
+    rows = [
+        row for row in rows if not any(re.match(r"'+[=+@\t-]", cell) for cell in row)
+    ]  # a spreadsheet's mark of a text
     with (folder / "t.csv").open("w", encoding="utf-8", newline="") as out:
         csv.writer(out).writerows([("a", "b"), *rows])
     (folder / "t.jsonl").write_text("".join(json.dumps({"a": a, "b": b}) + "\n" for a, b in rows))
     found = [[record for _, record in read_table(folder / name, ("a", "b"))] for name in ("t.csv", "t.jsonl")]
     assert found[0] == found[1]
+
+
+@given(cells=st.lists(st.from_regex(r"'*[=+@\t-]?[a-z' ]*", fullmatch=True).filter(str.strip), min_size=1, max_size=5))
+def test_what_a_spreadsheet_would_run_comes_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("guarded") / "t.csv"
+    path.write_text(csv_text(("a",), [(cell,) for cell in cells]), encoding="utf-8", newline="")
+    assert [record["a"] for _, record in read_table(path)] == cells
